@@ -1,0 +1,49 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+// One direction, no circle: a target may import only what stands above it in this file.
+// Each line is a cut that a test needs: the pure centre, the disk, the network, listing text, the filesystem, the kernel.
+
+let package = Package(
+    name: "reelfs",
+    products: [.executable(name: "reelfs", targets: ["reelfs"])],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    ],
+    targets: [
+        .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CXML", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .systemLibrary(name: "CLinux"),
+
+        .target(name: "ReelCore"),
+        .target(name: "ReelCache", dependencies: ["ReelCore", "CSQLite", "CLinux"]),
+        .target(name: "ReelHTTP", dependencies: ["ReelCore", "CCurl", "CLinux"]),
+        .target(name: "ReelSources", dependencies: ["ReelCore", "CXML"]),
+        .target(
+            name: "ReelVolume",
+            dependencies: [
+                "ReelCore", "ReelCache", "ReelSources", .product(name: "Logging", package: "swift-log"),
+            ]),
+        .target(
+            name: "ReelFuse",
+            dependencies: ["ReelCore", "ReelVolume", "CFuse", .product(name: "Logging", package: "swift-log")]),
+        .executableTarget(
+            name: "reelfs",
+            dependencies: [
+                "ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+            ]),
+
+        .target(name: "TestKit", dependencies: ["ReelCore", "CLinux"], path: "Tests/TestKit"),
+        .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
+        .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
+        .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
+        .testTarget(name: "ReelSourcesTests", dependencies: ["ReelSources", "TestKit"]),
+        .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "TestKit"]),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,67 @@
+/// The sizes that the cache, the index and the ledger share.
+package enum BlockSize {
+    /// 128 KiB: what the kernel asks for at once when it reads ahead, so one filled block answers one request.
+    package static let block: Int64 = 128 << 10
+    /// 64 blocks in a row, one word of the map: 8 MiB, the unit of index rows.
+    package static let blocksPerExtent = 64
+    package static let extent: Int64 = block * Int64(blocksPerExtent)
+}
+
+/// The bitmap of filled blocks of one resource version: a kilobyte for each gigabyte.
+package struct BlockMap: Hashable, Sendable {
+    package let length: Int64
+    /// One word an extent; bit n of word e is block `e * 64 + n`.
+    package private(set) var extents: [UInt64]
+    package private(set) var filledBlocks = 0
+
+    package init(length: Int64) {
+        self.length = length
+        extents = Array(repeating: 0, count: Int((length + BlockSize.extent - 1) / BlockSize.extent))
+    }
+
+    package var blockCount: Int { Int((length + BlockSize.block - 1) / BlockSize.block) }
+    package var isComplete: Bool { filledBlocks == blockCount }
+
+    /// Bytes in filled blocks; the last block counts for what it holds.
+    package var filledBytes: Int64 {
+        guard filledBlocks > 0 else { return 0 }
+        let short = Int64(blockCount) * BlockSize.block - length
+        return Int64(filledBlocks) * BlockSize.block - (self[blockCount - 1] ? short : 0)
+    }
+
+    package subscript(_ block: Int) -> Bool {
+        get { extents[block / 64] & (1 << UInt64(block % 64)) != 0 }
+        set {
+            precondition(block >= 0 && block < blockCount, "no such block")
+            guard self[block] != newValue else { return }
+            extents[block / 64] ^= 1 << UInt64(block % 64)
+            filledBlocks += newValue ? 1 : -1
+        }
+    }
+
+    /// Takes one extent's word from the index. Bits past the end of the resource are not believed.
+    package mutating func load(extent: Int, word: UInt64) {
+        guard extents.indices.contains(extent) else { return }
+        let left = blockCount - extent * 64
+        let valid: UInt64 = left >= 64 ? .max : (1 << UInt64(left)) - 1
+        filledBlocks += (word & valid).nonzeroBitCount - extents[extent].nonzeroBitCount
+        extents[extent] = word & valid
+    }
+
+    /// The bytes of a block; shorter for the last.
+    package func bytes(of block: Int) -> ByteRange {
+        let lower = Int64(block) * BlockSize.block
+        return ByteRange(lower, min(lower + BlockSize.block, length))
+    }
+
+    /// The blocks that hold any byte of `range`.
+    package func blocks(touching range: ByteRange) -> Range<Int> {
+        guard !range.isEmpty else { return 0..<0 }
+        return Int(range.lower / BlockSize.block)..<Int((min(range.upper, length) + BlockSize.block - 1) / BlockSize.block)
+    }
+
+    /// True where every byte of `range` lies in a filled block. The hit path's one question: no allocation.
+    package func covers(_ range: ByteRange) -> Bool {
+        blocks(touching: range).allSatisfy { self[$0] }
+    }
+}

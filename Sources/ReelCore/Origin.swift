@@ -1,0 +1,91 @@
+/// One attempt to fetch bytes of a resource. It is never retried below this line: retry is decided where the waiting
+/// reads are known.
+package struct OriginRequest: Sendable {
+    /// What must hold for the answer to be of use (RFC 9110, section 13).
+    package enum Condition: Hashable, Sendable {
+        /// `If-Range` with a strong entity tag or an HTTP date.
+        case ifRange(String)
+        /// `If-None-Match` and, where there is a date, `If-Modified-Since`: 304 says "unchanged".
+        case ifChanged(entityTag: String?, lastModified: String?)
+    }
+
+    package var url: ResourceURL
+    /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.
+    package var range: ByteRange?
+    package var condition: Condition?
+    /// Demanded bytes go before speculative ones when the connections to a host are all in use.
+    package var isDemanded: Bool
+    /// Ends with `.timedOut` when for this long no byte arrived (unless paused).
+    package var stallLimit: Duration
+
+    package init(
+        url: ResourceURL, range: ByteRange? = nil, condition: Condition? = nil, isDemanded: Bool = true,
+        stallLimit: Duration = .seconds(30)
+    ) {
+        self.url = url
+        self.range = range
+        self.condition = condition
+        self.isDemanded = isDemanded
+        self.stallLimit = stallLimit
+    }
+}
+
+/// Names one running request of an `Origin`.
+package struct OriginRequestID: Hashable, Sendable {
+    package let number: UInt64
+    package init(_ number: UInt64) { self.number = number }
+}
+
+/// Where requests go. The program has one, over libcurl; tests have others.
+package protocol Origin: AnyObject, Sendable {
+    /// Starts a request. Callable from any thread; never blocks and never calls the receiver before it returns.
+    func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID
+
+    /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. Never blocks.
+    func cancel(_ id: OriginRequestID)
+
+    /// Lets a request go on whose receiver answered `.pause`. Never blocks.
+    func resume(_ id: OriginRequestID)
+}
+
+/// Who takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
+/// (for the final answer: redirects and 1xx are not shown), then `body` any number of times, then `ended` exactly once.
+/// None may block on the network.
+package protocol OriginReceiver: AnyObject, Sendable {
+    /// The status line and the headers. A failure returned here ends the request with it, before any byte of the body.
+    func head(_ head: ResponseHead) -> OriginFailure?
+
+    /// The next bytes of the body, valid during the call. Gathered to some hundred KiB where they come fast, handed on
+    /// at once where they come slowly.
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer
+
+    /// Nothing follows. nil: the body came whole, as long as the head had announced.
+    func ended(_ failure: OriginFailure?)
+}
+
+package enum BodyAnswer: Sendable {
+    case more
+    /// These bytes were taken; no more of them until `resume`.
+    case pause
+    /// These bytes were taken; the request ends now with `.cancelled`.
+    case stop
+}
+
+/// Why an origin gave no bytes, or no more of them.
+package enum OriginFailure: Error, Hashable, Sendable {
+    /// No connection: name not found, refused, no route, a proxy that is away.
+    case unreachable(String)
+    /// The connection ended, or the body did, before all announced bytes had come.
+    case interrupted(String)
+    /// Connected, but nothing came for the request's stall limit; or no connection within it.
+    case timedOut
+    /// A status that is no success (after redirects, and after the original URL was asked again).
+    case status(Int, retryAfter: Duration?)
+    /// An answer that does not answer the request: wrong Content-Range, an encoding nobody asked for, HTML for a film.
+    case wrongAnswer(String)
+    /// The certificate or the TLS handshake was refused.
+    case untrusted(String)
+    /// The resource now has another length or validator than the one asked for.
+    case changed
+    case cancelled
+}

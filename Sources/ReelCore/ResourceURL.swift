@@ -1,0 +1,245 @@
+/// An absolute `http` or `https` URL (RFC 3986), without a fragment, ready to be requested.
+///
+/// Bytes that may not stand in a URL (spaces, controls, non-ASCII) are percent-encoded when it is made, so two spellings
+/// of one listing entry become one URL. User name and password are kept apart and are part of neither `text` nor
+/// equality: they may reach the origin and nothing else.
+package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
+    /// `http` or `https`.
+    package let scheme: String
+    /// In lower case; an IPv6 address with its brackets.
+    package let host: String
+    package let port: Int?
+    /// Starts with `/`; encoded, without dot segments.
+    package let path: String
+    package let query: String?
+    /// Decoded user name and password, where the URL had any.
+    package let credentials: Credentials?
+
+    package struct Credentials: Hashable, Sendable {
+        package var user: String
+        package var password: String
+    }
+
+    /// nil where `text` is no absolute http(s) URL with a host.
+    package init?(_ text: String) {
+        let parts = URLParts(trimmed(text))
+        guard let scheme = parts.scheme.map({ asciiLowercased($0) }), scheme == "http" || scheme == "https",
+            let authority = parts.authority
+        else { return nil }
+        var hostAndPort = authority[...]
+        var credentials: Credentials?
+        if let at = authority.lastIndex(of: "@") {
+            hostAndPort = authority[authority.index(after: at)...]
+            let pair = authority[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            credentials = Credentials(
+                user: percentDecodedText(String(pair[0])), password: pair.count > 1 ? percentDecodedText(String(pair[1])) : "")
+        }
+        var port: Int?
+        if let colon = hostAndPort.lastIndex(of: ":"), !hostAndPort[colon...].contains("]") {
+            let digits = String(hostAndPort[hostAndPort.index(after: colon)...])
+            if !digits.isEmpty {
+                guard let number = decimal(digits), (1...65_535).contains(number) else { return nil }
+                port = Int(number)
+            }
+            hostAndPort = hostAndPort[..<colon]
+        }
+        let host = asciiLowercased(hostAndPort)
+        guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F && !"/?#@\\\"<>^`{|}%".utf8.contains($0) })
+        else { return nil }
+        let standard = scheme == "http" ? 80 : 443
+        self.init(
+            scheme: scheme, host: host, port: port == standard ? nil : port,
+            path: parts.path.isEmpty ? "/" : removingDotSegments(encoded(parts.path, keeping: isPathByte)),
+            query: parts.query.map { encoded($0, keeping: isQueryByte) }, credentials: credentials)
+    }
+
+    private init(scheme: String, host: String, port: Int?, path: String, query: String?, credentials: Credentials?) {
+        self.scheme = scheme
+        self.host = host
+        self.port = port
+        self.path = path.hasPrefix("/") ? path : "/" + path
+        self.query = query
+        self.credentials = credentials
+    }
+
+    package static func == (one: ResourceURL, other: ResourceURL) -> Bool { one.text == other.text }
+    package func hash(into hasher: inout Hasher) { hasher.combine(text) }
+
+    /// Scheme, host and port as one text: credentials belong to exactly this.
+    package var origin: String { scheme + "://" + host + (port.map { ":\($0)" } ?? "") }
+
+    /// The whole URL without credentials: what is requested, and what names the resource in the cache.
+    package var text: String { origin + path + (query.map { "?" + $0 } ?? "") }
+
+    /// For logs and messages: neither credentials nor the query, which often is one.
+    package var description: String { origin + path + (query == nil ? "" : "?…") }
+
+    package func isSameOrigin(as other: ResourceURL) -> Bool { origin == other.origin }
+
+    package func with(credentials: Credentials?) -> ResourceURL {
+        ResourceURL(scheme: scheme, host: host, port: port, path: path, query: query, credentials: credentials)
+    }
+
+    package func with(path: String) -> ResourceURL {
+        ResourceURL(scheme: scheme, host: host, port: port, path: path, query: query, credentials: credentials)
+    }
+
+    /// Resolves a reference against this URL (RFC 3986, section 5.2). Credentials go along only to the same origin.
+    /// nil where the result is no http(s) URL.
+    package func resolve(_ reference: String) -> ResourceURL? {
+        let parts = URLParts(trimmed(reference))
+        if parts.scheme != nil {
+            guard parts.authority != nil, let url = ResourceURL(trimmed(reference)) else { return nil }
+            return url.credentials == nil && url.isSameOrigin(as: self) ? url.with(credentials: credentials) : url
+        }
+        if parts.authority != nil { return resolve(scheme + ":" + trimmed(reference)) }
+        let newPath: String
+        var newQuery = parts.query.map { encoded($0, keeping: isQueryByte) }
+        if parts.path.isEmpty {
+            newPath = path
+            newQuery = newQuery ?? query
+        } else if parts.path.hasPrefix("/") {
+            newPath = removingDotSegments(encoded(parts.path, keeping: isPathByte))
+        } else {
+            let folder = path[...path.lastIndex(of: "/")!]
+            newPath = removingDotSegments(folder + encoded(parts.path, keeping: isPathByte))
+        }
+        return ResourceURL(
+            scheme: scheme, host: host, port: port, path: newPath, query: newQuery, credentials: credentials)
+    }
+
+    /// The last segment of the path as its bytes, decoded once; empty where the path ends in `/`.
+    package var lastSegment: [UInt8] { percentDecoded(String(path[path.index(after: path.lastIndex(of: "/")!)...])) }
+
+    /// What stands behind the last dot of the last segment, in lower case; empty where there is none.
+    package var fileExtension: String { ReelCore.fileExtension(String(decoding: lastSegment, as: UTF8.self)) }
+}
+
+/// What stands behind the last dot of a name, in lower case; empty where there is none.
+package func fileExtension(_ name: String) -> String {
+    guard let dot = name.lastIndex(of: "."), dot != name.startIndex else { return "" }
+    return asciiLowercased(name[name.index(after: dot)...])
+}
+
+/// Percent-encoding undone, once. A `%` that no two hex digits follow stays as it is.
+package func percentDecoded(_ text: String) -> [UInt8] {
+    var result: [UInt8] = []
+    let bytes = Array(text.utf8)
+    result.reserveCapacity(bytes.count)
+    var index = 0
+    while index < bytes.count {
+        if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = hexDigit(bytes[index + 1]),
+            let low = hexDigit(bytes[index + 2])
+        {
+            result.append(high << 4 | low)
+            index += 3
+        } else {
+            result.append(bytes[index])
+            index += 1
+        }
+    }
+    return result
+}
+
+/// Percent-encodes every byte that may not stand in one segment of a path (RFC 3986, `pchar`).
+package func percentEncodedSegment(_ bytes: some Sequence<UInt8>) -> String {
+    var result = ""
+    for byte in bytes {
+        if isPathByte(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "%") {
+            result.unicodeScalars.append(Unicode.Scalar(byte))
+        } else {
+            result += escape(byte)
+        }
+    }
+    return result
+}
+
+private func percentDecodedText(_ text: String) -> String { String(decoding: percentDecoded(text), as: UTF8.self) }
+
+private func hexDigit(_ byte: UInt8) -> UInt8? {
+    switch byte {
+    case 0x30...0x39: byte - 0x30
+    case 0x41...0x46: byte - 0x37
+    case 0x61...0x66: byte - 0x57
+    default: nil
+    }
+}
+
+private func escape(_ byte: UInt8) -> String {
+    let digits = Array("0123456789ABCDEF")
+    return "%" + String(digits[Int(byte >> 4)]) + String(digits[Int(byte & 15)])
+}
+
+private func isUnreservedOrSubDelimiter(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+    default: "-._~!$&'()*+,;=".utf8.contains(byte)
+    }
+}
+
+private func isPathByte(_ byte: UInt8) -> Bool { isUnreservedOrSubDelimiter(byte) || "/:@%".utf8.contains(byte) }
+private func isQueryByte(_ byte: UInt8) -> Bool { isPathByte(byte) || byte == UInt8(ascii: "?") }
+
+/// Encodes what may not stand there, and a `%` that starts no escape; escapes are kept as they are.
+private func encoded(_ text: String, keeping isKept: (UInt8) -> Bool) -> String {
+    let bytes = Array(text.utf8)
+    if bytes.allSatisfy({ isKept($0) && $0 != UInt8(ascii: "%") }) { return text }
+    var result = ""
+    for (index, byte) in bytes.enumerated() {
+        let isEscape = byte == UInt8(ascii: "%")
+            && index + 2 < bytes.count && hexDigit(bytes[index + 1]) != nil && hexDigit(bytes[index + 2]) != nil
+        if isKept(byte) && (byte != UInt8(ascii: "%") || isEscape) {
+            result.unicodeScalars.append(Unicode.Scalar(byte))
+        } else {
+            result += escape(byte)
+        }
+    }
+    return result
+}
+
+/// RFC 3986, section 5.2.4; an encoded dot counts as a dot, so that no server can be led out of a directory by one.
+private func removingDotSegments(_ path: String) -> String {
+    var result: [Substring] = []
+    let segments = path.split(separator: "/", omittingEmptySubsequences: false)
+    for (index, segment) in segments.enumerated() {
+        let isLast = index == segments.count - 1
+        switch percentDecoded(String(segment)) {
+        case [0x2E]:
+            if isLast { result.append("") }
+        case [0x2E, 0x2E]:
+            if result.count > 1 { result.removeLast() }
+            if isLast { result.append("") }
+        default:
+            result.append(segment)
+        }
+    }
+    return result.joined(separator: "/")
+}
+
+/// A reference cut into its five parts, by the expression of RFC 3986, appendix B.
+private struct URLParts {
+    var scheme: String?
+    var authority: String?
+    var path: String
+    var query: String?
+
+    init(_ text: String) {
+        var rest = text.prefix { $0 != "#" }
+        if let mark = rest.firstIndex(of: "?") {
+            query = String(rest[rest.index(after: mark)...])
+            rest = rest[..<mark]
+        }
+        if let colon = rest.firstIndex(where: { ":/".contains($0) }), rest[colon] == ":", colon != rest.startIndex,
+            rest[..<colon].utf8.allSatisfy({ isUnreservedOrSubDelimiter($0) }), rest.first!.isLetter
+        {
+            scheme = String(rest[..<colon])
+            rest = rest[rest.index(after: colon)...]
+        }
+        if rest.hasPrefix("//") {
+            rest = rest.dropFirst(2)
+            authority = String(rest.prefix { $0 != "/" })
+            rest = rest[(rest.firstIndex(of: "/") ?? rest.endIndex)...]
+        }
+        path = String(rest)
+    }
+}

@@ -1,0 +1,91 @@
+/// Status and headers of one HTTP answer, as received: nothing in it is trusted yet.
+package struct ResponseHead: Sendable {
+    package var status: Int
+    /// In order of arrival, names in lower case, values trimmed.
+    package var headers: [(name: String, value: String)]
+    /// Where the answer came from, after redirects.
+    package var url: ResourceURL
+
+    package init(status: Int, headers: [(name: String, value: String)], url: ResourceURL) {
+        self.status = status
+        self.headers = headers.map { (asciiLowercased($0.name), $0.value) }
+        self.url = url
+    }
+
+    /// The first header of that name. - Parameter name: in lower case.
+    package subscript(_ name: String) -> String? {
+        headers.first { $0.name == name }?.value
+    }
+
+    /// `Content-Length`, nil where absent, broken or contradicting itself.
+    package var contentLength: Int64? {
+        let values = Set(headers.lazy.filter { $0.name == "content-length" }.map { $0.value })
+        guard values.count == 1, let value = values.first else { return nil }
+        return decimal(value)
+    }
+
+    package var contentRange: ContentRange? { self["content-range"].flatMap { ContentRange($0) } }
+
+    package var entityTag: EntityTag? { self["etag"].flatMap { EntityTag($0) } }
+
+    /// `Last-Modified` as seconds since 1970, nil where absent or no date.
+    package var lastModified: Int64? { self["last-modified"].flatMap { httpDate($0) } }
+
+    /// `Content-Type` without parameters, in lower case; nil where it is not `type/subtype`.
+    package var mediaType: String? {
+        guard let value = self["content-type"] else { return nil }
+        let bare = asciiLowercased(trimmed(value.prefix { $0 != ";" }))
+        return bare.utf8.contains(UInt8(ascii: "/")) && bare.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } ? bare : nil
+    }
+
+    /// True where the body is coded in a way nobody asked for: its bytes are not the resource's.
+    package var isEncoded: Bool {
+        guard let value = self["content-encoding"] else { return false }
+        return asciiLowercased(trimmed(value)) != "identity" && !value.isEmpty
+    }
+
+    /// `Retry-After`, as seconds or a date counted from `now` (seconds since 1970).
+    package func retryAfter(now: Int64) -> Duration? {
+        guard let value = self["retry-after"] else { return nil }
+        if let seconds = decimal(value) { return .seconds(min(seconds, 86_400)) }
+        return httpDate(value).map { .seconds(min(max($0 - now, 0), 86_400)) }
+    }
+}
+
+/// `Content-Range: bytes first-last/total` (RFC 9110, section 14.4).
+package struct ContentRange: Hashable, Sendable {
+    /// nil for `bytes */total`, the form that comes with 416.
+    package var range: ByteRange?
+    /// nil for `/*`.
+    package var total: Int64?
+
+    package init(range: ByteRange?, total: Int64?) {
+        self.range = range
+        self.total = total
+    }
+
+    /// Reads the header's value; nil where it is not well formed or contradicts itself.
+    package init?(_ value: String) {
+        let text = trimmed(value[...])
+        guard asciiLowercased(text.prefix(5)) == "bytes" else { return nil }
+        let rest = trimmed(text.dropFirst(5).drop { $0 == " " || $0 == "=" })
+        guard let slash = rest.firstIndex(of: "/") else { return nil }
+        let totalText = rest[rest.index(after: slash)...]
+        if totalText == "*" {
+            total = nil
+        } else {
+            guard let number = decimal(String(totalText)) else { return nil }
+            total = number
+        }
+        let span = rest[..<slash]
+        if span == "*" {
+            range = nil
+            return
+        }
+        guard let dash = span.firstIndex(of: "-"), let first = decimal(String(span[..<dash])),
+            let last = decimal(String(span[span.index(after: dash)...])), first <= last, last < Int64.max
+        else { return nil }
+        if let total, last >= total { return nil }
+        range = ByteRange(first, last + 1)
+    }
+}

@@ -1,0 +1,72 @@
+/// An entity tag (RFC 9110, section 8.8.3): what stands in the quotes, and whether it is weak.
+package struct EntityTag: Hashable, Sendable {
+    package var isWeak: Bool
+    package var opaque: String
+
+    /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one.
+    package init?(_ value: String) {
+        var text = trimmed(value)[...]
+        isWeak = text.hasPrefix("W/") || text.hasPrefix("w/")
+        if isWeak { text = text.dropFirst(2) }
+        if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
+        guard !text.isEmpty, text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x7F }) else { return nil }
+        opaque = String(text)
+    }
+
+    /// As it is sent in `If-Range` and `If-None-Match`.
+    package var header: String { (isWeak ? "W/" : "") + "\"\(opaque)\"" }
+}
+
+/// What says whether two answers are of the same version of a resource.
+package struct Validator: Hashable, Sendable {
+    package var entityTag: EntityTag?
+    /// Seconds since 1970.
+    package var lastModified: Int64?
+
+    package init(entityTag: EntityTag?, lastModified: Int64?) {
+        self.entityTag = entityTag
+        self.lastModified = lastModified
+    }
+
+    /// Same version, as far as both sides tell: by tag where both have one (a weak tag that later turns strong is the
+    /// same, as Apache does with fresh files), else by date where both have one, else unknown and so the same; the
+    /// length is compared beside this.
+    package func agrees(with other: Validator) -> Bool {
+        if let mine = entityTag, let theirs = other.entityTag { return mine.opaque == theirs.opaque }
+        if let mine = lastModified, let theirs = other.lastModified { return mine == theirs }
+        return true
+    }
+
+    /// For `If-Range`: only a strong tag may stand there; a date only where there is no tag. nil: nothing fit.
+    package var ifRange: String? {
+        if let entityTag { return entityTag.isWeak ? nil : entityTag.header }
+        return lastModified.map { httpDateText($0) }
+    }
+
+    /// For a request that wants 304 when nothing changed; nil where there is nothing to compare.
+    package var ifChanged: OriginRequest.Condition? {
+        guard entityTag != nil || lastModified != nil else { return nil }
+        return .ifChanged(entityTag: entityTag?.header, lastModified: lastModified.map { httpDateText($0) })
+    }
+}
+
+/// What the first answer tells of a resource.
+package struct ContentInformation: Hashable, Sendable {
+    /// Whole length in bytes; nil for a resource that does not say.
+    package var length: Int64?
+    package var validator: Validator
+    package var mediaType: String?
+    /// False once the origin has answered a range with the whole body.
+    package var acceptsRanges: Bool
+
+    package init(length: Int64?, validator: Validator, mediaType: String? = nil, acceptsRanges: Bool = true) {
+        self.length = length
+        self.validator = validator
+        self.mediaType = mediaType
+        self.acceptsRanges = acceptsRanges
+    }
+
+    package func isSameVersion(as other: ContentInformation) -> Bool {
+        length == other.length && validator.agrees(with: other.validator)
+    }
+}

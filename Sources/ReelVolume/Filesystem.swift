@@ -1,0 +1,154 @@
+/// Names one inode to the kernel, from the lookup that made it known until it is forgotten. 1 is the root.
+///
+/// A node is one *version* of one path: when the origin's resource changes, its path gets a new node, so pages that the
+/// kernel caches can never mix two versions. The inode number that programs see (`Attributes.inode`) stays the same.
+package typealias NodeID = UInt64
+
+package let rootNode: NodeID = 1
+
+/// What `stat` tells. Owner and mode are the same for the whole mount and added by the kernel adapter.
+package struct Attributes: Sendable, Hashable {
+    /// Stable over remounts: made from the path.
+    package var inode: UInt64
+    package var isDirectory: Bool
+    /// Bytes; 0 for a resource whose length nobody knows yet.
+    package var length: Int64
+    /// What `st_blocks` tells (there in units of 512).
+    package var cachedBytes: Int64
+    /// Seconds since 1970.
+    package var modified: Int64
+
+    package init(inode: UInt64, isDirectory: Bool, length: Int64, cachedBytes: Int64, modified: Int64) {
+        self.inode = inode
+        self.isDirectory = isDirectory
+        self.length = length
+        self.cachedBytes = cachedBytes
+        self.modified = modified
+    }
+}
+
+/// A name resolved: one kernel reference to `node` is counted until `forget`.
+package struct Entry: Sendable {
+    package var node: NodeID
+    package var attributes: Attributes
+
+    package init(node: NodeID, attributes: Attributes) {
+        self.node = node
+        self.attributes = attributes
+    }
+}
+
+package struct DirectoryItem {
+    package var name: String
+    package var inode: UInt64
+    package var isDirectory: Bool
+    /// Where to go on behind this item.
+    package var nextOffset: Int
+    /// With one kernel reference, which counts once the item was added; nil where attributes were not asked for or are
+    /// not known without a request.
+    package var entry: Entry?
+
+    package init(name: String, inode: UInt64, isDirectory: Bool, nextOffset: Int, entry: Entry?) {
+        self.name = name
+        self.inode = inode
+        self.isDirectory = isDirectory
+        self.nextOffset = nextOffset
+        self.entry = entry
+    }
+}
+
+/// What `statfs` tells, in bytes.
+package struct Capacity: Sendable {
+    package var total: Int64
+    package var used: Int64
+
+    package init(total: Int64, used: Int64) {
+        self.total = total
+        self.used = used
+    }
+}
+
+/// Why an operation failed. `ReelFuse` holds the one table that turns these into errnos.
+package enum VolumeError: Error, Hashable, Sendable {
+    case notFound
+    case notDirectory
+    case isDirectory
+    case readOnly
+    /// 401 or 403, also after asking the original URL again.
+    case accessDenied
+    /// 404 or 410 for a known name, or another version than the open one: reopen.
+    case stale
+    case timedOut
+    /// The origin cannot be reached and the bytes are not cached.
+    case unreachable
+    /// A server error after retries, a wrong answer, a cache that cannot be read.
+    case failed
+    case interrupted
+    case noAttribute
+    case nameTooLong
+}
+
+/// A read that waits for its bytes. Data, an interrupt, the deadline and shutdown race for it: the implementation lets
+/// the first call through and ignores the others. Callable from any thread.
+package protocol ParkedRead: AnyObject, Sendable {
+    /// - Parameter bytes: valid during the call; fewer than asked for only at the end of the file.
+    func succeed(_ bytes: UnsafeRawBufferPointer)
+    func fail(_ error: VolumeError)
+}
+
+package enum ReadAnswer: Sendable {
+    /// That many bytes are in the buffer; fewer than asked for only at the end of the file.
+    case read(Int)
+    /// The parked read was taken; it will be answered exactly once.
+    case parked
+    case failed(VolumeError)
+}
+
+/// Called exactly once, from any thread, perhaps before the call that took it returns.
+package typealias Completion<Value> = @Sendable (Result<Value, VolumeError>) -> Void
+
+/// An open file as the kernel adapter holds it, between `open` and `close`.
+package protocol FileHandle: AnyObject, Sendable {
+    /// The kernel may keep the pages it has: always, as a node is one version.
+    /// Direct I/O where the length is not known: the kernel then does not stop at `st_size`.
+    var wantsDirectIO: Bool { get }
+}
+
+/// A directory as it was when it was opened.
+package protocol DirectoryHandle: AnyObject, Sendable {
+    /// Calls `add` with the items from `offset` on (0 is the first) until it says false, which means "did not fit".
+    /// - Parameter withAttributes: count a kernel reference for each added item that has an `entry`.
+    func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool)
+}
+
+/// The read-only filesystem without a kernel. Every call is thread-safe and none blocks on the network.
+package protocol Filesystem: AnyObject, Sendable {
+    func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
+    /// Drops `count` of the kernel's references.
+    func forget(_ node: NodeID, count: UInt64)
+    func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>)
+
+    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    func close(_ file: any FileHandle)
+
+    /// The hit path: bytes that are cached are copied into `buffer` before it returns, without allocation. On a miss
+    /// `park` is called once and its result kept until it is answered.
+    func read(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
+    ) -> ReadAnswer
+    /// Nobody waits for this read any more. It may be answered all the same; the answer is ignored.
+    func abandon(_ read: any ParkedRead, of file: any FileHandle)
+
+    func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
+
+    func capacity() -> Capacity
+    /// Answers from what is known, without a request.
+    func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError>
+    func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError>
+}
+
+/// What the filesystem asks of the kernel when something it may have cached is no longer so.
+package protocol KernelCache: AnyObject, Sendable {
+    func forgetEntry(_ name: String, in parent: NodeID)
+    func forgetAttributes(of node: NodeID)
+}

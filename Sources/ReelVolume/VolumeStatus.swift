@@ -1,0 +1,44 @@
+/// What `reelfs status` shows of one mount. Bytes everywhere, rates in bytes a second.
+package struct VolumeStatus: Codable, Sendable {
+    package struct File: Codable, Sendable {
+        /// Inside the mount, without a leading `/`.
+        package var path: String
+        /// nil for a resource whose length nobody knows yet.
+        package var length: Int64?
+        package var cachedBytes: Int64
+        package var openHandles: Int
+        /// From the origin, over the last seconds.
+        package var rate: Int64
+
+        package init(path: String, length: Int64?, cachedBytes: Int64, openHandles: Int, rate: Int64) {
+            self.path = path
+            self.length = length
+            self.cachedBytes = cachedBytes
+            self.openHandles = openHandles
+            self.rate = rate
+        }
+    }
+
+    package var cacheUsed: Int64
+    package var cacheCap: Int64
+    package var bytesFromOrigin: Int64
+    package var bytesServed: Int64
+    /// Reads answered from the cache, and reads that had to wait for the origin.
+    package var hits: Int64
+    package var misses: Int64
+    /// Open files first, then those with cached bytes, by path; at most some hundreds.
+    package var files: [File]
+
+    package init(
+        cacheUsed: Int64, cacheCap: Int64, bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64,
+        files: [File]
+    ) {
+        self.cacheUsed = cacheUsed
+        self.cacheCap = cacheCap
+        self.bytesFromOrigin = bytesFromOrigin
+        self.bytesServed = bytesServed
+        self.hits = hits
+        self.misses = misses
+        self.files = files
+    }
+}
