@@ -19,3 +19,18 @@ package func decimal(_ text: String) -> Int64? {
     guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
     return Int64(text)
 }
+
+/// A text compared byte by byte, for names: Swift takes composed and decomposed letters for the same, a filesystem and
+/// an origin do not.
+package struct ExactText: Hashable, Sendable {
+    package let text: String
+
+    package init(_ text: String) { self.text = text }
+
+    package static func == (one: ExactText, other: ExactText) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+    package func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

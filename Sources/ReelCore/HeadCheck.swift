@@ -1,0 +1,73 @@
+/// What the head of an answer is worth, before a byte of its body is kept.
+package enum HeadVerdict: Hashable, Sendable {
+    /// 206: the body is exactly the range that was asked for.
+    case range(ContentInformation)
+    /// 200: the body is the whole resource from its first byte, whatever was asked for.
+    case whole(ContentInformation)
+    /// 304: what is known still holds.
+    case unchanged
+    case failure(OriginFailure)
+}
+
+/// - Parameters:
+///   - requested: the URL before redirects; its file extension says what may come.
+///   - asked: the range of the request, nil where the whole resource was asked for.
+///   - known: what the bytes have to belong to; nil where nothing is known yet.
+package func judge(
+    _ head: ResponseHead, to requested: ResourceURL, asked: ByteRange?, isConditional: Bool, known: ContentInformation?
+) -> HeadVerdict {
+    if head.status == 304 {
+        return isConditional ? .unchanged : .failure(.wrongAnswer("304 to a request without a condition"))
+    }
+    if head.isEncoded { return .failure(.wrongAnswer("an encoding nobody asked for")) }
+    let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
+    switch head.status {
+    case 206:
+        guard let asked, let contentRange = head.contentRange, let range = contentRange.range,
+            let total = contentRange.total
+        else { return .failure(.wrongAnswer("206 without a usable Content-Range")) }
+        guard range.lower == asked.lower, range.upper == min(asked.upper, total) else {
+            // A resource that has become shorter cannot give the asked range either.
+            if let known, total != known.length, !isTrusted(validator, known) { return .failure(.changed) }
+            return .failure(.wrongAnswer("206 with another range than the one asked for"))
+        }
+        if let length = head.contentLength, length != range.count {
+            return .failure(.wrongAnswer("206 whose length contradicts its range"))
+        }
+        let information = ContentInformation(length: total, validator: validator, mediaType: head.mediaType)
+        return versionFailure(information, known).map { .failure($0) } ?? .range(information)
+    case 200:
+        let information = ContentInformation(
+            length: head.contentLength, validator: validator, mediaType: head.mediaType, acceptsRanges: asked == nil)
+        if isForeignPage(head, requested: requested, known: known) {
+            return .failure(.wrongAnswer("a web page where media was expected"))
+        }
+        return versionFailure(information, known).map { .failure($0) } ?? .whole(information)
+    default:
+        return .failure(.status(head.status, retryAfter: nil))
+    }
+}
+
+private func versionFailure(_ new: ContentInformation, _ known: ContentInformation?) -> OriginFailure? {
+    guard let known else { return nil }
+    guard new.validator.agrees(with: known.validator) else { return .changed }
+    guard new.length == known.length else {
+        return isTrusted(new.validator, known) ? .wrongAnswer("another length of the same version") : .changed
+    }
+    return nil
+}
+
+/// True where both name the same entity tag: then a different length is a lie, not a new version.
+private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> Bool {
+    guard let one = validator.entityTag, let other = known.validator.entityTag else { return false }
+    return one.opaque == other.opaque
+}
+
+/// A login page of a hotel network, or an error page with status 200: HTML under a name that promises something else.
+private func isForeignPage(_ head: ResponseHead, requested: ResourceURL, known: ContentInformation?) -> Bool {
+    let pages: Set = ["text/html", "application/xhtml+xml"]
+    guard let type = head.mediaType, pages.contains(type) else { return false }
+    if let knownType = known?.mediaType { return !pages.contains(knownType) }
+    let scripts: Set = ["", "html", "htm", "xhtml", "php", "asp", "aspx", "jsp", "cgi", "pl"]
+    return !scripts.contains(requested.fileExtension)
+}

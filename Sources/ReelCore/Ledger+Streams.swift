@@ -1,0 +1,163 @@
+/// What becomes of streams: bytes, ends, failures, the clock.
+extension Ledger {
+    package enum BodyDecision: Hashable, Sendable {
+        case more
+        /// The rest of the body is not wanted.
+        case enough
+    }
+
+    /// True while the stream is known and its bytes are wanted.
+    package func isLive(_ id: StreamID) -> Bool {
+        streams.contains { $0.id == id && $0.position < $0.end }
+    }
+
+    /// Where the next bytes of a stream go, cut to what is still wanted of `count` bytes; nil where nothing is.
+    package func place(of id: StreamID, count: Int64) -> ByteRange? {
+        guard let stream = streams.first(where: { $0.id == id }), stream.position < stream.end else { return nil }
+        return ByteRange(stream.position, min(stream.position + count, stream.end))
+    }
+
+    /// The head was good. - Parameter isWhole: the origin sends the whole body instead of the range.
+    package mutating func began(_ id: StreamID, isWhole: Bool, now: Duration) -> [Action] {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
+        pace.head(of: id, now: now)
+        guard isWhole else { return [] }
+        acceptsRanges = false
+        streams[index].position = 0
+        streams[index].end = length
+        let others = streams.filter { $0.id != id }
+        streams.removeAll { $0.id != id }
+        return others.map { .stop($0.id) }
+    }
+
+    /// Bytes of the stream are in the file, at the place that `place` gave.
+    /// - Returns: blocks that became whole, what to do, and whether more of the body is wanted.
+    package mutating func arrived(
+        _ id: StreamID, _ range: ByteRange, now: Duration
+    ) -> (whole: [Int], actions: [Action], answer: BodyDecision) {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return ([], [], .enough) }
+        let whole = coverage.fill(range)
+        streams[index].position = range.upper
+        streams[index].attempts = 0
+        streams[index].lastFailure = nil
+        pace.bytes(range.count, of: id, now: now)
+        var actions: [Action] = []
+        waiting.removeAll { read in
+            guard read.range.overlaps(range), coverage.covers(read.range) else { return false }
+            actions.append(.complete(read.id))
+            return true
+        }
+        return (whole, actions, streams[index].position < streams[index].end ? .more : .enough)
+    }
+
+    /// The request of a stream is over; nil: its body came whole.
+    /// - Parameter random: from 0 to 1, for the pause before the next attempt.
+    package mutating func ended(
+        _ id: StreamID, _ failure: OriginFailure?, now: Duration, random: Double
+    ) -> [Action] {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
+        pace.ended(id)
+        if streams[index].position >= streams[index].end || failure == .cancelled {
+            streams.remove(at: index)
+            return planDemanded()
+        }
+        let failure = failure ?? .interrupted("fewer bytes than announced")
+        if case .changed = failure { return supersede() }
+        let dependents = waiting.filter { isWaiting($0, for: streams[index]) }
+        guard !dependents.isEmpty else {
+            // Only read ahead: the next reader who needs it asks again.
+            streams.remove(at: index)
+            return []
+        }
+        streams[index].attempts += 1
+        streams[index].lastFailure = failure
+        let latest = dependents.map(\.deadline).max()!
+        if let pause = RetryPolicy.pause(after: failure, attempt: streams[index].attempts, random: random),
+            now + pause < latest
+        {
+            if !acceptsRanges { streams[index].position = 0 }
+            streams[index].retryAt = now + pause
+            return []
+        }
+        streams.remove(at: index)
+        return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded()
+    }
+
+    /// The origin has another version: nothing more can come for this one.
+    package mutating func supersede() -> [Action] {
+        isSuperseded = true
+        let stopped = streams.map { Action.stop($0.id) }
+        streams.removeAll()
+        return stopped + fail(waiting.map(\.id), .changed)
+    }
+
+    /// What the clock brings: deadlines, retries that are due, streams that nobody needs.
+    package mutating func tick(now: Duration) -> [Action] {
+        var actions: [Action] = []
+        for read in waiting where read.deadline <= now {
+            let cause = streams.first { isWaiting(read, for: $0) }?.lastFailure
+            actions.append(.fail(read.id, cause.map { ReadFailure($0) } ?? .timedOut))
+        }
+        waiting.removeAll { $0.deadline <= now }
+        for index in streams.indices {
+            guard let due = streams[index].retryAt, due <= now else { continue }
+            streams[index].retryAt = nil
+            let range = ByteRange(streams[index].position, max(streams[index].position, streams[index].end))
+            actions.append(.start(streams[index].id, range, isDemanded: true))
+        }
+        for stream in streams where !isNeeded(stream, now: now) {
+            actions.append(.stop(stream.id))
+            streams.removeAll { $0.id == stream.id }
+        }
+        return actions
+    }
+
+    /// When `tick` has something to do next; nil while nothing is under way.
+    package var isTicking: Bool { !isIdle }
+
+    /// Bytes that were there are gone: evicted from the cache. - Parameter blocks: not touched by a live stream.
+    package mutating func forget(_ blocks: Range<Int>) {
+        coverage.forget(blocks)
+        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+    }
+
+    private mutating func fail(_ ids: [ReadID], _ failure: ReadFailure) -> [Action] {
+        waiting.removeAll { ids.contains($0.id) }
+        return ids.map { .fail($0, failure) }
+    }
+
+    /// True where a missing byte of the read lies in what the stream has yet to bring.
+    private func isWaiting(_ read: WaitingRead, for stream: Stream) -> Bool {
+        let rest = ByteRange(stream.position, max(stream.position, stream.end))
+        guard read.range.overlaps(rest) else { return false }
+        let part = read.range.clamped(to: rest)
+        return coverage.firstMissing(from: part.lower, limit: part.upper) < part.upper
+    }
+
+    /// A stream goes on while somebody waits for it, while its reader is there, and for some seconds after the last
+    /// close; a reader that has jumped away is given two seconds to come back.
+    private func isNeeded(_ stream: Stream, now: Duration) -> Bool {
+        if waiting.contains(where: { isWaiting($0, for: stream) }) { return true }
+        if stream.retryAt != nil { return false }
+        if openHandles == 0 { return now - lastClose < .seconds(10) }
+        if !acceptsRanges || stream.end - stream.position <= 256 << 10 { return true }
+        let latest = cursors.map(\.lastRead).max() ?? now
+        return cursors.contains { cursor in
+            (latest - cursor.lastRead < .seconds(2))
+                && cursor.position < stream.end && stream.position <= cursor.position + 2 * cursor.window
+        }
+    }
+}
+
+extension Ledger.ReadFailure {
+    package init(_ failure: OriginFailure) {
+        self =
+            switch failure {
+            case .unreachable: .unreachable
+            case .timedOut: .timedOut
+            case .status(401, _), .status(403, _): .accessDenied
+            case .status(404, _), .status(410, _), .changed: .changed
+            case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed
+            }
+    }
+}

@@ -1,0 +1,26 @@
+/// When to ask again for bytes that did not come.
+package enum RetryPolicy {
+    /// - Parameters:
+    ///   - attempt: failures in a row without a byte of progress, 1 for the first.
+    ///   - random: from 0 to 1, spreads clients that failed together.
+    /// - Returns: how long to wait; nil where asking again is of no use.
+    package static func pause(after failure: OriginFailure, attempt: Int, random: Double) -> Duration? {
+        let limit: Int
+        let base: Double
+        switch failure {
+        case .unreachable:
+            // A second in all: who has no network wants to know, and complete files play without it.
+            (limit, base) = (2, 0.2)
+        case .interrupted, .timedOut:
+            (limit, base) = (6, 0.1)
+        case .status(let status, let retryAfter) where status == 429 || status == 408 || (500...599).contains(status):
+            if let retryAfter, attempt <= 6 { return max(retryAfter, .milliseconds(100)) }
+            (limit, base) = (6, 0.2)
+        case .status, .wrongAnswer, .untrusted, .changed, .cancelled:
+            return nil
+        }
+        guard attempt <= limit else { return nil }
+        let doubled = min(base * Double(1 << (attempt - 1)), 5)
+        return .milliseconds(Int64(doubled * (0.75 + 0.5 * random) * 1000))
+    }
+}

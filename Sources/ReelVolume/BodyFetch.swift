@@ -1,0 +1,87 @@
+import ReelCore
+import Synchronization
+
+/// A whole document, kept in memory: a listing, a list. Bounded, as the origin is not trusted.
+final class BodyFetch: OriginReceiver {
+    struct Document: Sendable {
+        var bytes: [UInt8]
+        var head: ResponseHead
+    }
+
+    /// A hundred bytes an entry: some hundred thousand entries.
+    static let limit = 64 << 20
+
+    private struct State {
+        var head: ResponseHead?
+        var bytes: [UInt8] = []
+        var refusal: OriginFailure?
+    }
+
+    private let state = Mutex(State())
+    private let services: Services
+    /// Says from the head whether the body is wanted: nil, or a failure to end with.
+    private let check: @Sendable (ResponseHead) -> OriginFailure?
+    private let completion: @Sendable (Result<Document, OriginFailure>) -> Void
+
+    private init(
+        _ services: Services, _ check: @escaping @Sendable (ResponseHead) -> OriginFailure?,
+        _ completion: @escaping @Sendable (Result<Document, OriginFailure>) -> Void
+    ) {
+        self.services = services
+        self.check = check
+        self.completion = completion
+    }
+
+    /// - Parameter limit: for the whole of it, with its retries.
+    static func start(
+        _ url: ResourceURL, limit: Duration, _ services: Services,
+        check: @escaping @Sendable (ResponseHead) -> OriginFailure? = { _ in nil },
+        _ completion: @escaping @Sendable (Result<Document, OriginFailure>) -> Void
+    ) {
+        retrying(until: now() + limit, services) { left, done in
+            let id = services.origin.start(OriginRequest(url: url, stallLimit: left), BodyFetch(services, check, done))
+            // A body that drips for ever ends too.
+            services.ticker.after(left) { services.origin.cancel(id) }
+        } completion: {
+            completion($0)
+        }
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        var refusal = check(head)
+        if head.isEncoded { refusal = .wrongAnswer("an encoding nobody asked for") }
+        if head.status != 200 { refusal = .status(head.status, retryAfter: nil) }
+        state.withLock { state in
+            state.head = head
+            state.refusal = refusal
+        }
+        return refusal
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        return state.withLock { state in
+            state.bytes.append(contentsOf: bytes)
+            guard state.bytes.count <= BodyFetch.limit else {
+                state.refusal = .wrongAnswer("a document of more than \(BodyFetch.limit >> 20) MiB")
+                return .stop
+            }
+            return .more
+        }
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        let state = state.withLock { state in
+            defer { state.bytes = [] }
+            return state
+        }
+        services.weather.saw(state.refusal == nil ? failure : nil)
+        if let failure = state.refusal ?? (failure == .cancelled ? .timedOut : failure) {
+            completion(.failure(failure))
+        } else if let head = state.head {
+            completion(.success(Document(bytes: state.bytes, head: head)))
+        } else {
+            completion(.failure(.interrupted("no answer")))
+        }
+    }
+}

@@ -1,0 +1,142 @@
+import ReelCore
+import Synchronization
+
+/// The first request for a resource of which nothing is known: its head is the content information, its body the first
+/// bytes, which are kept.
+final class FirstTouch: OriginReceiver {
+    enum Found: Sendable {
+        case file(RemoteFile)
+        case growing(GrowingFile)
+        case failure(OriginFailure)
+    }
+
+    private struct State {
+        var file: (RemoteFile, Ledger.StreamID)?
+        var growing: GrowingFile?
+        var request: OriginRequestID?
+        var isAnswered = false
+    }
+
+    private let url: ResourceURL
+    private let range: ByteRange?
+    private let files: FileTable
+    private let services: Services
+    private let state = Mutex(State())
+    private let finished: @Sendable (ContentInformation) -> Void
+    private let completion: @Sendable (Found) -> Void
+
+    private init(
+        _ url: ResourceURL, _ range: ByteRange?, _ files: FileTable, _ services: Services,
+        _ finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
+    ) {
+        self.url = url
+        self.range = range
+        self.files = files
+        self.services = services
+        self.finished = finished
+        self.completion = completion
+    }
+
+    /// The file in the answer is opened: one handle of it is counted.
+    /// - Parameter finished: a resource of unknown length came to its end.
+    static func start(
+        _ url: ResourceURL, _ files: FileTable, _ services: Services,
+        finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
+    ) {
+        let limit = services.options.timeout
+        retrying(until: now() + limit, services) { left, done in
+            attempt(url, ByteRange(0, Readahead.first), left, files, services, finished) { found in
+                // An empty file has no first byte; asked for as a whole it says so.
+                if case .failure(.status(416, _)) = found {
+                    return attempt(url, nil, left, files, services, finished, done)
+                }
+                done(found)
+            }
+        } completion: {
+            completion($0)
+        }
+    }
+
+    private static func attempt(
+        _ url: ResourceURL, _ range: ByteRange?, _ limit: Duration, _ files: FileTable, _ services: Services,
+        _ finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
+    ) {
+        let touch = FirstTouch(url, range, files, services, finished, completion)
+        let id = services.origin.start(OriginRequest(url: url, range: range, stallLimit: limit), touch)
+        touch.started(id)
+    }
+
+    private func started(_ id: OriginRequestID) {
+        let state = state.withLock { state in
+            state.request = id
+            return state
+        }
+        link(state)
+    }
+
+    /// The stream has to know its request, to stop it: whichever of the two is known last ties them together.
+    private func link(_ state: State) {
+        guard let request = state.request else { return }
+        if let (file, stream) = state.file { file.adopted(stream, request) }
+        state.growing?.started(request)
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        switch judge(head, to: url, asked: range, isConditional: false, known: nil) {
+        case .unchanged: return .wrongAnswer("304 to a request without a condition")
+        case .failure(let failure): return failure
+        case .range(let information): return begin(information, isWhole: false)
+        case .whole(let information): return begin(information, isWhole: true)
+        }
+    }
+
+    private func begin(_ information: ContentInformation, isWhole: Bool) -> OriginFailure? {
+        guard let length = information.length else { return beginGrowing(information) }
+        let opened = Mutex<RemoteFile?>(nil)
+        files.open(url, information) { result in
+            if case .success(let file) = result { opened.withLock { $0 = file } }
+        }
+        guard let file = opened.withLock({ $0 }) else { return .wrongAnswer("the cache cannot hold it") }
+        let asked = isWhole ? ByteRange(0, length) : range!.clamped(to: ByteRange(0, length))
+        let stream = file.adopt(asked, isWhole: isWhole && range != nil)
+        let state = state.withLock { state in
+            state.file = (file, stream)
+            state.isAnswered = true
+            return state
+        }
+        link(state)
+        file.began(stream, isWhole: false)
+        completion(.file(file))
+        return nil
+    }
+
+    private func beginGrowing(_ information: ContentInformation) -> OriginFailure? {
+        guard let growing = try? GrowingFile(url, information, services, finished: finished) else {
+            return .wrongAnswer("the cache cannot hold it")
+        }
+        growing.opened()
+        let state = state.withLock { state in
+            state.growing = growing
+            state.isAnswered = true
+            return state
+        }
+        link(state)
+        completion(.growing(growing))
+        return nil
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        let state = state.withLock { $0 }
+        if let (file, stream) = state.file { return file.arrived(stream, bytes) }
+        return state.growing?.arrived(bytes) ?? .stop
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        let state = state.withLock { $0 }
+        if let (file, stream) = state.file { file.ended(stream, failure) }
+        state.growing?.ended(failure)
+        guard !state.isAnswered else { return }
+        services.weather.saw(failure)
+        completion(.failure(failure ?? .interrupted("no answer")))
+    }
+}

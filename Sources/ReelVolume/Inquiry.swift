@@ -1,0 +1,137 @@
+import ReelCore
+import Synchronization
+
+/// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".
+final class Inquiry: OriginReceiver {
+    enum Outcome: Sendable {
+        case information(ContentInformation)
+        case unchanged
+        case failure(OriginFailure)
+    }
+
+    private let request: OriginRequest
+    private let services: Services
+    private let known = Mutex<Outcome?>(nil)
+    private let completion: @Sendable (Outcome) -> Void
+
+    private init(_ request: OriginRequest, _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void) {
+        self.request = request
+        self.services = services
+        self.completion = completion
+    }
+
+    /// - Parameters:
+    ///   - known: what is remembered: 304 then confirms it.
+    ///   - limit: for the whole of it, with its retries.
+    static func start(
+        _ url: ResourceURL, known: ContentInformation? = nil, limit: Duration, _ services: Services,
+        _ completion: @escaping @Sendable (Outcome) -> Void
+    ) {
+        retrying(until: now() + limit, services) { left, done in
+            let request = OriginRequest(
+                url: url, range: ByteRange(0, 1), condition: known?.validator.ifChanged, stallLimit: left)
+            let inquiry = Inquiry(request, services) { outcome in
+                guard case .failure(.status(416, _)) = outcome else { return done(outcome) }
+                // An empty file has no first byte; asked for as a whole it says so.
+                var whole = request
+                whole.range = nil
+                _ = services.origin.start(whole, Inquiry(whole, services, done))
+            }
+            _ = services.origin.start(request, inquiry)
+        } completion: {
+            completion($0)
+        }
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        let verdict = judge(
+            head, to: request.url, asked: request.range, isConditional: request.condition != nil, known: nil)
+        switch verdict {
+        case .range(let information):
+            known.withLock { $0 = .information(information) }
+            return nil
+        case .whole(let information):
+            known.withLock { $0 = .information(information) }
+            // Known now; the body is not wanted.
+            return .cancelled
+        case .unchanged:
+            known.withLock { $0 = .unchanged }
+            return nil
+        case .failure(let failure): return failure
+        }
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        return .more
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        let outcome = known.withLock { $0 }
+        if outcome == nil { services.weather.saw(failure) } else { services.weather.saw(nil) }
+        completion(outcome ?? .failure(failure ?? .interrupted("no answer")))
+    }
+}
+
+/// Asks for the lengths that no listing tells: many at once, each resource once, answers remembered on disk.
+final class Prober: Sendable {
+    /// As many connections as an origin gladly gives one client.
+    private static let limit = 16
+
+    private struct State {
+        var waiting: [String: [Completion<ContentInformation>]] = [:]
+        var queue: [ResourceURL] = []
+        var running = 0
+    }
+
+    private let state = Mutex(State())
+    private let services: Services
+
+    init(_ services: Services) { self.services = services }
+
+    /// - Parameter isDemanded: somebody waits; goes before what is asked for in advance.
+    func probe(
+        _ url: ResourceURL, isDemanded: Bool = true, _ completion: @escaping Completion<ContentInformation> = { _ in }
+    ) {
+        state.withLock { state in
+            if state.waiting[url.text] != nil {
+                state.waiting[url.text]!.append(completion)
+                guard isDemanded, let index = state.queue.firstIndex(of: url) else { return }
+                state.queue.insert(state.queue.remove(at: index), at: 0)
+            } else {
+                state.waiting[url.text] = [completion]
+                state.queue.insert(url, at: isDemanded ? 0 : state.queue.count)
+            }
+        }
+        startNext()
+    }
+
+    private func startNext() {
+        while true {
+            let next = state.withLock { state -> ResourceURL? in
+                guard state.running < Prober.limit, !state.queue.isEmpty else { return nil }
+                state.running += 1
+                return state.queue.removeFirst()
+            }
+            guard let url = next else { return }
+            Inquiry.start(url, limit: services.options.timeout, services) { [self] outcome in
+                let result: Result<ContentInformation, VolumeError>
+                switch outcome {
+                case .information(let information):
+                    services.store.remember(information, for: url.text, checkedAt: wallClock())
+                    result = .success(information)
+                case .unchanged: result = .failure(.failed)
+                case .failure(let failure):
+                    services.logger.info("\(url): \(failure)")
+                    result = .failure(VolumeError(failure))
+                }
+                let waiting = state.withLock { state in
+                    state.running -= 1
+                    return state.waiting.removeValue(forKey: url.text) ?? []
+                }
+                for completion in waiting { completion(result) }
+                startNext()
+            }
+        }
+    }
+}

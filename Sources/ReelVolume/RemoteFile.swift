@@ -1,0 +1,337 @@
+import ReelCache
+import ReelCore
+import Synchronization
+
+/// One version of one resource: its bytes in the cache, and what is under way to them. Shared by all who have it open.
+///
+/// The state is one value behind one lock: ask the ledger under the lock, act on its answer outside.
+final class RemoteFile: Sendable {
+    let url: ResourceURL
+    let information: ContentInformation
+    let length: Int64
+    let object: CacheObject
+    let services: Services
+    private let state: Mutex<State>
+    /// Goes up before evicted bytes leave the disk: a hit that began before does not count.
+    private let evictions = Atomic<UInt64>(0)
+
+    private struct Parked {
+        var read: any ParkedRead
+        var range: ByteRange
+    }
+
+    private struct State {
+        var ledger: Ledger
+        var parked: [Ledger.ReadID: Parked] = [:]
+        var requests: [Ledger.StreamID: OriginRequestID] = [:]
+        var nextRead: Ledger.ReadID = 1
+        var rate = RateMeter()
+        /// Set when the volume goes away: what is started now is stopped at once.
+        var isOver = false
+    }
+
+    /// - Precondition: `information.length` is known and the length of `object`.
+    init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
+        self.url = url
+        self.information = information
+        self.object = object
+        self.services = services
+        length = object.version.length
+        state = Mutex(State(ledger: Ledger(object.filled, acceptsRanges: information.acceptsRanges)))
+    }
+
+    // MARK: Reading
+
+    /// - Parameter buffer: as long as the read; cut at the end of the file.
+    func read(_ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead) -> ReadAnswer {
+        let range = bounds(offset, buffer.count)
+        if range.isEmpty { return .read(0) }
+        if let count = hit(range, into: buffer) {
+            services.counters.hits.add(1, ordering: .relaxed)
+            return .read(count)
+        }
+        services.counters.misses.add(1, ordering: .relaxed)
+        wait(park(), for: range)
+        return .parked
+    }
+
+    private func bounds(_ offset: Int64, _ count: Int) -> ByteRange {
+        guard offset < length else { return ByteRange(length, length) }
+        return ByteRange(offset, min(length, offset + Int64(count)))
+    }
+
+    /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
+    private func hit(_ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+        while true {
+            let (isHit, wantsMore, generation) = state.withLock { state in
+                let isHit = state.ledger.hit(range, now: now())
+                return (isHit, isHit && state.ledger.wantsReadahead, evictions.load(ordering: .acquiring))
+            }
+            guard isHit else { return nil }
+            if wantsMore { perform(state.withLock { $0.ledger.readAhead() }) }
+            let count = object.read(
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
+            guard count == Int(range.count) else {
+                // The file was cut from outside: what it claims is not there. Not punched: a stream may be writing there.
+                services.logger.warning("a cache file is damaged; its blocks are fetched again")
+                state.withLock { $0.ledger.forget(object.filled.blocks(touching: range)) }
+                return nil
+            }
+            guard evictions.load(ordering: .acquiring) == generation else { continue }
+            services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
+            return count
+        }
+    }
+
+    private func wait(_ read: any ParkedRead, for range: ByteRange) {
+        let moment = now()
+        let actions = state.withLock { state -> [Ledger.Action]? in
+            guard !state.isOver else { return nil }
+            let id = state.nextRead
+            state.nextRead += 1
+            state.parked[id] = Parked(read: read, range: range)
+            return state.ledger.park(id, range, deadline: moment + services.options.timeout, now: moment)
+        }
+        guard let actions else { return read.fail(.failed) }
+        services.ticker.add(self)
+        perform(actions)
+    }
+
+    func abandon(_ read: any ParkedRead) {
+        state.withLock { state in
+            guard let id = state.parked.first(where: { $0.value.read === read })?.key else { return }
+            state.parked[id] = nil
+            state.ledger.abandon(id)
+        }
+    }
+
+    /// On the answering thread: the bytes came, and may have been evicted again already.
+    private func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
+        if let count = hit(parked.range, into: buffer) {
+            parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        } else {
+            wait(parked.read, for: parked.range)
+        }
+    }
+
+    // MARK: Doing what the ledger decided
+
+    private func perform(_ actions: [Ledger.Action]) {
+        for action in actions {
+            switch action {
+            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded)
+            case .stop(let id):
+                if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
+                    services.origin.cancel(request)
+                }
+            case .complete(let id):
+                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
+                services.answers.add { [self] in
+                    services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
+                }
+            case .fail(let id, let failure):
+                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
+                services.logger.info("\(url): read of \(parked.range) failed: \(failure)")
+                parked.read.fail(VolumeError(failure))
+            }
+        }
+    }
+
+    private func start(_ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool) {
+        guard !range.isEmpty else { return }
+        let request = OriginRequest(
+            url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
+            isDemanded: isDemanded, stallLimit: services.options.timeout)
+        services.ticker.add(self)
+        state.withLock { $0.ledger.requested(id, now: now()) }
+        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
+    }
+
+    private func running(_ request: OriginRequestID, for id: Ledger.StreamID) {
+        let isWanted = state.withLock { state in
+            guard state.ledger.isLive(id), !state.isOver else { return false }
+            state.requests[id] = request
+            return true
+        }
+        if !isWanted { services.origin.cancel(request) }
+    }
+
+    // MARK: What the streams bring
+
+    /// The request that found this version out goes on as its first stream.
+    func adopt(_ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
+        services.ticker.add(self)
+        return state.withLock { state in
+            if isWhole { state.ledger.acceptsRanges = false }
+            return state.ledger.adopt(range)
+        }
+    }
+
+    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID) { running(request, for: id) }
+
+    func began(_ id: Ledger.StreamID, isWhole: Bool) {
+        perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
+    }
+
+    func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        let moment = now()
+        let place = state.withLock { state -> (range: ByteRange, new: [Int], isThere: Bool)? in
+            state.rate.add(Int64(bytes.count), moment)
+            guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
+            let coverage = state.ledger.coverage
+            return (range, coverage.untouchedBlocks(in: range), coverage.covers(range))
+        }
+        guard let place else { return .stop }
+        if !place.isThere, let failure = write(bytes, place.range, place.new) {
+            services.logger.error("\(failure)")
+            perform(state.withLock { $0.ledger.ended(id, .wrongAnswer("no room in the cache"), now: moment, random: 0) })
+            return .stop
+        }
+        let result = state.withLock { $0.ledger.arrived(id, place.range, now: moment) }
+        for block in result.whole { object.markFilled(block) }
+        perform(result.actions)
+        return result.answer == .more ? .more : .stop
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> (any Error)? {
+        let room = new.reduce(Int64(0)) { $0 + object.filled.bytes(of: $1).count }
+        if room > 0, !services.store.makeRoom(for: room) { return VolumeError.failed }
+        do {
+            try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)
+            return nil
+        } catch {
+            services.store.release(room)
+            return error
+        }
+    }
+
+    func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
+        services.weather.saw(failure)
+        if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
+        let actions = state.withLock { state in
+            state.requests[id] = nil
+            return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
+        }
+        perform(actions)
+    }
+
+    // MARK: Life
+
+    func opened() {
+        object.touch()
+        state.withLock { $0.ledger.openHandles += 1 }
+    }
+
+    func closed() {
+        object.touch()
+        state.withLock { state in
+            state.ledger.openHandles -= 1
+            state.ledger.lastClose = now()
+        }
+    }
+
+    /// Everything that waits fails, everything that runs stops.
+    func shutdown() {
+        let actions = state.withLock { state in
+            state.isOver = true
+            return state.ledger.supersede()
+        }
+        perform(actions)
+    }
+
+    /// The origin has another version: this one serves what it has.
+    func supersede() { perform(state.withLock { $0.ledger.supersede() }) }
+
+    var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
+    var openHandles: Int { state.withLock { $0.ledger.openHandles } }
+    var cachedBytes: Int64 { state.withLock { $0.ledger.coverage.map.filledBytes } }
+    var acceptsRanges: Bool { state.withLock { $0.ledger.acceptsRanges } }
+    var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
+
+    /// Nobody has it open and nothing runs.
+    var isDone: Bool { state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle } }
+
+    /// Blocks that no index knows of leave the disk. - Precondition: nobody can open it meanwhile.
+    func giveBackFragments() {
+        let blocks = state.withLock { $0.ledger.coverage.partialBlocks }
+        do {
+            for block in blocks { try object.abandon(block..<block + 1) }
+        } catch {
+            services.logger.error("\(error)")
+        }
+    }
+
+    /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
+    /// that writes, or when nothing is under way: a hole punched under a write would lose it.
+    private func drop(_ blocks: Range<Int>) {
+        state.withLock { $0.ledger.forget(blocks) }
+        evictions.add(1, ordering: .acquiringAndReleasing)
+        do {
+            try object.discard(blocks)
+        } catch {
+            services.logger.error("\(error)")
+        }
+    }
+}
+
+extension RemoteFile: Ticking {
+    func tick(_ now: Duration) -> Bool {
+        let (actions, isTicking) = state.withLock { ($0.ledger.tick(now: now), $0.ledger.isTicking) }
+        perform(actions)
+        return isTicking
+    }
+}
+
+extension RemoteFile: ObjectHolder {
+    /// The cache is full and nothing closed is left to evict: blocks that no reader is near go, oldest place first.
+    func relinquish(_ wanted: Int64) -> Int64 {
+        var freed: Int64 = 0
+        // Each run costs a durable transaction: rather few and large.
+        let runs = state.withLock { $0.ledger.expendable(max(wanted, BlockSize.extent)) }
+        for run in runs {
+            freed += run.reduce(0) { $0 + object.filled.bytes(of: $1).count }
+            drop(run)
+        }
+        return freed
+    }
+}
+
+/// Bytes a second over the last few seconds.
+struct RateMeter {
+    private var bytes: Int64 = 0
+    private var start: Duration = .zero
+    private var last: Duration = .zero
+    private var previous: Int64 = 0
+
+    mutating func add(_ count: Int64, _ now: Duration) {
+        if now - start > .seconds(2) {
+            previous = now - last > .seconds(2) ? 0 : Int64(Double(bytes) / max((now - start).seconds, 0.001))
+            bytes = 0
+            start = now
+        }
+        bytes += count
+        last = now
+    }
+
+    func perSecond(_ now: Duration) -> Int64 {
+        guard now - last < .seconds(3) else { return 0 }
+        let elapsed = (now - start).seconds
+        return elapsed < 0.5 && previous > 0 ? previous : Int64(Double(bytes) / max(elapsed, 0.1))
+    }
+}
+
+extension VolumeError {
+    init(_ failure: Ledger.ReadFailure) {
+        self =
+            switch failure {
+            case .timedOut: .timedOut
+            case .unreachable: .unreachable
+            case .accessDenied: .accessDenied
+            case .changed: .stale
+            case .failed: .failed
+            }
+    }
+
+    init(_ failure: OriginFailure) { self.init(Ledger.ReadFailure(failure)) }
+}

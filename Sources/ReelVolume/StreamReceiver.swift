@@ -1,0 +1,32 @@
+import ReelCore
+import Synchronization
+
+/// Takes the answer to one range request of a file: nothing is kept before its head was judged.
+final class StreamReceiver: OriginReceiver {
+    private let file: RemoteFile
+    private let id: Ledger.StreamID
+    private let range: ByteRange
+
+    init(_ file: RemoteFile, _ id: Ledger.StreamID, _ range: ByteRange) {
+        self.file = file
+        self.id = id
+        self.range = range
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        switch judge(head, to: file.url, asked: range, isConditional: false, known: file.information) {
+        case .range:
+            file.began(id, isWhole: false)
+            return nil
+        case .whole:
+            file.began(id, isWhole: true)
+            return nil
+        case .unchanged: return .wrongAnswer("304 to a request without a condition")
+        case .failure(let failure): return failure
+        }
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { file.arrived(id, bytes) }
+
+    func ended(_ failure: OriginFailure?) { file.ended(id, failure) }
+}

@@ -1,0 +1,95 @@
+import ReelCore
+
+/// The calls of the kernel adapter.
+extension Volume: Filesystem {
+    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
+        guard let node = nodes[parent] else { return completion(.failure(.stale)) }
+        listing(of: node) { [self] result in
+            switch result {
+            case .failure(let error): completion(.failure(error))
+            case .success(let listed):
+                guard let entry = listed[name] else { return completion(.failure(.notFound)) }
+                resolve(entry, in: node, listed, completion)
+            }
+        }
+    }
+
+    package func forget(_ node: NodeID, count: UInt64) { nodes.forget(node, count: count) }
+
+    package func attributes(of id: NodeID, _ completion: @escaping Completion<Attributes>) {
+        guard let node = nodes[id] else { return completion(.failure(.stale)) }
+        completion(.success(attributes(of: node)))
+    }
+
+    package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        guard let node = nodes[id] else { return completion(.failure(.stale)) }
+        guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
+        openFile(node, completion)
+    }
+
+    package func close(_ file: any FileHandle) {
+        switch (file as! OpenFile).body {
+        case .remote(let file): files.close(file)
+        case .growing(let file): file.closed()
+        }
+    }
+
+    package func read(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
+    ) -> ReadAnswer {
+        switch (file as! OpenFile).body {
+        case .remote(let file): file.read(offset, into: buffer, park: park)
+        case .growing(let file): file.read(offset, into: buffer, park: park)
+        }
+    }
+
+    package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
+        switch (file as! OpenFile).body {
+        case .remote(let file): file.abandon(read)
+        case .growing(let file): file.abandon(read)
+        }
+    }
+
+    package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        guard let node = nodes[id] else { return completion(.failure(.stale)) }
+        let parentInode = nodes[node.parent]?.inode ?? node.inode
+        listing(of: node) { [self] result in
+            completion(result.map { OpenDirectory(self, node, parentInode: parentInode, $0) as any DirectoryHandle })
+        }
+    }
+
+    package func capacity() -> Capacity {
+        let usage = services.store.usage
+        return Capacity(total: usage.cap, used: usage.used)
+    }
+
+    package func extendedAttribute(_ name: String, of id: NodeID) -> Result<[UInt8], VolumeError> {
+        guard let node = nodes[id] else { return .failure(.stale) }
+        guard let value = attribute(name, of: node) else { return .failure(.noAttribute) }
+        return .success(Array(value.utf8))
+    }
+
+    package func extendedAttributeNames(of id: NodeID) -> Result<[String], VolumeError> {
+        guard let node = nodes[id] else { return .failure(.stale) }
+        let all = ["user.mime_type", "user.reelfs.url", "user.reelfs.cached", "user.reelfs.socket"]
+        return .success(all.filter { attribute($0, of: node) != nil })
+    }
+
+    private func attribute(_ name: String, of node: Node) -> String? {
+        switch name {
+        case "user.reelfs.url": return node.url?.text
+        case "user.reelfs.socket": return node.id == rootNode ? services.options.socketPath : nil
+        case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
+        case "user.reelfs.cached" where !node.isDirectory:
+            let information = information(of: node)
+            guard let length = information?.length, length > 0 else { return information == nil ? "0" : "100" }
+            return "\(cachedBytes(node, information) * 100 / length)"
+        default: return nil
+        }
+    }
+
+    private func information(of node: Node) -> ContentInformation? {
+        node.state.withLock { $0.information } ?? node.url.flatMap { services.store.information(for: $0.text)?.information }
+    }
+}

@@ -1,0 +1,169 @@
+import ReelCache
+import ReelCore
+import ReelSources
+
+/// Names and listings.
+extension Volume {
+    /// A listing this old is asked for again in the background when somebody looks.
+    private static let refreshAfter: Int64 = 60
+    /// Entries whose lengths are asked for together with the one that somebody wants to know: `ls -l` goes on there.
+    private static let probedAhead = 64
+
+    /// The listing of a directory: what is known at once, else from the origin.
+    func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
+        guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
+        guard let url = directory.url else {
+            return completion(directory.state.withLock { $0.listing }.map { .success($0) } ?? .failure(.failed))
+        }
+        if let listed = known(directory, url) {
+            completion(.success(listed))
+            if wallClock() - listed.fetchedAt > Volume.refreshAfter, !services.weather.isCloudy {
+                fetch(node, directory, url) { _ in }
+            }
+        } else {
+            fetch(node, directory, url, completion)
+        }
+    }
+
+    private func known(_ directory: Directory, _ url: ResourceURL) -> Directory.Listed? {
+        if let listed = directory.state.withLock({ $0.listing }) { return listed }
+        guard let remembered = services.store.listing(url.text) else { return nil }
+        let entries = remembered.entries.compactMap { entry in
+            ResourceURL(entry.url).map {
+                SourceEntry(
+                    name: entry.name, url: $0.with(credentials: $0.isSameOrigin(as: url) ? url.credentials : nil),
+                    isDirectory: entry.isDirectory, length: entry.length, modified: entry.modified)
+            }
+        }
+        let listed = Directory.Listed(entries, fetchedAt: remembered.fetchedAt)
+        directory.state.withLock { $0.listing = $0.listing ?? listed }
+        return listed
+    }
+
+    private func fetch(
+        _ node: Node, _ directory: Directory, _ url: ResourceURL, _ completion: @escaping Completion<Directory.Listed>
+    ) {
+        let isFirst = directory.state.withLock { state in
+            state.waiting.append(completion)
+            defer { state.isFetching = true }
+            return !state.isFetching
+        }
+        guard isFirst else { return }
+        BodyFetch.start(url, limit: services.options.timeout, services) { [self] result in
+            services.chores.add { [self] in
+                let parsed = result.mapError { VolumeError($0) }.flatMap { parse($0, url) }
+                if case .failure(let error) = parsed { services.logger.warning("\(url): no listing: \(error)") }
+                let waiting = directory.state.withLock { state in
+                    defer { state.waiting = [] }
+                    state.isFetching = false
+                    return state.waiting
+                }
+                let outcome = parsed.map { take($0, node, directory, url) }
+                for completion in waiting { completion(outcome) }
+            }
+        }
+    }
+
+    private func parse(_ document: BodyFetch.Document, _ url: ResourceURL) -> Result<[SourceEntry], VolumeError> {
+        do throws(ListingError) {
+            // Links count from where the page really was, as a browser sees it.
+            let base = document.head.url.with(credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
+            return .success(try Listing.parse(document.bytes, mediaType: document.head.mediaType, url: base))
+        } catch {
+            services.logger.warning("\(url): \(error)")
+            return .failure(.failed)
+        }
+    }
+
+    private func take(
+        _ entries: [SourceEntry], _ node: Node, _ directory: Directory, _ url: ResourceURL
+    ) -> Directory.Listed {
+        let listed = Directory.Listed(entries, fetchedAt: wallClock())
+        let old = directory.state.withLock { state in
+            defer { state.listing = listed }
+            state.corrections = [:]
+            return state.listing
+        }
+        let stored = entries.map {
+            StoredEntry(
+                name: $0.name, url: $0.url.text, isDirectory: $0.isDirectory, length: $0.length, modified: $0.modified)
+        }
+        services.store.remember(
+            RememberedListing(entries: stored, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
+        if let old, let kernel = kernelCache {
+            for entry in old.entries where listed[entry.name] != entry { kernel.forgetEntry(entry.name, in: node.id) }
+            kernel.forgetAttributes(of: node.id)
+        }
+        return listed
+    }
+
+    /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.
+    func resolve(
+        _ entry: SourceEntry, in parent: Node, _ listed: Directory.Listed, _ completion: @escaping Completion<Entry>
+    ) {
+        if let known = knownEntry(entry, in: parent) { return completion(.success(known)) }
+        probeAhead(of: entry, listed)
+        prober.probe(entry.url) { [self] result in
+            switch result {
+            case .failure(let error): completion(.failure(error))
+            case .success:
+                completion(knownEntry(entry, in: parent).map { .success($0) } ?? .failure(.failed))
+            }
+        }
+    }
+
+    /// Without a request: nil where the length is not known. Counts a kernel reference.
+    func knownEntry(_ entry: SourceEntry, in parent: Node) -> Entry? {
+        let facts = parent.directory!.facts(of: entry)
+        var information: ContentInformation?
+        if !entry.isDirectory, facts.length == nil {
+            guard let remembered = services.store.information(for: entry.url.text) else { return nil }
+            information = remembered.information
+        }
+        let node = nodes.node(for: entry, facts, in: parent)
+        if let information { node.state.withLock { $0.information = $0.information ?? information } }
+        return Entry(node: node.id, attributes: attributes(of: node))
+    }
+
+    private func probeAhead(of entry: SourceEntry, _ listed: Directory.Listed) {
+        guard let place = listed.places[ExactText(entry.name)] else { return }
+        for next in listed.entries[(place + 1)...].prefix(Volume.probedAhead) where !next.isDirectory && next.length == nil {
+            if services.store.information(for: next.url.text) == nil { prober.probe(next.url, isDemanded: false) }
+        }
+    }
+}
+
+/// A directory as it was when it was opened; `.` and `..` come first.
+final class OpenDirectory: DirectoryHandle {
+    private let volume: Volume
+    private let node: Node
+    private let parentInode: UInt64
+    private let listed: Directory.Listed
+
+    init(_ volume: Volume, _ node: Node, parentInode: UInt64, _ listed: Directory.Listed) {
+        self.volume = volume
+        self.node = node
+        self.parentInode = parentInode
+        self.listed = listed
+    }
+
+    func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
+        for offset in max(offset, 0)..<max(offset, listed.entries.count + 2) {
+            var item: DirectoryItem
+            switch offset {
+            case 0: item = DirectoryItem(name: ".", inode: node.inode, isDirectory: true, nextOffset: 1, entry: nil)
+            case 1: item = DirectoryItem(name: "..", inode: parentInode, isDirectory: true, nextOffset: 2, entry: nil)
+            default:
+                let entry = listed.entries[offset - 2]
+                item = DirectoryItem(
+                    name: entry.name, inode: inodeNumber(of: entry.name, in: node.inode),
+                    isDirectory: entry.isDirectory, nextOffset: offset + 1,
+                    entry: withAttributes ? volume.knownEntry(entry, in: node) : nil)
+            }
+            guard add(item) else {
+                if let entry = item.entry { volume.nodes.forget(entry.node, count: 1) }
+                return
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+import ReelCache
+import ReelCore
+
+/// Which version of a file an open gets.
+extension Volume {
+    /// What the origin confirmed this many seconds ago holds: programs open a file several times in a row.
+    private static let freshFor: Int64 = 5
+    /// Who has remembered bytes waits this long for a confirmation, then plays what there is.
+    private static let confirmationLimit = Duration.seconds(2)
+
+    func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+        let (isFirst, growing) = node.state.withLock { state -> (Bool, GrowingFile?) in
+            if let growing = state.growing, !growing.isOver { return (false, growing) }
+            defer { state.opening = (state.opening ?? []) + [completion] }
+            return (state.opening == nil, nil)
+        }
+        if let growing {
+            growing.opened()
+            return completion(.success(OpenFile(node, .growing(growing))))
+        }
+        guard isFirst else { return }
+        decide(node) { [self] result in
+            let waiting = node.state.withLock { state in
+                defer { state.opening = nil }
+                return state.opening ?? []
+            }
+            for (index, completion) in waiting.enumerated() {
+                completion(result.map { OpenFile(node, index == 0 ? $0 : again($0)) as any FileHandle })
+            }
+        }
+    }
+
+    /// One handle more of a file that was just opened.
+    private func again(_ body: OpenFile.Body) -> OpenFile.Body {
+        switch body {
+        case .remote(let file): files.open(file.url, file.information) { _ in }
+        case .growing(let file): file.opened()
+        }
+        return body
+    }
+
+    private func decide(_ node: Node, _ completion: @escaping Completion<OpenFile.Body>) {
+        guard let url = node.url else { return completion(.failure(.failed)) }
+        if node.state.withLock({ $0.isSuperseded }) { return completion(.failure(.stale)) }
+        guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
+            return firstTouch(node, url, completion)
+        }
+        let isFresh = wallClock() - remembered.checkedAt <= Volume.freshFor
+        if isFresh || services.weather.isCloudy { return open(node, url, remembered.information, completion) }
+        let limit = min(Volume.confirmationLimit, services.options.timeout)
+        Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in
+            switch outcome {
+            case .unchanged: confirm(remembered.information)
+            case .information(let new) where new.isSameVersion(as: remembered.information):
+                // The ranges that were refused before may be given now, and a weak tag may have become strong.
+                confirm(ContentInformation(
+                    length: new.length, validator: remembered.information.validator, mediaType: new.mediaType,
+                    acceptsRanges: new.acceptsRanges))
+            case .information(let new):
+                services.store.remember(new, for: url.text, checkedAt: wallClock())
+                retire(url, remembered.information)
+                open(node, url, new, completion)
+            case .failure(let failure):
+                switch VolumeError(failure) {
+                case .accessDenied: completion(.failure(.accessDenied))
+                case .stale: completion(.failure(.stale))
+                default:
+                    // Away or unwell: what is remembered plays, what is missing will say so.
+                    services.logger.info("\(url): not confirmed: \(failure)")
+                    open(node, url, remembered.information, completion)
+                }
+            }
+
+            @Sendable func confirm(_ information: ContentInformation) {
+                services.store.remember(information, for: url.text, checkedAt: wallClock())
+                open(node, url, information, completion)
+            }
+        }
+    }
+
+    /// An older version: who has it open reads what there is of it, then it goes.
+    private func retire(_ url: ResourceURL, _ information: ContentInformation) {
+        guard let length = information.length else { return }
+        let version = Version(key: url.text, validator: information.validator, length: length)
+        if let file = files.file(for: version) { file.supersede() } else { services.store.forget(version) }
+    }
+
+    private func open(
+        _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
+        _ completion: @escaping Completion<OpenFile.Body>
+    ) {
+        guard information.length != nil else { return firstTouch(node, url, completion) }
+        guard tell(node, information) else { return completion(.failure(.stale)) }
+        files.open(url, information) { completion($0.map { .remote($0) }) }
+    }
+
+    private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
+        FirstTouch.start(url, files, services) { [self] whole in
+            services.store.remember(whole, for: url.text, checkedAt: wallClock())
+            node.state.withLock { state in
+                state.information = whole
+                state.growing = nil
+            }
+            kernelCache?.forgetAttributes(of: node.id)
+        } _: { [self] found in
+            switch found {
+            case .file(let file):
+                services.store.remember(file.information, for: url.text, checkedAt: wallClock())
+                guard tell(node, file.information) else {
+                    files.close(file)
+                    return completion(.failure(.stale))
+                }
+                completion(.success(.remote(file)))
+            case .growing(let file):
+                keep(file)
+                node.state.withLock { $0.growing = file }
+                completion(.success(.growing(file)))
+            case .failure(let failure):
+                services.logger.info("\(url): \(failure)")
+                completion(.failure(VolumeError(failure)))
+            }
+        }
+    }
+
+    /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,
+    /// and the open that gets ESTALE is repeated by the kernel, which looks the name up again (open(2) does so once).
+    private func tell(_ node: Node, _ information: ContentInformation) -> Bool {
+        let isSame = node.state.withLock { state in
+            if let known = state.information {
+                guard known.isSameVersion(as: information) else { return false }
+            } else if let length = node.listed.length, length != information.length {
+                return false
+            }
+            state.information = information
+            return true
+        }
+        if isSame { return true }
+        nodes[node.parent]?.directory?.correct(
+            node.name, Node.Facts(length: information.length, modified: information.validator.lastModified))
+        nodes.supersede(node)
+        return false
+    }
+}
+
+/// An open file, as the kernel's handle names it.
+final class OpenFile: FileHandle {
+    enum Body: Sendable {
+        case remote(RemoteFile)
+        case growing(GrowingFile)
+    }
+
+    let node: Node
+    let body: Body
+
+    init(_ node: Node, _ body: Body) {
+        self.node = node
+        self.body = body
+    }
+
+    var wantsDirectIO: Bool { if case .growing = body { true } else { false } }
+}

@@ -1,0 +1,132 @@
+import Logging
+import ReelCache
+import ReelCore
+import ReelSources
+import Synchronization
+
+/// The filesystem: joins a source's tree, the cache and the origin.
+///
+/// `Volume+Listing` resolves names, `Volume+Open` finds out which version of a file to open, `RemoteFile` reads.
+package final class Volume: Sendable {
+    let services: Services
+    let files: FileTable
+    let nodes: NodeTable
+    let prober: Prober
+    let root: Node
+    /// Where the tree hangs: names shown in `status` are relative to it.
+    let rootURL: ResourceURL?
+    private let kernel = Mutex<(any KernelCache)?>(nil)
+    private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
+
+    package init(
+        _ source: Source, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger
+    ) {
+        services = Services(origin: origin, store: store, options: options, logger: logger)
+        files = FileTable(services)
+        prober = Prober(services)
+        switch source {
+        case .listing(let url): rootURL = url
+        case .file, .list: rootURL = nil
+        }
+        root = Node(
+            id: rootNode, parent: rootNode, name: "", inode: rootNode, url: rootURL, isDirectory: true,
+            listed: Node.Facts())
+        nodes = NodeTable(root: root)
+        switch source {
+        case .listing: break
+        case .file(let entry): root.directory?.state.withLock { $0.listing = .init([entry], fetchedAt: wallClock()) }
+        case .list(let entries): root.directory?.state.withLock { $0.listing = .init(entries, fetchedAt: wallClock()) }
+        }
+    }
+
+    /// Who is told when something that the kernel may have cached has changed.
+    package func connect(_ cache: any KernelCache) { kernel.withLock { $0 = cache } }
+
+    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+
+    /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
+    package func shutdown() {
+        for file in files.all { file.shutdown() }
+        for file in growingFiles { file.shutdown() }
+        services.shutdown()
+    }
+
+    // MARK: Growing files
+
+    func keep(_ file: GrowingFile) { growing.withLock { $0[ObjectIdentifier(file)] = file } }
+
+    var growingFiles: [GrowingFile] {
+        growing.withLock { growing in
+            growing = growing.filter { !$0.value.isOver || $0.value.openHandles > 0 }
+            return Array(growing.values)
+        }
+    }
+
+    // MARK: Attributes
+
+    func attributes(of node: Node) -> Attributes {
+        let information = node.state.withLock { $0.information }
+        let cached = node.isDirectory ? 0 : cachedBytes(node, information)
+        let modified = node.directory.map { $0.state.withLock { $0.listing?.fetchedAt } ?? 0 }
+        return Attributes(
+            inode: node.inode, isDirectory: node.isDirectory, length: node.length ?? 0, cachedBytes: cached,
+            modified: information?.validator.lastModified ?? node.listed.modified ?? modified ?? 0)
+    }
+
+    func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
+        guard let url = node.url, let information, let length = information.length else {
+            return node.state.withLock { $0.growing }?.received ?? 0
+        }
+        let version = Version(key: url.text, validator: information.validator, length: length)
+        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: version)
+    }
+
+    // MARK: Status
+
+    package func status() -> VolumeStatus {
+        let usage = services.store.usage
+        var shown: [String: VolumeStatus.File] = [:]
+        for object in services.store.objects() {
+            shown[object.key] = VolumeStatus.File(
+                path: path(ofKey: object.key), length: object.length, cachedBytes: object.cachedBytes, openHandles: 0,
+                rate: 0)
+        }
+        for file in files.all {
+            shown[file.url.text] = VolumeStatus.File(
+                path: path(ofKey: file.url.text), length: file.length, cachedBytes: file.cachedBytes,
+                openHandles: file.openHandles, rate: file.rate)
+        }
+        for file in growingFiles {
+            shown[file.url.text] = VolumeStatus.File(
+                path: path(ofKey: file.url.text), length: nil, cachedBytes: file.received,
+                openHandles: file.openHandles, rate: file.rate)
+        }
+        let sorted = shown.values.sorted { ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path) }
+        return VolumeStatus(
+            cacheUsed: usage.used, cacheCap: usage.cap,
+            bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
+            bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
+            hits: services.counters.hits.load(ordering: .relaxed),
+            misses: services.counters.misses.load(ordering: .relaxed), files: Array(sorted.prefix(500)))
+    }
+
+    /// As the file is called inside the mount, without a query that may be a secret.
+    private func path(ofKey key: String) -> String {
+        guard let url = ResourceURL(key) else { return "?" }
+        if let rootURL, url.isSameOrigin(as: rootURL), url.path.hasPrefix(rootURL.path) {
+            return String(decoding: percentDecoded(String(url.path.dropFirst(rootURL.path.count))), as: UTF8.self)
+        }
+        if let entry = root.directory?.state.withLock({ $0.listing?.entries.first { $0.url == url } }) { return entry.name }
+        return String(decoding: url.lastSegment, as: UTF8.self)
+    }
+}
+
+/// What a mount shows.
+package enum Source: Sendable {
+    /// One file.
+    case file(SourceEntry)
+    /// A tree of directory listings.
+    case listing(ResourceURL)
+    /// A directory with these files.
+    case list([SourceEntry])
+}
