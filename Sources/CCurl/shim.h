@@ -1,2 +1,67 @@
 #pragma once
+// libcurl, and the few of its calls that Swift cannot make.
+
 #include <curl/curl.h>
+
+typedef size_t (*reel_data_callback)(char *bytes, size_t size, size_t count, void *context);
+typedef curl_socket_t (*reel_socket_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
+
+// curl_easy_setopt(3), curl_multi_setopt(3) and curl_easy_getinfo(3) are variadic, and macros that want a constant option:
+// one function for each type of argument.
+static inline CURLcode reel_set_long(CURL *easy, CURLoption option, long value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode reel_set_string(CURL *easy, CURLoption option, const char *value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode reel_set_list(CURL *easy, CURLoption option, struct curl_slist *value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode reel_set_context(CURL *easy, CURLoption option, void *value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode reel_set_data_callback(CURL *easy, CURLoption option, reel_data_callback value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode reel_set_socket_callback(CURL *easy, CURLoption option, reel_socket_callback value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLMcode reel_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return (curl_multi_setopt)(multi, option, value);
+}
+static inline long reel_get_long(CURL *easy, CURLINFO info) {
+    long value = 0;
+    (curl_easy_getinfo)(easy, info, &value);
+    return value;
+}
+
+// The result of a finished transfer lies in a union inside CURLMsg; the context is what CURLOPT_PRIVATE was given.
+static inline CURLcode reel_message_result(const CURLMsg *message) { return message->data.result; }
+static inline void *reel_private(CURL *easy) {
+    char *value = NULL;
+    (curl_easy_getinfo)(easy, CURLINFO_PRIVATE, &value);
+    return value;
+}
+
+// Only http and https: by name from 7.85.0 on, which deprecates the bits that older versions know.
+static inline CURLcode reel_allow_http_only(CURL *easy) {
+#if LIBCURL_VERSION_NUM >= 0x075500
+    return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+}
+
+// From 7.87.0 on: do not wait for a resolver thread when its transfer is given up. Older versions wait.
+static inline CURLcode reel_leave_resolver(CURL *easy) {
+#if LIBCURL_VERSION_NUM >= 0x075700
+    return (curl_easy_setopt)(easy, CURLOPT_QUICK_EXIT, 1L);
+#else
+    (void)easy;
+    return CURLE_OK;
+#endif
+}
+
+// A macro with a cast, and one from a header's enum that differs between versions.
+static const curl_socket_t reel_bad_socket = CURL_SOCKET_BAD;
+static const size_t reel_write_pause = CURL_WRITEFUNC_PAUSE;

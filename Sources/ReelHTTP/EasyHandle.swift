@@ -1,0 +1,36 @@
+import CCurl
+
+/// One libcurl easy handle with the header list it borrows: freed once, together.
+struct EasyHandle: ~Copyable {
+    let pointer: UnsafeMutableRawPointer
+    private var headers: UnsafeMutablePointer<curl_slist>?
+
+    /// nil: no memory.
+    init?() {
+        guard let pointer = curl_easy_init() else { return nil }
+        self.pointer = pointer
+    }
+
+    deinit {
+        curl_easy_cleanup(pointer)
+        curl_slist_free_all(headers)
+    }
+
+    func set(_ option: CURLoption, _ value: Int) { reel_set_long(pointer, option, value) }
+    /// curl copies the text (CURLOPT_URL(3) and others: "does not have to keep the string around").
+    func set(_ option: CURLoption, _ value: String?) { reel_set_string(pointer, option, value) }
+    func set(_ option: CURLoption, context: UnsafeMutableRawPointer) { reel_set_context(pointer, option, context) }
+    func set(_ option: CURLoption, _ callback: reel_data_callback) { reel_set_data_callback(pointer, option, callback) }
+    func set(_ option: CURLoption, _ callback: reel_socket_callback) {
+        reel_set_socket_callback(pointer, option, callback)
+    }
+
+    /// - Parameter lines: `Name: value`; an empty value is written `Name;` (CURLOPT_HTTPHEADER(3)).
+    mutating func set(headers lines: [String]) {
+        for line in lines {
+            guard let longer = curl_slist_append(headers, line) else { break }
+            headers = longer
+        }
+        reel_set_list(pointer, CURLOPT_HTTPHEADER, headers)
+    }
+}

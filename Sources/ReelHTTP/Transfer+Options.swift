@@ -1,0 +1,119 @@
+import CCurl
+import Glibc
+import ReelCore
+
+extension Transfer {
+    /// Makes an easy handle that asks `place`. - Returns: false where there is no memory for one.
+    func prepare(_ configuration: TransportConfiguration) -> Bool {
+        guard var easy = EasyHandle() else { return false }
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        easy.set(CURLOPT_PRIVATE, context: context)
+        easy.set(CURLOPT_HEADERFUNCTION, receiveHeader)
+        easy.set(CURLOPT_HEADERDATA, context: context)
+        easy.set(CURLOPT_WRITEFUNCTION, receiveBody)
+        easy.set(CURLOPT_WRITEDATA, context: context)
+        easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
+        setConnectionOptions(of: easy, configuration)
+        setRequestOptions(of: &easy, configuration)
+        self.easy = consume easy
+        return true
+    }
+
+    private func setConnectionOptions(of easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
+        reel_allow_http_only(easy.pointer)
+        reel_leave_resolver(easy.pointer)
+        easy.set(CURLOPT_NOSIGNAL, 1)
+        easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(configuration.connectTimeout / .milliseconds(1)))
+        easy.set(CURLOPT_TCP_NODELAY, 1)
+        easy.set(CURLOPT_TCP_KEEPALIVE, 1)
+        // A resolved name may go stale while a mount lives for months; a minute is curl's own default.
+        easy.set(CURLOPT_DNS_CACHE_TIMEOUT, 60)
+        easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        if !configuration.usesProxies { easy.set(CURLOPT_PROXY, "") }
+        if let file = configuration.certificateAuthorities { easy.set(CURLOPT_CAINFO, file) }
+        // Large for streams; a probe of one byte needs no half megabyte.
+        let wanted = request.range.map { min($0.count, Int64(BufferPool.bufferSize)) } ?? Int64(BufferPool.bufferSize)
+        easy.set(CURLOPT_BUFFERSIZE, max(16 << 10, Int(wanted)))
+    }
+
+    private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
+        easy.set(CURLOPT_URL, place.text)
+        // The URL's dot segments are gone already; what is left stands there on purpose.
+        easy.set(CURLOPT_PATH_AS_IS, 1)
+        easy.set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
+        easy.set(CURLOPT_FOLLOWLOCATION, 0)
+        easy.set(CURLOPT_HTTP_CONTENT_DECODING, 0)
+        easy.set(CURLOPT_USERAGENT, configuration.userAgent)
+        if let range = request.range { easy.set(CURLOPT_RANGE, "\(range.lower)-\(range.upper - 1)") }
+        var lines = ["Accept-Encoding: identity"]
+        switch request.condition {
+        case nil: break
+        case .ifRange(let validator): lines.append("If-Range: " + validator)
+        case .ifChanged(let tag, let date):
+            if let tag { lines.append("If-None-Match: " + tag) }
+            if let date { lines.append("If-Modified-Since: " + date) }
+        }
+        if isAtHome {
+            if configuration.sendsHeaders(to: place) {
+                lines += configuration.headers.map { $0.value.isEmpty ? $0.name + ";" : $0.name + ": " + $0.value }
+            }
+            setCredentials(of: easy, configuration)
+        } else {
+            easy.set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
+        }
+        easy.set(headers: lines)
+    }
+
+    private func setCredentials(of easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
+        if let credentials = request.url.credentials {
+            easy.set(CURLOPT_USERNAME, credentials.user)
+            easy.set(CURLOPT_PASSWORD, credentials.password)
+            return
+        }
+        easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
+        if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
+    }
+
+    /// Why the request cannot be sent at all: texts that come from an origin or a listing could add lines to it.
+    static func refusal(of request: OriginRequest) -> OriginFailure? {
+        let texts: [String]
+        switch request.condition {
+        case nil: texts = []
+        case .ifRange(let validator): texts = [validator]
+        case .ifChanged(let tag, let date): texts = [tag, date].compactMap { $0 }
+        }
+        guard texts.allSatisfy(isHeaderValue) else { return .wrongAnswer("a validator that cannot be sent") }
+        guard isHeaderValue(request.url.text) else { return .wrongAnswer("a URL that cannot be sent") }
+        if let range = request.range, range.isEmpty { return .wrongAnswer("an empty range cannot be asked for") }
+        if let pair = request.url.credentials, !isHeaderValue(pair.user) || !isHeaderValue(pair.password) {
+            return .wrongAnswer("credentials that cannot be sent")
+        }
+        return nil
+    }
+}
+
+/// CURLOPT_HEADERFUNCTION(3). The context is the transfer, which the loop holds as long as its handle is in use.
+private func receiveHeader(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    let transfer = Unmanaged<Transfer>.fromOpaque(context!).takeUnretainedValue()
+    return transfer.takeHeader(UnsafeRawBufferPointer(start: bytes, count: size * count)) ? size * count : 0
+}
+
+/// CURLOPT_WRITEFUNCTION(3).
+private func receiveBody(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard size * count > 0 else { return 0 }
+    let transfer = Unmanaged<Transfer>.fromOpaque(context!).takeUnretainedValue()
+    return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+}
+
+/// CURLOPT_OPENSOCKETFUNCTION(3): curl's own call leaves the descriptor open for programs that this one starts.
+private func openSocket(
+    _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
+) -> curl_socket_t {
+    guard let address = address?.pointee else { return reel_bad_socket }
+    return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+}

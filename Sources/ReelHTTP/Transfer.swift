@@ -1,0 +1,189 @@
+import CCurl
+import Glibc
+import ReelCore
+
+/// One request on its way, over all redirects. Belongs to the transport's thread.
+///
+/// Legal transitions: waiting → running (a slot is free), running ⇄ paused (the receiver's word, `resume`), running →
+/// waiting (redirected, or the original URL asked again), any → gone (the loop drops it once `ended` was called).
+final class Transfer {
+    enum Stage { case waiting, running, paused }
+
+    /// What is to be done when curl has let go of the answer at hand.
+    enum Verdict {
+        case failed(OriginFailure)
+        case redirected(ResourceURL)
+        /// The place that a redirect once named no longer answers.
+        case askOriginal
+    }
+
+    let id: OriginRequestID
+    let request: OriginRequest
+    let receiver: any OriginReceiver
+    /// The loop outlives its transfers: it drops them all before it returns.
+    unowned let loop: TransferLoop
+    var easy: EasyHandle?
+
+    var stage = Stage.waiting
+    /// What is asked at this moment, and `place.origin`.
+    private(set) var place: ResourceURL
+    private(set) var origin: String
+    /// `place` comes from the memory, not from a redirect seen just now.
+    var isRemembered: Bool
+    /// Places that redirected to here.
+    var visited: [String] = []
+    /// When a byte last came, or began to be waited for.
+    var lastByte = ContinuousClock.now
+
+    // The answer at hand.
+    var collector = HeaderCollector()
+    var isAccepted = false
+    var verdict: Verdict?
+    var received: Int64 = 0
+    /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
+    var limit = Int64.max
+    var announced: Int64?
+    /// When a body that nobody wants, of an error or a redirect, has taken long enough.
+    var drainEnd: ContinuousClock.Instant?
+
+    var buffer: UnsafeMutableRawBufferPointer?
+    var buffered = 0
+
+    /// The body of an error or a redirect is read so far, that its connection can be used again.
+    static let drainLimit: Int64 = 64 << 10
+    static let drainTime = Duration.milliseconds(300)
+    /// RFC 9110, section 15.4, leaves the number open; browsers stop at 20, curl at 50.
+    static let redirectLimit = 10
+
+    init(
+        _ id: OriginRequestID, _ request: OriginRequest, _ receiver: any OriginReceiver, at place: ResourceURL?,
+        in loop: TransferLoop
+    ) {
+        self.id = id
+        self.request = request
+        self.receiver = receiver
+        self.loop = loop
+        self.place = place ?? request.url
+        origin = self.place.origin
+        isRemembered = place != nil
+    }
+
+    /// Valid as long as `easy` is the same.
+    var handle: UnsafeMutableRawPointer? { easy?.pointer }
+
+    /// Secrets go to the origin that the request names, and no further.
+    var isAtHome: Bool { place.isSameOrigin(as: request.url) }
+
+    /// Forgets the answer at hand, before another place is asked.
+    func move(to place: ResourceURL, visited: [String]) {
+        self.place = place
+        origin = place.origin
+        self.visited = visited
+        isRemembered = false
+        stage = .waiting
+        collector = HeaderCollector()
+        verdict = nil
+        received = 0
+        drainEnd = nil
+        easy = nil
+    }
+
+    /// Reads one header line. - Returns: whether curl shall go on.
+    func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+        lastByte = .now
+        switch collector.take(line) {
+        case .more, .trailer: return true
+        case .refused(let reason):
+            verdict = .failed(.wrongAnswer("\(origin): \(reason)"))
+            return false
+        case .complete: return judgeHead()
+        }
+    }
+
+    private func judgeHead() -> Bool {
+        let head = ResponseHead(status: collector.status, headers: collector.headers, url: place)
+        switch head.status {
+        case 200, 206, 304:
+            if let failure = receiver.head(head) {
+                verdict = .failed(failure)
+                return false
+            }
+            isAccepted = true
+            loop.accepted(self)
+            if head.status == 206, let range = request.range {
+                limit = range.count
+                announced = head.contentRange?.range?.count
+            }
+            return true
+        case 301, 302, 303, 307, 308: verdict = redirect(head["location"])
+        case 401, 403, 404, 410: verdict = isRemembered ? .askOriginal : nil
+        default: break
+        }
+        if verdict == nil {
+            verdict = .failed(.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil)))))
+        }
+        loop.startDraining(self)
+        return true
+    }
+
+    private func redirect(_ location: String?) -> Verdict? {
+        guard let location else { return nil }
+        guard let target = place.resolve(location) else {
+            return .failed(.wrongAnswer("\(origin): a redirect to no http(s) URL"))
+        }
+        guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {
+            return .failed(.wrongAnswer("too many redirects"))
+        }
+        return .redirected(target.with(credentials: nil))
+    }
+
+    /// Takes a piece of the body. - Returns: what curl's write callback shall return.
+    func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        lastByte = .now
+        guard isAccepted else {
+            received += Int64(bytes.count)
+            return received <= Self.drainLimit ? bytes.count : 0
+        }
+        if stage == .paused { return reel_write_pause }
+        if buffered + bytes.count > BufferPool.bufferSize {
+            switch handOver() {
+            case .more: break
+            case .pause: return reel_write_pause
+            case .stop: return 0
+            }
+        }
+        let count = Int(min(Int64(bytes.count), limit - received))
+        gather(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        if count < bytes.count {
+            verdict = .failed(.wrongAnswer("\(origin): more bytes than the range that was asked for"))
+            return 0
+        }
+        return count
+    }
+
+    private func gather(_ bytes: UnsafeRawBufferPointer) {
+        guard !bytes.isEmpty else { return }
+        if buffer == nil {
+            buffer = loop.pool.take()
+            loop.gathering.append(self)
+        }
+        UnsafeMutableRawBufferPointer(rebasing: buffer![buffered...]).copyMemory(from: bytes)
+        buffered += bytes.count
+        received += Int64(bytes.count)
+    }
+
+    /// Gives the gathered bytes to the receiver, and does with the stage what it answers.
+    func handOver() -> BodyAnswer {
+        guard let buffer, buffered > 0 else { return .more }
+        let count = buffered
+        buffered = 0
+        loop.counters.bodyBytes.add(Int64(count), ordering: .relaxed)
+        let answer = receiver.body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+        switch answer {
+        case .more: break
+        case .pause: loop.pause(self)
+        case .stop: verdict = .failed(.cancelled)
+        }
+        return answer
+    }
+}

@@ -1,0 +1,233 @@
+import CCurl
+import ReelCore
+
+/// The transport's thread: takes commands, lets curl work, hands bytes on, ends what is finished or has stalled.
+final class TransferLoop {
+    let mailbox: Mailbox
+    let configuration: TransportConfiguration
+    let counters: RunningCounters
+    var pool = BufferPool()
+    /// Transfers that gathered bytes in this round.
+    var gathering: [Transfer] = []
+
+    private var transfers: [OriginRequestID: Transfer] = [:]
+    private var hosts: [String: HostQueue<Transfer>] = [:]
+    /// When a byte last came from each origin.
+    private var lastBytes: [String: ContinuousClock.Instant] = [:]
+    private var memory = RedirectMemory()
+    /// No deadline is before this.
+    private var nextCheck = ContinuousClock.now
+
+    init(mailbox: Mailbox, configuration: TransportConfiguration, counters: RunningCounters) {
+        self.mailbox = mailbox
+        self.configuration = configuration
+        self.counters = counters
+        // Idle connections kept; curl's own limit follows the number of transfers and forgets too early.
+        reel_multi_set_long(mailbox.multi, CURLMOPT_MAXCONNECTS, 64)
+        reel_multi_set_long(mailbox.multi, CURLMOPT_PIPELINING, Int(CURLPIPE_NOTHING))
+    }
+
+    func run() {
+        while true {
+            let (commands, isShutDown) = mailbox.takeAll()
+            for command in commands { perform(command) }
+            if isShutDown {
+                for transfer in transfers.values { finish(transfer, with: .failed(.cancelled)) }
+                return
+            }
+            startWaiting()
+            var running: Int32 = 0
+            curl_multi_perform(mailbox.multi, &running)
+            handOverGathered()
+            readMessages()
+            checkTimers()
+            // Slots may be free again; a handle that was added makes the poll return at once.
+            startWaiting()
+            // curl shortens this to its own next timer.
+            let timeout = transfers.isEmpty ? 60_000 : max(1, Int32((nextCheck - .now) / .milliseconds(1)) + 1)
+            curl_multi_poll(mailbox.multi, nil, 0, timeout, nil)
+        }
+    }
+
+    private func perform(_ command: Mailbox.Command) {
+        switch command {
+        case .start(let id, let request, let receiver):
+            if let failure = Transfer.refusal(of: request) {
+                receiver.ended(failure)
+                return
+            }
+            // "Has it changed?" is asked where the resource lives: the remembered place may be an older version's.
+            var place: ResourceURL?
+            if case .ifChanged = request.condition {} else { place = memory.place(for: request.url.text) }
+            let transfer = Transfer(id, request, receiver, at: place, in: self)
+            transfers[id] = transfer
+            enqueue(transfer)
+        case .cancel(let id):
+            if let transfer = transfers[id] { finish(transfer, with: .failed(.cancelled)) }
+        case .resume(let id):
+            guard let transfer = transfers[id], transfer.stage == .paused else { return }
+            transfer.stage = .running
+            transfer.lastByte = .now
+            hosts[transfer.origin, default: newQueue].take()
+            nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
+            // Bytes that curl holds come from inside this call.
+            curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
+        }
+    }
+
+    private func enqueue(_ transfer: Transfer) {
+        transfer.lastByte = .now
+        nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
+        hosts[transfer.origin, default: newQueue].add(transfer, isDemanded: transfer.request.isDemanded)
+    }
+
+    private var newQueue: HostQueue<Transfer> { HostQueue(slots: configuration.connectionsPerOrigin) }
+
+    private func startWaiting() {
+        for origin in hosts.keys {
+            while let transfer = hosts[origin]!.next() {
+                transfer.stage = .running
+                transfer.lastByte = .now
+                guard transfer.prepare(configuration),
+                    curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
+                else {
+                    finish(transfer, with: .failed(.unreachable("no memory for a request")))
+                    continue
+                }
+                counters.requests.add(1, ordering: .relaxed)
+            }
+            if hosts[origin]!.isIdle {
+                hosts[origin] = nil
+                lastBytes[origin] = nil
+            }
+        }
+    }
+
+    /// Called when the receiver asked for it: the slot goes to another while nothing is read.
+    func pause(_ transfer: Transfer) {
+        transfer.stage = .paused
+        hosts[transfer.origin]?.release()
+    }
+
+    /// A transfer's place took the request: it is where to ask next time.
+    func accepted(_ transfer: Transfer) {
+        let text = transfer.request.url.text
+        if transfer.place.text == text { memory.forget(text) } else { memory.remember(transfer.place, for: text) }
+    }
+
+    /// The body of an error must end soon.
+    func startDraining(_ transfer: Transfer) {
+        let end = ContinuousClock.now + Transfer.drainTime
+        transfer.drainEnd = end
+        nextCheck = min(nextCheck, end)
+    }
+
+    private func handOverGathered() {
+        let round = gathering
+        gathering = []
+        for transfer in round {
+            let answer = transfer.handOver()
+            giveBack(transfer)
+            lastBytes[transfer.origin] = transfer.lastByte
+            switch answer {
+            case .more: break
+            case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
+            case .stop: finish(transfer, with: .failed(.cancelled))
+            }
+        }
+    }
+
+    private func readMessages() {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(mailbox.multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
+                let context = reel_private(easy)
+            else { continue }
+            let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+            finish(transfer, with: transfer.verdict ?? verdict(transfer, reel_message_result(message)))
+        }
+    }
+
+    /// What curl's result means where nothing was decided before it; nil: the body came whole.
+    private func verdict(_ transfer: Transfer, _ result: CURLcode) -> Transfer.Verdict? {
+        if result == CURLE_OK {
+            guard transfer.isAccepted else { return .failed(.wrongAnswer("\(transfer.origin): no answer")) }
+            if let announced = transfer.announced, transfer.received < announced {
+                return .failed(.interrupted("\(transfer.origin): the body is shorter than announced"))
+            }
+            return nil
+        }
+        let errno = reel_get_long(transfer.handle, CURLINFO_OS_ERRNO)
+        let failure = OriginFailure(result, hasHead: transfer.isAccepted, errno: errno, at: transfer.place)
+        if transfer.isRemembered, !transfer.isAccepted, case .unreachable = failure { return .askOriginal }
+        return .failed(failure)
+    }
+
+    /// Takes the handle from curl and the slot from the transfer, then goes on to another place or ends it.
+    private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?) {
+        let origin = transfer.origin
+        if transfer.buffer != nil {
+            gathering.removeAll { $0 === transfer }
+            giveBack(transfer)
+        }
+        if transfer.stage == .waiting {
+            hosts[origin]?.remove { $0 === transfer }
+        } else if let easy = transfer.handle {
+            counters.connections.add(Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS)), ordering: .relaxed)
+            curl_multi_remove_handle(mailbox.multi, easy)
+            if transfer.stage == .running { hosts[origin]?.release() }
+        }
+        if transfer.collector.status != 0 { lastBytes[origin] = transfer.lastByte }
+        switch verdict {
+        case .redirected(let target):
+            transfer.move(to: target, visited: transfer.visited + [transfer.place.text])
+            enqueue(transfer)
+        case .askOriginal:
+            memory.forget(transfer.request.url.text)
+            transfer.move(to: transfer.request.url, visited: [])
+            enqueue(transfer)
+        case .failed(let failure): end(transfer, failure)
+        case nil: end(transfer, nil)
+        }
+    }
+
+    private func end(_ transfer: Transfer, _ failure: OriginFailure?) {
+        switch failure {
+        case nil, .cancelled, .interrupted: break
+        default: if transfer.isRemembered { memory.forget(transfer.request.url.text) }
+        }
+        transfers[transfer.id] = nil
+        transfer.receiver.ended(failure)
+    }
+
+    private func giveBack(_ transfer: Transfer) {
+        pool.give(transfer.buffer!)
+        transfer.buffer = nil
+        transfer.buffered = 0
+    }
+
+    /// Ends what has stalled, and bodies of errors that take too long.
+    private func checkTimers() {
+        let now = ContinuousClock.now
+        guard now >= nextCheck else { return }
+        nextCheck = now + .seconds(60)
+        for transfer in transfers.values {
+            guard let deadline = deadline(of: transfer) else { continue }
+            if deadline > now {
+                nextCheck = min(nextCheck, deadline)
+            } else {
+                finish(transfer, with: transfer.verdict ?? .failed(.timedOut))
+            }
+        }
+    }
+
+    private func deadline(of transfer: Transfer) -> ContinuousClock.Instant? {
+        switch transfer.stage {
+        case .paused: nil
+        case .running: transfer.drainEnd ?? (transfer.lastByte + transfer.request.stallLimit)
+        // While others get bytes from there, standing in line is no stall.
+        case .waiting:
+            max(transfer.lastByte, lastBytes[transfer.origin] ?? transfer.lastByte) + transfer.request.stallLimit
+        }
+    }
+}

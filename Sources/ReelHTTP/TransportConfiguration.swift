@@ -1,0 +1,72 @@
+import ReelCore
+
+/// How a mount's requests are made. Checked as a whole when the transport is made.
+package struct TransportConfiguration: Sendable {
+    /// Unless the user says otherwise, the program and its version.
+    package var userAgent: String
+    /// Sent to the origin that a request names and, after a redirect, to no other; in order.
+    package var headers: [(name: String, value: String)] = []
+    /// The only origins (`ResourceURL.origin`) that ever see `headers`; nil: each that a request names. A playlist
+    /// names hosts that the user never did.
+    package var headerOrigins: Set<String>?
+    /// For name lookup, TCP and TLS together.
+    package var connectTimeout: Duration = .seconds(10)
+    /// Transfers that run at once to one origin; paused ones do not count. What browsers allow is 6, but a listing's
+    /// sizes come sixteen at a time in half the time, and no server on record refuses so many.
+    package var connectionsPerOrigin = 16
+    /// nil: `~/.netrc`.
+    package var netrcFile: String?
+    /// PEM; nil: the system's authorities.
+    package var certificateAuthorities: String?
+    /// False: the proxies that the environment names are not used.
+    package var usesProxies = true
+
+    package init(version: String) {
+        userAgent = "reelfs/" + version
+    }
+
+    /// What the transport says itself: a second, different line would make the answer another one than the asked.
+    private static let reserved: Set<String> = [
+        "range", "if-range", "if-none-match", "if-modified-since", "accept-encoding", "connection", "content-length",
+        "transfer-encoding", "te", "upgrade", "expect",
+    ]
+
+    func sendsHeaders(to place: ResourceURL) -> Bool { headerOrigins?.contains(place.origin) ?? true }
+
+    /// Refuses what could add lines to a request, or contradict those it has.
+    func check() throws(TransportError) {
+        for header in headers {
+            guard !header.name.isEmpty, header.name.utf8.allSatisfy(isTokenByte) else { throw .badHeaderName }
+            guard isHeaderValue(header.value) else { throw .badHeaderValue(header.name) }
+            guard !Self.reserved.contains(asciiLowercased(header.name)) else { throw .reservedHeader(header.name) }
+        }
+        guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
+        guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
+    }
+}
+
+/// Why a transport could not be made. No case holds a header's value, which may be a secret.
+package enum TransportError: Error, Hashable, Sendable {
+    case badHeaderName
+    /// A line end or another control character in the value of the header of that name.
+    case badHeaderValue(String)
+    /// The header of that name is the transport's own.
+    case reservedHeader(String)
+    /// A limit that is not positive.
+    case badLimit
+    /// libcurl or the system gave no handle or thread.
+    case noResources
+}
+
+/// What may be sent behind a header's colon: no control characters but tab, so no second line (RFC 9110, section 5.5).
+func isHeaderValue(_ value: String) -> Bool {
+    value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+}
+
+/// RFC 9110, section 5.6.2.
+private func isTokenByte(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+    default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+    }
+}

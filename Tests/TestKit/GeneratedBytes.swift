@@ -1,0 +1,68 @@
+import Glibc
+import ReelCore
+
+/// The content of a file that nobody needs to store: each byte follows from a seed and its offset.
+///
+/// Eight bytes in a row are one hash of their aligned offset, so a byte that stands at the wrong place, or a hole that
+/// reads as zeros, is seen at once.
+package struct GeneratedBytes: Hashable, Sendable {
+    package var seed: UInt64
+
+    package init(seed: UInt64 = 1) {
+        self.seed = seed
+    }
+
+    package func byte(at offset: Int64) -> UInt8 {
+        UInt8(truncatingIfNeeded: word(offset & ~7) >> UInt64(8 * (offset & 7)))
+    }
+
+    package func bytes(_ range: ByteRange) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: Int(range.count)) { buffer, count in
+            fill(UnsafeMutableRawBufferPointer(buffer), from: range.lower)
+            count = buffer.count
+        }
+    }
+
+    /// Writes the bytes from `offset` on into the whole of `buffer`.
+    package func fill(_ buffer: UnsafeMutableRawBufferPointer, from offset: Int64) {
+        var index = 0
+        while index < buffer.count, (offset + Int64(index)) & 7 != 0 {
+            buffer[index] = byte(at: offset + Int64(index))
+            index += 1
+        }
+        while index + 8 <= buffer.count {
+            buffer.storeBytes(of: word(offset + Int64(index)).littleEndian, toByteOffset: index, as: UInt64.self)
+            index += 8
+        }
+        while index < buffer.count {
+            buffer[index] = byte(at: offset + Int64(index))
+            index += 1
+        }
+    }
+
+    /// Where the first byte that does not belong there stands in `bytes`, which were read from `offset` on; nil: all do.
+    package func firstDifference(in bytes: UnsafeRawBufferPointer, from offset: Int64) -> Int64? {
+        withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { expected in
+            var done = 0
+            while done < bytes.count {
+                let count = min(expected.count, bytes.count - done)
+                let part = UnsafeMutableRawBufferPointer(rebasing: expected[..<count])
+                fill(part, from: offset + Int64(done))
+                let read = UnsafeRawBufferPointer(rebasing: bytes[done..<(done + count)])
+                if memcmp(part.baseAddress!, read.baseAddress!, count) != 0 {
+                    return offset + Int64(done) + Int64(zip(part, read).prefix { $0 == $1 }.count)
+                }
+                done += count
+            }
+            return nil
+        }
+    }
+
+    /// SplitMix64, which spreads neighbouring offsets over all bits.
+    private func word(_ offset: Int64) -> UInt64 {
+        var word = (UInt64(bitPattern: offset) ^ seed &* 0xD6E8_FEB8_6659_FD93) &+ 0x9E37_79B9_7F4A_7C15
+        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+}

@@ -1,0 +1,106 @@
+import Glibc
+import ReelCore
+import Synchronization
+
+/// An HTTP/1.1 server on loopback whose every byte the test decides: a closure gives the steps of each answer.
+///
+///     let server = try ScriptedServer { request in
+///         request.path == "/film" ? ServerStep.answer(body: "bytes") : ServerStep.answer(404)
+///     }
+///     defer { server.stop() }
+///     fetch(server.url("/film"))
+///
+/// A thread accepts, one more serves each connection; the closure is called on these, so several may run at once.
+package final class ScriptedServer: Sendable {
+    package typealias Script = @Sendable (ServerRequest) -> [ServerStep]
+
+    package let port: UInt16
+    let script: Script
+    let log = Mutex(Log())
+    private let listener: Int32
+    private let threads = Mutex<[pthread_t]>([])
+
+    struct Log {
+        var requests: [ServerRequest] = []
+        var connections = 0
+        var bodyBytes: Int64 = 0
+        var open: Set<Int32> = []
+        var isStopped = false
+    }
+
+    package init(_ script: @escaping Script) throws(ServerError) {
+        self.script = script
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let descriptor = listener
+        let isListening = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && listen(descriptor, 1024) == 0
+                    && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        guard listener >= 0, isListening else { throw ServerError(errno: errno) }
+        port = UInt16(bigEndian: address.sin_port)
+        let first = startThread { [self] in acceptConnections() }
+        threads.withLock { $0.append(first) }
+    }
+
+    /// - Parameter host: `localhost` is another host than `127.0.0.1` to the client, and the same server.
+    package func url(_ target: String, host: String = "127.0.0.1", credentials: String? = nil) -> ResourceURL {
+        ResourceURL("http://\(credentials.map { $0 + "@" } ?? "")\(host):\(port)\(target)")!
+    }
+
+    /// All requests read so far.
+    package var requests: [ServerRequest] { log.withLock { $0.requests } }
+    /// Connections accepted so far.
+    package var connectionCount: Int { log.withLock { $0.connections } }
+    /// Connections that neither side has closed.
+    package var openConnectionCount: Int { log.withLock { $0.open.count } }
+    /// Bytes of bodies that were handed to the kernel so far. A client that leaves early has not read all of them.
+    package var bodyBytesSent: Int64 { log.withLock { $0.bodyBytes } }
+
+    /// Ends all connections and threads. Whoever started the server calls it.
+    package func stop() {
+        let mine = log.withLock { log in
+            defer { log.isStopped = true }
+            return !log.isStopped
+        }
+        guard mine else { return }
+        shutdown(listener, Int32(SHUT_RDWR))
+        pthread_join(threads.withLock { $0.removeFirst() }, nil)
+        log.withLock { for descriptor in $0.open { shutdown(descriptor, Int32(SHUT_RDWR)) } }
+        for thread in threads.withLock({ $0 }) { pthread_join(thread, nil) }
+        close(listener)
+    }
+
+    private func acceptConnections() {
+        while true {
+            let descriptor = accept(listener, nil, nil)
+            if descriptor < 0 {
+                if errno == EINTR || errno == ECONNABORTED { continue }
+                return
+            }
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+            let number = log.withLock { log in
+                log.open.insert(descriptor)
+                log.connections += 1
+                return log.connections - 1
+            }
+            let thread = startThread { [self] in
+                var connection = ServerConnection(descriptor: descriptor, number: number, server: self)
+                connection.serve()
+                // The number may be used again at once: out of the list first, so that `stop` shuts nobody else's.
+                log.withLock { _ = $0.open.remove(descriptor) }
+                close(descriptor)
+            }
+            threads.withLock { $0.append(thread) }
+        }
+    }
+}
+
+package struct ServerError: Error {
+    package var errno: Int32
+}

@@ -1,0 +1,68 @@
+import Glibc
+
+/// Waits until `condition` holds, at most `limit`. - Returns: whether it held.
+///
+/// For what other threads bring about and no signal tells; looks again every millisecond.
+@discardableResult
+package func eventually(within limit: Duration = .seconds(10), _ condition: () -> Bool) -> Bool {
+    let end = ContinuousClock.now + limit
+    while !condition() {
+        if ContinuousClock.now > end { return condition() }
+        usleep(1000)
+    }
+    return true
+}
+
+/// A door that a test opens once: whoever waits at it, then or later, passes.
+package final class Gate: Sendable {
+    /// A pipe that becomes readable for good, so that a waiter can watch its connection beside it.
+    let readEnd: Int32
+    private let writeEnd: Int32
+
+    package init() {
+        var ends: [Int32] = [-1, -1]
+        precondition(pipe(&ends) == 0, "no descriptors left")
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        (readEnd, writeEnd) = (ends[0], ends[1])
+    }
+
+    deinit {
+        close(readEnd)
+        close(writeEnd)
+    }
+
+    package func open() {
+        var byte: UInt8 = 1
+        _ = write(writeEnd, &byte, 1)
+    }
+
+    /// - Returns: whether it was opened within `limit`.
+    @discardableResult
+    package func wait(within limit: Duration = .seconds(10)) -> Bool {
+        var watched = pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0)
+        return poll(&watched, 1, Int32(limit / .milliseconds(1))) == 1
+    }
+}
+
+/// Runs `body` on a thread of its own that must be joined.
+func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
+    var attributes = pthread_attr_t()
+    pthread_attr_init(&attributes)
+    pthread_attr_setstacksize(&attributes, 512 << 10)
+    var thread = pthread_t()
+    let box = Unmanaged.passRetained(ThreadBody(body))
+    let result = pthread_create(&thread, &attributes, runThreadBody, box.toOpaque())
+    precondition(result == 0, "no threads left")
+    pthread_attr_destroy(&attributes)
+    return thread
+}
+
+private final class ThreadBody: Sendable {
+    let body: @Sendable () -> Void
+    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+}
+
+private func runThreadBody(_ box: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    Unmanaged<ThreadBody>.fromOpaque(box!).takeRetainedValue().body()
+    return nil
+}
