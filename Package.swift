@@ -42,7 +42,8 @@ let package = Package(
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
         .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
-        .testTarget(name: "ReelSourcesTests", dependencies: ["ReelSources", "TestKit"]),
+        .testTarget(
+            name: "ReelSourcesTests", dependencies: ["ReelSources", "TestKit"], exclude: ["make-corpus", "Corpus"]),
         .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "TestKit"]),
     ],
     swiftLanguageModes: [.v6]

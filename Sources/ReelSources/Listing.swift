@@ -1,0 +1,89 @@
+import ReelCore
+
+/// Why a body gave no entries. A listing is taken whole or not at all: it never shrinks because of an error.
+package enum ListingError: Error, Hashable, Sendable {
+    /// A page, but none that lists a directory: a login, a captive portal, a site of its own.
+    case notAListing
+    /// JSON of another shape than nginx's, or cut short.
+    case malformed
+    /// More entries than `Listing.mostEntries`, a page over 2 GB, or tags nested hundreds deep.
+    case tooLarge
+}
+
+/// Reads what a server sends for a directory: HTML of nginx (autoindex, fancyindex), Apache, lighttpd, Caddy, Python,
+/// rclone and their kin, or the JSON of nginx's `autoindex_format json`.
+package enum Listing {
+    package static let mostEntries = 1_000_000
+
+    /// The entries in the page's order, each direct child of `url`'s directory once.
+    ///
+    /// Names come from the links, decoded once; the text of a link is often cut. A `<base>` in the page is ignored.
+    /// - Parameters:
+    ///   - body: the whole body; the caller bounds it.
+    ///   - mediaType: of the answer, without parameters, in lower case.
+    ///   - url: where the body came from, after redirects; its query does not count.
+    package static func parse(_ body: [UInt8], mediaType: String?, url: ResourceURL) throws(ListingError)
+        -> [SourceEntry]
+    {
+        try parse(body, mediaType: mediaType, url: url, mostEntries: mostEntries)
+    }
+
+    static func parse(
+        _ body: [UInt8], mediaType: String?, url: ResourceURL, mostEntries: Int
+    ) throws(ListingError) -> [SourceEntry] {
+        guard body.count <= Int(Int32.max) else { throw .tooLarge }
+        let directory = ListingDirectory(url)
+        let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
+        let links = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
+        let entries = merged(links)
+        guard entries.count <= mostEntries else { throw .tooLarge }
+        return entries
+    }
+
+    private static func parseHTML(
+        _ body: [UInt8], _ directory: ListingDirectory, limit: Int
+    ) throws(ListingError) -> [(link: ListingLink, facts: ListingFacts)] {
+        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links, where
+        // escapes are what they would have been in the first place.
+        let isKept = { (byte: UInt8) in
+            byte >= 0x20 ? byte != 0x7F : byte == 0x0A || byte == 0x09 || byte == 0x0D || byte == 0x0C
+        }
+        let repaired = repairedUTF8(body, keeping: isKept, replace: appendEscape)
+        let hasMark = body.starts(with: [0xEF, 0xBB, 0xBF])
+        // Icon and name may both be links: twice the entries, and the sort links.
+        let page = ListingPage(directory, limit: limit * 2)
+        let isRead = (repaired ?? body).withUnsafeBytes { bytes in
+            readHTML(UnsafeRawBufferPointer(rebasing: bytes[(hasMark ? 3 : 0)...]), page)
+        }
+        guard isRead, !page.isDone else { throw .tooLarge }
+        guard page.signs.isListing else { throw .notAListing }
+        return page.links
+    }
+
+    /// Each child once, with what any of its links told of it.
+    private static func merged(_ links: [(link: ListingLink, facts: ListingFacts)]) -> [SourceEntry] {
+        struct Key: Hashable {
+            var name: [UInt8]
+            var isDirectory: Bool
+        }
+        var entries: [SourceEntry] = []
+        var known: [Key: Int] = [:]
+        var names = UniqueNames()
+        entries.reserveCapacity(links.count)
+        known.reserveCapacity(links.count)
+        for (link, facts) in links {
+            let key = Key(name: link.name, isDirectory: link.isDirectory)
+            if let index = known[key] {
+                entries[index].length = entries[index].length ?? facts.length
+                entries[index].modified = entries[index].modified ?? facts.modified
+                continue
+            }
+            known[key] = entries.count
+            entries.append(
+                SourceEntry(
+                    name: names.claim(SafeName.make(link.name)), url: link.url, isDirectory: link.isDirectory,
+                    length: link.isDirectory ? nil : facts.length, modified: facts.modified))
+        }
+        return entries
+    }
+}

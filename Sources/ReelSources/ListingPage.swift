@@ -1,0 +1,160 @@
+import ReelCore
+
+/// Collects the links of an HTML directory listing, what stands beside them, and the signs that the page is one.
+final class ListingPage: HTMLHandler {
+    /// Links and facts in the page's order; the same link may come twice (icon and name).
+    private(set) var links: [(link: ListingLink, facts: ListingFacts)] = []
+    private(set) var signs = ListingSigns()
+
+    private let directory: ListingDirectory
+    private let limit: Int
+    private var pending: ListingLink?
+    private var facts = ListingFacts()
+    private var tail: [UInt8] = []
+    private var anchors = 0
+    private var pres = 0
+    private var structures = 0
+    private var heading: [UInt8]?
+    private var isInScript = false
+    /// Set once a row has told link and date: what follows in it is a description, whose links are no entries.
+    private var isRowTold = false
+
+    /// Behind a link stand its size and date; longer text is a description.
+    private static let longestTail = 512
+    private static let cellBorder: UInt8 = 0
+
+    init(_ directory: ListingDirectory, limit: Int) {
+        self.directory = directory
+        self.limit = limit
+    }
+
+    var isDone: Bool { links.count > limit }
+
+    func start(_ name: String, _ attributes: HTMLAttributes) {
+        switch name {
+        case "a": startLink(attributes["href"])
+        case "td", "th":
+            append(Self.cellBorder)
+            // Caddy and rclone give the exact size beside the one for humans.
+            guard pending != nil, let value = attributes["data-size"] ?? attributes["data-order"] else { return }
+            facts.length = facts.length ?? decimal(String(decoding: value, as: UTF8.self))
+            facts.hasSize = true
+        case "time":
+            guard pending != nil, let value = attributes["datetime"] else { return }
+            facts.modified = facts.modified ?? listingDate(trimmedBytes(value[...]))?.seconds
+        case "tr", "li", "hr": endRow()
+        case "pre":
+            endRow()
+            pres += 1
+            structures += 1
+            signs.hasPre = true
+        case "table", "ul":
+            structures += 1
+            if let summary = attributes["summary"] { signs.heading(summary) }
+        case "title", "h1", "h2": heading = []
+        case "script", "style": isInScript = true
+        case "input":
+            if attributes["type"].map({ asciiLowercased(String(decoding: $0, as: UTF8.self)) }) == "password" {
+                signs.asksForPassword = true
+            }
+        default: break
+        }
+    }
+
+    func end(_ name: String) {
+        switch name {
+        case "a": anchors = 0
+        case "tr", "li", "table", "ul", "pre", "body", "html":
+            endRow()
+            if name == "pre" { pres = max(0, pres - 1) }
+            if ["table", "ul", "pre"].contains(name) { structures = max(0, structures - 1) }
+        case "title", "h1", "h2":
+            if let heading { signs.heading(heading) }
+            heading = nil
+        case "script", "style": isInScript = false
+        default: break
+        }
+    }
+
+    func text(_ bytes: UnsafeBufferPointer<UInt8>) {
+        if isInScript { return }
+        if heading != nil, heading!.count < 200 { heading!.append(contentsOf: bytes.prefix(200)) }
+        if anchors > 0 { return }
+        if heading == nil, !signs.hasLooseText { signs.hasLooseText = !bytes.allSatisfy(isBlank) }
+        guard pending != nil || isRowTold else { return }
+        for byte in bytes {
+            if byte == 0x0A && pres > 0 { endRow() } else { append(byte) }
+        }
+    }
+
+    private func append(_ byte: UInt8) {
+        if pending != nil, tail.count < Self.longestTail { tail.append(byte) }
+    }
+
+    private func startLink(_ reference: [UInt8]?) {
+        endLink()
+        guard let reference else { return }
+        anchors = 1
+        signs.isLinkOutsidePre = signs.isLinkOutsidePre || pres == 0
+        switch directory.target(of: reference[...]) {
+        case .child(let link):
+            if !isRowTold { pending = link }
+        case .parent: signs.hasParentLink = signs.hasParentLink || structures > 0
+        case .query(let query): signs.query(query)
+        case .elsewhere: break
+        }
+    }
+
+    private func endRow() {
+        endLink()
+        isRowTold = false
+    }
+
+    private func endLink() {
+        guard let link = pending else { return }
+        let written = ListingFacts(cells: tail.split(separator: Self.cellBorder, omittingEmptySubsequences: false))
+        // Where the page has a machine's form of either, the human's form beside it is not looked at.
+        if !facts.hasSize && facts.modified == nil { facts = written }
+        if link.isDirectory { facts.length = nil }
+        links.append((link, facts))
+        isRowTold = facts.modified != nil
+        pending = nil
+        facts = ListingFacts()
+        tail.removeAll(keepingCapacity: true)
+    }
+}
+
+/// What tells a directory listing from any other page that came with status 200.
+struct ListingSigns {
+    /// "Index of /films/" and its kind, in the title, a heading or a table's summary.
+    private(set) var hasHeading = false
+    /// Links that sort: `?C=N;O=D` (Apache, fancyindex), `?sort=name&order=desc` (Caddy, rclone).
+    private(set) var hasSortLink = false
+    /// A link to the directory above inside a table, a list or preformatted text.
+    var hasParentLink = false
+    var hasPre = false
+    var hasLooseText = false
+    var isLinkOutsidePre = false
+    var asksForPassword = false
+
+    /// A page that asks for a password is none, whatever else it looks like. One that is nothing but links in a `pre`
+    /// comes from Go's file server.
+    var isListing: Bool {
+        let isBare = hasPre && !hasLooseText && !isLinkOutsidePre
+        return !asksForPassword && (hasHeading || hasSortLink || hasParentLink || isBare)
+    }
+
+    mutating func heading(_ bytes: [UInt8]) {
+        let text = asciiLowercased(String(decoding: trimmedBytes(bytes[...]), as: UTF8.self))
+        hasHeading = hasHeading || ["index of", "directory listing", "directory:"].contains { text.hasPrefix($0) }
+    }
+
+    mutating func query(_ bytes: [UInt8]) {
+        let names = bytes.split { $0 == 0x26 || $0 == 0x3B }.map { pair in
+            asciiLowercased(String(decoding: pair.prefix { $0 != 0x3D }, as: UTF8.self))
+        }
+        hasSortLink =
+            hasSortLink || (names.contains("c") && names.contains("o"))
+            || (names.contains("sort") && names.contains("order"))
+    }
+}
