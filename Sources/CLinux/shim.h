@@ -2,6 +2,7 @@
 // Linux calls and constants that Glibc's Swift module lacks, because their headers hide them behind _GNU_SOURCE.
 
 #include <linux/falloc.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,3 +10,6 @@
 static inline int reel_punch_hole(int fd, long offset, long length) {
     return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
+
+// lseek(2) with SEEK_HOLE: the constant is only declared with _GNU_SOURCE; 4 since Linux 3.1.
+static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset, 4); }

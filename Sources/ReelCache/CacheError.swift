@@ -1,0 +1,50 @@
+import CSQLite
+import Glibc
+
+/// Why the cache cannot do what was asked. The texts never hold a URL's query, user or password.
+package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Another daemon holds this source's directory; the mount point it serves, "" where it has not said yet.
+    case inUse(by: String)
+    /// The index was written by a newer program: its schema version, and the newest known here.
+    case newerIndex(found: Int, known: Int)
+    /// The directory belongs to another source.
+    case otherSource
+    /// A system call failed: its name and errno.
+    case system(String, Int32)
+    /// SQLite's extended result code.
+    case index(Int32)
+    /// There is no room under the cap, and nothing that could make way.
+    case full
+    /// A length below zero or beyond what a file can have.
+    case badLength
+    /// The store was closed.
+    case closed
+
+    package var description: String {
+        switch self {
+        case .inUse(let mountPoint) where mountPoint.isEmpty:
+            "This source is being mounted by another reelfs with the same cache directory."
+        case .inUse(let mountPoint):
+            "This source is already mounted at \(mountPoint) with the same cache directory."
+        case .newerIndex(let found, let known):
+            "The cache was written by a newer reelfs (its format is \(found), known is \(known)): use that one, or "
+                + "another cache directory."
+        case .otherSource: "The cache directory belongs to another source: choose another cache directory."
+        case .system(let call, let number):
+            "The cache directory cannot be used: \(call): \(String(cString: strerror(number)))."
+        case .index(let code): "The cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))."
+        case .full: "The cache is full and nothing in it can make way."
+        case .badLength: "A file of this length cannot be cached."
+        case .closed: "The cache is closed."
+        }
+    }
+
+    /// The error of the system call that just failed.
+    static func last(_ call: String) -> CacheError { .system(call, errno) }
+
+    /// True where the index itself is broken, and not the disk, the memory or the query.
+    var isDamage: Bool {
+        guard case .index(let code) = self else { return false }
+        return [SQLITE_CORRUPT, SQLITE_NOTADB].contains(code & 0xFF)
+    }
+}

@@ -1,0 +1,75 @@
+import CLinux
+import Glibc
+
+/// A file descriptor, closed exactly once. Opened so that no child inherits it and no symbolic link is followed.
+struct Descriptor: ~Copyable, Sendable {
+    let number: Int32
+
+    /// - Parameter number: what a system call returned; below zero throws errno as the error of `call`.
+    init(_ number: Int32, from call: String) throws(CacheError) {
+        guard number >= 0 else { throw .last(call) }
+        self.number = number
+    }
+
+    /// openat(2).
+    init(_ name: String, in directory: Int32 = AT_FDCWD, _ flags: Int32) throws(CacheError) {
+        let number = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        try self.init(number, from: "open")
+    }
+
+    /// A directory itself, no link to one.
+    init(directory name: String, in parent: Int32 = AT_FDCWD) throws(CacheError) {
+        try self.init(name, in: parent, O_RDONLY | O_DIRECTORY)
+    }
+
+    deinit { close(number) }
+
+    func status() throws(CacheError) -> stat {
+        var status = stat()
+        guard fstat(number, &status) == 0 else { throw .last("fstat") }
+        return status
+    }
+
+    /// fdatasync(2), which also flushes the length that reading the bytes back needs.
+    func synchronise() throws(CacheError) {
+        while fdatasync(number) != 0 {
+            guard errno == EINTR else { throw .last("fdatasync") }
+        }
+    }
+
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
+        var done = 0
+        while done < bytes.count {
+            let count = pwrite(number, bytes.baseAddress! + done, bytes.count - done, Int(offset) + done)
+            if count < 0 {
+                guard errno == EINTR else { throw .last("pwrite") }
+            } else {
+                done += count
+            }
+        }
+    }
+
+    /// Bytes read, fewer than asked for only at the end of the file; -1 on error.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
+        var done = 0
+        while done < buffer.count {
+            let count = pread(number, buffer.baseAddress! + done, buffer.count - done, Int(offset) + done)
+            if count == 0 { break }
+            if count < 0 {
+                guard errno == EINTR else { return -1 }
+            } else {
+                done += count
+            }
+        }
+        return done
+    }
+
+    func punch(_ offset: Int64, _ length: Int64) throws(CacheError) {
+        while reel_punch_hole(number, Int(offset), Int(length)) != 0 {
+            guard errno == EINTR else { throw .last("fallocate") }
+        }
+    }
+
+    /// True where the file holds data, not holes, from `lower` to `upper`. lseek(2), SEEK_HOLE.
+    func hasData(_ lower: Int64, _ upper: Int64) -> Bool { reel_seek_hole(number, Int(lower)) >= Int(upper) }
+}

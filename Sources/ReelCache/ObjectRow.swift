@@ -1,0 +1,92 @@
+import ReelCore
+
+/// A row of `objects`: what the index knows of one data file.
+struct ObjectRow: Sendable {
+    var id: Int64
+    var version: Version
+    /// nil where the index holds nonsense.
+    var name: FileName?
+    /// Bytes in filled blocks, never more than the length: the index is not trusted.
+    var cached: Int64
+    var lastUse: Int64
+    var isSuperseded: Bool
+
+    static let columns =
+        "id, key, length, tag, weak, modified, file, min(max(cached, 0), max(length, 0)), last_use, superseded"
+
+    init(_ row: Statement) {
+        id = row.integer(0)
+        version = Version(key: row.text(1), validator: Validator(row, at: 3), length: row.integer(2))
+        name = FileName(bytes: row.bytes(6))
+        cached = row.integer(7)
+        lastUse = row.integer(8)
+        isSuperseded = row.flag(9)
+    }
+
+    /// How well this row fits a wanted validator; nil where it is another version.
+    func fit(_ wanted: Validator) -> Int? {
+        let mine = version.validator
+        guard mine.agrees(with: wanted) else { return nil }
+        let sameTag = mine.entityTag != nil && mine.entityTag?.opaque == wanted.entityTag?.opaque
+        let sameDate = mine.lastModified == wanted.lastModified
+        return (isSuperseded ? 0 : 8) + (sameTag ? 4 : 0) + (sameDate ? 2 : 0) + (mine == wanted ? 1 : 0)
+    }
+}
+
+extension Connection {
+    /// The row that fits best, the last used where several do.
+    func row(of version: Version) throws(CacheError) -> ObjectRow? {
+        var best: (fit: Int, row: ObjectRow)?
+        let sql = "SELECT \(ObjectRow.columns) FROM objects WHERE key = ? AND length = ? ORDER BY last_use DESC"
+        try query(sql, [.text(version.key), .integer(version.length)]) {
+            let row = ObjectRow($0)
+            if let fit = row.fit(version.validator), fit > best?.fit ?? -1 { best = (fit, row) }
+            return true
+        }
+        return best?.row
+    }
+
+    func rows(where condition: String) throws(CacheError) -> [ObjectRow] {
+        var rows: [ObjectRow] = []
+        try query("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)") {
+            rows.append(ObjectRow($0))
+            return true
+        }
+        return rows
+    }
+
+    func insert(_ version: Version, _ name: FileName, lastUse: Int64) throws(CacheError) -> Int64 {
+        let values = [
+            [.text(version.key), .integer(version.length)], version.validator.columns,
+            [.bytes(name.bytes), .integer(lastUse)],
+        ]
+        let columns = "key, length, tag, weak, modified, file, last_use, cached, unclean, superseded"
+        try run("INSERT INTO objects (\(columns)) VALUES (?, ?, ?, ?, ?, ?, ?, 0, 1, 0)", Array(values.joined()))
+        return lastRow
+    }
+
+    func delete(_ id: Int64) throws(CacheError) {
+        try run("DELETE FROM extents WHERE object = ?", [.integer(id)])
+        try run("DELETE FROM objects WHERE id = ?", [.integer(id)])
+    }
+
+    func map(of row: ObjectRow) throws(CacheError) -> BlockMap {
+        var map = BlockMap(length: row.version.length)
+        try query("SELECT extent, word FROM extents WHERE object = ?", [.integer(row.id)]) {
+            map.load(extent: Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)))
+            return true
+        }
+        return map
+    }
+
+    func write(_ rows: [FillState.Row], of id: Int64) throws(CacheError) {
+        for row in rows {
+            let values: [Value] = [.integer(id), .integer(Int64(row.extent)), .integer(Int64(bitPattern: row.word))]
+            if row.word == 0 {
+                try run("DELETE FROM extents WHERE object = ? AND extent = ?", Array(values.prefix(2)))
+            } else {
+                try run("INSERT OR REPLACE INTO extents VALUES (?, ?, ?)", values)
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import ReelCore
+
+/// One version of a resource: what the bytes of one data file are of.
+package struct Version: Hashable, Sendable {
+    /// The resource's URL as text, without credentials; may hold anything.
+    package var key: String
+    package var validator: Validator
+    /// Bytes.
+    package var length: Int64
+
+    package init(key: String, validator: Validator, length: Int64) {
+        self.key = key
+        self.validator = validator
+        self.length = length
+    }
+}
+
+/// Content information as it was when the origin was last asked.
+package struct Remembered: Hashable, Sendable {
+    package var information: ContentInformation
+    /// Seconds since 1970.
+    package var checkedAt: Int64
+
+    package init(information: ContentInformation, checkedAt: Int64) {
+        self.information = information
+        self.checkedAt = checkedAt
+    }
+}
+
+/// One entry of a remembered listing.
+package struct StoredEntry: Hashable, Sendable {
+    package var name: String
+    package var url: String
+    package var isDirectory: Bool
+    /// Bytes, where the listing tells exactly.
+    package var length: Int64?
+    /// Seconds since 1970.
+    package var modified: Int64?
+
+    package init(name: String, url: String, isDirectory: Bool, length: Int64? = nil, modified: Int64? = nil) {
+        self.name = name
+        self.url = url
+        self.isDirectory = isDirectory
+        self.length = length
+        self.modified = modified
+    }
+}
+
+/// A directory of the source as it was when it was last fetched, entries in their order.
+package struct RememberedListing: Hashable, Sendable {
+    package var entries: [StoredEntry]
+    /// Seconds since 1970.
+    package var fetchedAt: Int64
+    /// False where the listing was cut (a page of several, a limit).
+    package var complete: Bool
+
+    package init(entries: [StoredEntry], fetchedAt: Int64, complete: Bool) {
+        self.entries = entries
+        self.fetchedAt = fetchedAt
+        self.complete = complete
+    }
+}
+
+/// One data file, for `status`.
+package struct ObjectSummary: Hashable, Sendable {
+    package var key: String
+    package var length: Int64
+    package var cachedBytes: Int64
+    /// Milliseconds since 1970, moved on by at least one at each use.
+    package var lastUse: Int64
+}
+
+/// A text compared byte by byte. Swift's own comparison takes composed and decomposed letters for the same; an origin
+/// does not.
+struct ExactText: Hashable, Sendable {
+    let text: String
+    init(_ text: String) { self.text = text }
+
+    static func == (one: ExactText, other: ExactText) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
+
+    func hash(into hasher: inout Hasher) {
+        var text = text
+        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
+}

@@ -1,0 +1,79 @@
+import Glibc
+import Synchronization
+
+/// The account of the cap: bytes of filled blocks, and of those that somebody is about to fill.
+final class Room: Sendable {
+    /// What the disk has, in bytes.
+    struct Disk: Sendable {
+        var free: Int64
+        var total: Int64
+    }
+
+    private struct State {
+        var used: Int64
+        /// The given cap, or less.
+        var cap: Int64
+        var untilMeasured: Int64 = 0
+    }
+
+    private let asked: Int64
+    private let disk: @Sendable () -> Disk?
+    private let state: Mutex<State>
+
+    init(cap: Int64, used: Int64, disk: @escaping @Sendable () -> Disk?) {
+        asked = max(0, cap)
+        self.disk = disk
+        state = Mutex(State(used: used, cap: asked))
+        measure()
+    }
+
+    /// Takes `bytes` where they fit under the cap as it was measured within the last 4 MiB.
+    func reserve(_ bytes: Int64) -> Bool {
+        let (fits, isDue) = state.withLock { (state) -> (Bool, Bool) in
+            state.untilMeasured -= bytes
+            guard bytes <= state.cap, state.used <= state.cap - bytes else { return (false, false) }
+            state.used += bytes
+            return (true, state.untilMeasured <= 0)
+        }
+        if isDue { measure() }
+        return fits
+    }
+
+    func release(_ bytes: Int64) {
+        state.withLock { state in
+            assert(bytes <= state.used, "more room given back than was taken")
+            state.used = max(0, state.used - bytes)
+        }
+    }
+
+    /// An object turned out to hold more than was known.
+    func add(_ bytes: Int64) { state.withLock { $0.used += bytes } }
+
+    /// Bytes that must go before `bytes` fit; 0 or less where they fit. Measures the disk.
+    func shortfall(_ bytes: Int64) -> Int64 {
+        measure()
+        return state.withLock { $0.used - $0.cap + bytes }
+    }
+
+    var usage: (used: Int64, cap: Int64) {
+        measure()
+        return state.withLock { ($0.used, $0.cap) }
+    }
+
+    /// 5 % of the disk stay free whatever the cap.
+    private func measure() {
+        let disk = disk()
+        state.withLock { state in
+            state.cap = disk.map { min(asked, max(0, state.used + $0.free - $0.total / 20)) } ?? asked
+            state.untilMeasured = 4 << 20
+        }
+    }
+}
+
+/// fstatvfs(3): free is what an ordinary user may take.
+func diskOf(_ descriptor: Int32) -> Room.Disk? {
+    var status = statvfs()
+    guard fstatvfs(descriptor, &status) == 0 else { return nil }
+    let unit = Int64(clamping: status.f_frsize)
+    return Room.Disk(free: Int64(clamping: status.f_bavail) * unit, total: Int64(clamping: status.f_blocks) * unit)
+}

@@ -1,0 +1,72 @@
+import CSQLite
+
+/// The index's tables. A change of these texts is a change of the format: raise `Schema.version` with it.
+enum Schema {
+    /// Kept in `user_version`; 0 is a new file.
+    static let version = 1
+
+    /// As `sqlite_schema` gives them back, so that an index with other tables, views or triggers than these is not used.
+    static let statements = [
+        "CREATE TABLE meta (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE settings (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        """
+        CREATE TABLE resources (key BLOB PRIMARY KEY, length INTEGER, tag BLOB, weak INTEGER NOT NULL, modified INTEGER, \
+        media_type BLOB, ranges INTEGER NOT NULL, checked INTEGER NOT NULL) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE listings (id INTEGER PRIMARY KEY, directory BLOB NOT NULL UNIQUE, fetched INTEGER NOT NULL, \
+        complete INTEGER NOT NULL)
+        """,
+        """
+        CREATE TABLE entries (listing INTEGER, position INTEGER, name BLOB NOT NULL, url BLOB NOT NULL, \
+        is_directory INTEGER NOT NULL, length INTEGER, modified INTEGER, PRIMARY KEY (listing, position)) WITHOUT ROWID
+        """,
+        // AUTOINCREMENT: the number of a deleted object never names another one.
+        """
+        CREATE TABLE objects (id INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB NOT NULL, length INTEGER NOT NULL, tag BLOB, \
+        weak INTEGER NOT NULL, modified INTEGER, file BLOB NOT NULL UNIQUE, cached INTEGER NOT NULL, \
+        last_use INTEGER NOT NULL, unclean INTEGER NOT NULL, superseded INTEGER NOT NULL)
+        """,
+        "CREATE INDEX objects_by_key ON objects (key)",
+        "CREATE INDEX objects_by_use ON objects (last_use)",
+        """
+        CREATE TABLE extents (object INTEGER, extent INTEGER, word INTEGER NOT NULL, PRIMARY KEY (object, extent)) \
+        WITHOUT ROWID
+        """,
+    ]
+}
+
+/// Opens an index: a new file gets its tables; one that is broken or not ours is nil.
+/// - Parameter path: of an existing file, which may be empty.
+func openIndex(_ path: String) throws(CacheError) -> Connection? {
+    do throws(CacheError) {
+        let connection = try Connection(path)
+        // Small, as there are two connections and the whole program is to stay small: half a MiB each.
+        for pragma in ["trusted_schema=OFF", "cell_size_check=ON", "cache_size=-512", "temp_store=MEMORY"] {
+            try connection.run("PRAGMA \(pragma)")
+        }
+        try connection.run("PRAGMA journal_mode=WAL")
+        try connection.run("PRAGMA synchronous=FULL")
+        try connection.run("PRAGMA journal_size_limit=\(4 << 20)")
+        let found = try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
+        guard found <= Schema.version else { throw CacheError.newerIndex(found: found, known: Schema.version) }
+        if found == 0 {
+            try connection.transaction { () throws(CacheError) in
+                for statement in Schema.statements { try connection.run(statement) }
+                try connection.run("PRAGMA user_version=\(Schema.version)")
+            }
+        }
+        var tables: Set<String> = []
+        let tablesOnly =
+            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        try connection.query(tablesOnly) {
+            tables.insert($0.text(0))
+            return true
+        }
+        return tables == Set(Schema.statements) ? connection : nil
+    } catch {
+        // SQLITE_ERROR is "table already exists": version 0, and yet not empty.
+        if error.isDamage || error == .index(SQLITE_ERROR) { return nil }
+        throw error
+    }
+}

@@ -1,0 +1,93 @@
+import CSQLite
+import Glibc
+import ReelCore
+
+/// The name of a source's directory inside the cache: 32 hexadecimal digits made from the source's text (FNV-1a, 128
+/// bits), so that neither the source nor its credentials can be read from it.
+package func sourceDirectoryName(_ source: String) -> String {
+    // Offset basis and prime of FNV-1a, 128 bits: RFC 9923.
+    var hash: UInt128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d
+    for byte in source.utf8 {
+        hash = (hash ^ UInt128(byte)) &* 0x0000_0000_0100_0000_0000_0000_0000_013b
+    }
+    let digits = String(hash, radix: 16)
+    return String(repeating: "0", count: 32 - digits.utf8.count) + digits
+}
+
+/// The directory of one source, locked for this process as long as this value lives.
+struct SourceDirectory: ~Copyable, Sendable {
+    /// Without symbolic links, as SQLite wants it.
+    let path: String
+    /// `objects/`.
+    let objects: Descriptor
+    private let lock: Descriptor
+
+    /// Makes the directory where there is none (0700, its parents too) and takes its lock.
+    init(_ directory: String, owner mountPoint: String) throws(CacheError) {
+        try makeDirectories(directory)
+        guard let resolved = realpath(directory, nil) else { throw .last("realpath") }
+        let path = String(cString: resolved)
+        free(resolved)
+        guard chmod(path, 0o700) == 0 else { throw .last("chmod") }
+        let lock = try lockFile(path, owner: mountPoint)
+        guard mkdir(path + "/objects", 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
+        let objects = try Descriptor(directory: path + "/objects")
+        self.path = path
+        self.lock = lock
+        self.objects = objects
+    }
+
+    /// Lets another daemon in before this value goes.
+    func unlock() { flock(lock.number, LOCK_UN) }
+
+    /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
+    func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
+        let index = path + "/index.sqlite"
+        if let pair = try openPair(index) { return pair }
+        try setAside(index)
+        guard let pair = try openPair(index) else { throw .index(SQLITE_CORRUPT) }
+        return pair
+    }
+
+    private func openPair(_ index: String) throws(CacheError) -> (writer: Connection, reader: Connection)? {
+        // Made here and not by SQLite, so that its mode does not hang on the umask; its -wal and -shm take the same.
+        _ = try Descriptor(index, O_RDWR | O_CREAT)
+        guard let writer = try openIndex(index), let reader = try openIndex(index) else { return nil }
+        return (writer, reader)
+    }
+
+    private func setAside(_ index: String) throws(CacheError) {
+        var number = 1
+        while access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
+        for suffix in ["-wal", "-shm"] { rename(index + suffix, "\(index).damaged-\(number)\(suffix)") }
+        guard rename(index, "\(index).damaged-\(number)") == 0 else { throw .last("rename") }
+    }
+}
+
+/// Takes the lock, and writes who holds it for those who find it taken.
+private func lockFile(_ directory: String, owner mountPoint: String) throws(CacheError) -> Descriptor {
+    let lock = try Descriptor(directory + "/lock", O_RDWR | O_CREAT)
+    guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
+        guard errno == EWOULDBLOCK else { throw .last("flock") }
+        throw .inUse(by: mountPointOfOwner(lock))
+    }
+    guard ftruncate(lock.number, 0) == 0 else { throw .last("ftruncate") }
+    let number = lock.number
+    let owner = Array("\(getpid())\n\(mountPoint)\n".utf8)
+    guard pwrite(number, owner, owner.count, 0) == owner.count else { throw .last("pwrite") }
+    return lock
+}
+
+private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
+    let text = String(unsafeUninitializedCapacity: 8192) {
+        max(0, lock.read(into: UnsafeMutableRawBufferPointer($0), at: 0))
+    }
+    return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
+}
+
+private func makeDirectories(_ path: String) throws(CacheError) {
+    guard mkdir(path, 0o700) != 0, errno != EEXIST else { return }
+    guard errno == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else { throw .last("mkdir") }
+    try makeDirectories(String(path[..<slash]))
+    guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
+}

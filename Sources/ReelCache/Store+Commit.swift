@@ -1,0 +1,140 @@
+import Glibc
+import ReelCore
+import Synchronization
+
+extension Store {
+    /// A commit runs early once so much is filled: what a crash may forget, and what one fdatasync has to write.
+    static let commitBytes: Int64 = 32 << 20
+
+    func filled(_ bytes: Int64) {
+        let sum = uncommitted.add(bytes, ordering: .relaxed).newValue
+        committer.schedule(urgent: sum >= Self.commitBytes)
+    }
+
+    /// Everything filled and remembered so far is durable when this returns, unless the disk refuses; then it is tried
+    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, rows in one transaction.
+    package func commit() {
+        commits.withLock { state in
+            uncommitted.store(0, ordering: .relaxed)
+            let synced = files.all.filter { $0.fill { $0.beginSync() } }.filter(synchronise)
+            let facts = facts.begin()
+            do throws(CacheError) {
+                try write(synced, facts)
+                try tidyIdle()
+                if !state.isSwept {
+                    try sweep()
+                    state.isSwept = true
+                }
+            } catch {
+                if error != .closed { committer.schedule() }
+            }
+        }
+    }
+
+    private func synchronise(_ file: DataFile) -> Bool {
+        do throws(CacheError) {
+            try file.descriptor.synchronise()
+            return true
+        } catch {
+            file.isBroken.store(true, ordering: .relaxed)
+            room.release(file.fill { $0.loseUnsynced() })
+            return false
+        }
+    }
+
+    private func write(_ synced: [DataFile], _ facts: Facts) throws(CacheError) {
+        var isWritten = false
+        defer {
+            self.facts.written(isWritten)
+            if !isWritten { for file in synced { file.fill { $0.abandonSync() } } }
+        }
+        guard !synced.isEmpty || !facts.isEmpty else {
+            isWritten = true
+            return
+        }
+        try writer.use { (index) throws(CacheError) in
+            // Evicted while it was synced: its row is gone and must stay so.
+            let living = synced.filter { files.file($0.row) === $0 }
+            try index.transaction { () throws(CacheError) in
+                try facts.write(to: index)
+                for file in living { try index.write(file) }
+            }
+            for file in living { file.fill { $0.endSync() } }
+        }
+        isWritten = true
+    }
+
+    /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
+    private func tidyIdle() throws(CacheError) {
+        guard !files.idle.isEmpty else { return }
+        let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
+            let idle = files.idle.filter { !$0.fill { $0.isPending } }
+            let removed = idle.filter { files.isSuperseded($0.row) || $0.filledBytes == 0 && $0.version.length > 0 }
+            for file in idle where !removed.contains(where: { $0 === file }) {
+                let (map, hasStray) = file.fill { ($0.map, !$0.partial.isEmpty) }
+                if hasStray { try? file.punchUnfilled(map) }
+            }
+            try index.transaction { () throws(CacheError) in
+                for file in removed { try index.delete(file.row) }
+                for file in idle { try index.close(file) }
+            }
+            for file in idle { files.drop(file.row) }
+            return (removed, removed.reduce(0) { $0 + $1.filledBytes })
+        }
+        for file in removed { file.name.remove(in: directory.objects) }
+        room.release(bytes)
+    }
+
+    /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names of
+    /// our own form, one directory at a time.
+    private func sweep() throws(CacheError) {
+        for number in 0..<256 {
+            let name = String(number + 256, radix: 16).suffix(2)
+            guard let directory = try? Descriptor(directory: String(name), in: directory.objects.number) else {
+                continue
+            }
+            try writer.use { (index) throws(CacheError) in
+                for file in fileNames(directory) where file.directory == name && !files.isGrowing(file) {
+                    let sql = "SELECT 1 FROM objects WHERE file = ?"
+                    guard try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil else { continue }
+                    unlinkat(directory.number, file.text, 0)
+                }
+            }
+        }
+    }
+}
+
+private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
+    // closedir closes the descriptor it was given.
+    let copy = fcntl(directory.number, F_DUPFD_CLOEXEC, 0)
+    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+    defer { closedir(stream) }
+    var names: [FileName] = []
+    while let entry = readdir(stream) {
+        let text = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if let name = FileName(text: text) { names.append(name) }
+    }
+    return names
+}
+
+extension Connection {
+    fileprivate func write(_ file: DataFile) throws(CacheError) {
+        let (rows, cached) = file.fill { state in
+            let rows = state.rowsAfterSync
+            var durable = state.durable
+            for row in rows { durable.load(extent: row.extent, word: row.word) }
+            return (rows, durable.filledBytes)
+        }
+        try write(rows, of: file.row)
+        let values: [Value] = [.integer(cached), .integer(file.lastUse.load(ordering: .relaxed)), .integer(file.row)]
+        try run("UPDATE objects SET cached = ?, last_use = ? WHERE id = ?", values)
+    }
+
+    /// Nobody writes to this file until it is opened again.
+    fileprivate func close(_ file: DataFile) throws(CacheError) {
+        let values: [Value] = [.integer(file.lastUse.load(ordering: .relaxed)), .integer(file.row)]
+        try run("UPDATE objects SET last_use = ?, unclean = 0 WHERE id = ?", values)
+    }
+}

@@ -1,0 +1,18 @@
+import Glibc
+import Synchronization
+
+/// Milliseconds since 1970 that always move on: an order of uses that survives a clock set back.
+final class UseClock: Sendable {
+    private let last: Atomic<Int64>
+
+    init(after last: Int64) { self.last = Atomic(min(max(last, 0), .max / 2)) }
+
+    func now() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        let wall = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        let next = last.wrappingAdd(1, ordering: .relaxed).newValue
+        guard wall > next else { return next }
+        return last.max(wall, ordering: .relaxed).newValue
+    }
+}

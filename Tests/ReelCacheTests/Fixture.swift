@@ -1,0 +1,118 @@
+import Glibc
+import ReelCore
+import Testing
+
+@testable import ReelCache
+
+/// A directory for one test, removed with all in it when the fixture goes.
+final class Fixture: Sendable {
+    let directory: String
+
+    init() {
+        var template = Array("/tmp/reelcache-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { fatalError("mkdtemp: \(errno)") }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
+    deinit { removeTree(directory) }
+
+    var source: String { directory + "/cache/source" }
+    var index: String { source + "/index.sqlite" }
+
+    func open(cap: Int64 = 1 << 30, owner: String = "/mnt/films") throws(CacheError) -> Store {
+        // No test hangs on how full the machine's disk is.
+        try Store(directory: source, source: "http://h/films/", cap: cap, owner: owner) { _ in nil }
+    }
+
+    /// Paths of all data files.
+    var objectFiles: [String] {
+        names(in: source + "/objects").flatMap { directory in
+            names(in: source + "/objects/" + directory).map { source + "/objects/\(directory)/\($0)" }
+        }
+    }
+
+    /// What the data files occupy on the disk, in bytes.
+    var diskBytes: Int64 { objectFiles.reduce(0) { $0 + Int64(status($1)?.st_blocks ?? 0) * 512 } }
+
+    /// As after kill -9 at this moment: a copy of everything, holes kept, without the lock.
+    func crashImage() throws -> Fixture {
+        let image = Fixture()
+        try #require(run("/bin/cp", ["-a", "--sparse=always", directory + "/cache", image.directory + "/"]) == 0)
+        return image
+    }
+}
+
+func names(in directory: String) -> [String] {
+    guard let stream = opendir(directory) else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != ".", name != ".." { names.append(name) }
+    }
+    return names.sorted()
+}
+
+func status(_ path: String) -> stat? {
+    var status = stat()
+    return lstat(path, &status) == 0 ? status : nil
+}
+
+func removeTree(_ path: String) {
+    if status(path).map({ $0.st_mode & S_IFMT == S_IFDIR }) ?? false {
+        for name in names(in: path) { removeTree(path + "/" + name) }
+        rmdir(path)
+    } else {
+        unlink(path)
+    }
+}
+
+/// Runs a program to its end and gives its exit status.
+func run(_ program: String, _ arguments: [String]) -> Int32 {
+    var child = pid_t()
+    var pointers = ([program] + arguments).map { strdup($0) } + [nil]
+    defer { pointers.forEach { free($0) } }
+    guard posix_spawn(&child, program, nil, nil, &pointers, environ) == 0 else { return -1 }
+    var status: Int32 = 0
+    while waitpid(child, &status, 0) < 0, errno == EINTR {}
+    return status
+}
+
+func version(_ key: String = "http://h/films/a.mkv", tag: String? = "1", blocks: Int, less: Int64 = 0) -> Version {
+    let validator = Validator(entityTag: tag.flatMap { EntityTag("\"\($0)\"") }, lastModified: nil)
+    return Version(key: key, validator: validator, length: Int64(blocks) * BlockSize.block - less)
+}
+
+/// The bytes that a test writes into a block: never zeros.
+func content(_ block: Int, _ count: Int64, salt: Int = 0) -> [UInt8] {
+    (0..<Int(count)).map { UInt8(truncatingIfNeeded: ($0 &* 31 &+ block &* 7 &+ salt) % 255 + 1) }
+}
+
+extension CacheObject {
+    /// Writes the whole block and says so; room was made before.
+    func fill(_ block: Int, salt: Int = 0) throws(CacheError) {
+        try put(block, salt: salt)
+        markFilled(block)
+    }
+
+    func put(_ block: Int, salt: Int = 0) throws(CacheError) {
+        let range = filled.bytes(of: block)
+        let bytes = content(block, range.count, salt: salt)
+        try bytes.withUnsafeBufferPointer { (bytes) throws(CacheError) in
+            try write(UnsafeRawBufferPointer(bytes), at: range.lower)
+        }
+    }
+
+    func bytes(of block: Int) -> [UInt8] {
+        let range = filled.bytes(of: block)
+        var bytes = [UInt8](repeating: 0, count: Int(range.count))
+        let count = bytes.withUnsafeMutableBytes { read(into: $0, at: range.lower) }
+        return Array(bytes.prefix(max(0, count)))
+    }
+
+    func holds(_ block: Int, salt: Int = 0) -> Bool {
+        bytes(of: block) == content(block, filled.bytes(of: block).count, salt: salt)
+    }
+}
