@@ -101,6 +101,20 @@ extension Store {
         }
     }
 
+    /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
+    package func cachedBytes(of key: String) -> Int64 {
+        let rows = try? reader.use { (index) throws(CacheError) in
+            var rows: [(id: Int64, cached: Int64)] = []
+            let sql = "SELECT id, cached FROM objects WHERE key = ? AND NOT superseded"
+            try index.query(sql, [.text(key)]) {
+                rows.append(($0.integer(0), $0.integer(1)))
+                return true
+            }
+            return rows
+        }
+        return (rows ?? []).reduce(0) { $0 + (files.file($1.id)?.filledBytes ?? $1.cached) }
+    }
+
     /// What the cache holds, for `status`; the last used first.
     package func objects() -> [ObjectSummary] {
         let rows = try? reader.use { (index) throws(CacheError) in

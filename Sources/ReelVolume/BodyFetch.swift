@@ -8,6 +8,11 @@ final class BodyFetch: OriginReceiver {
         var head: ResponseHead
     }
 
+    enum Outcome: Sendable {
+        case document(Document)
+        case failure(OriginFailure)
+    }
+
     /// A hundred bytes an entry: some hundred thousand entries.
     static let limit = 64 << 20
 
@@ -21,11 +26,11 @@ final class BodyFetch: OriginReceiver {
     private let services: Services
     /// Says from the head whether the body is wanted: nil, or a failure to end with.
     private let check: @Sendable (ResponseHead) -> OriginFailure?
-    private let completion: @Sendable (Result<Document, OriginFailure>) -> Void
+    private let completion: @Sendable (Outcome) -> Void
 
     private init(
         _ services: Services, _ check: @escaping @Sendable (ResponseHead) -> OriginFailure?,
-        _ completion: @escaping @Sendable (Result<Document, OriginFailure>) -> Void
+        _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         self.services = services
         self.check = check
@@ -36,7 +41,7 @@ final class BodyFetch: OriginReceiver {
     static func start(
         _ url: ResourceURL, limit: Duration, _ services: Services,
         check: @escaping @Sendable (ResponseHead) -> OriginFailure? = { _ in nil },
-        _ completion: @escaping @Sendable (Result<Document, OriginFailure>) -> Void
+        _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         retrying(until: now() + limit, services) { left, done in
             let id = services.origin.start(OriginRequest(url: url, stallLimit: left), BodyFetch(services, check, done))
@@ -79,7 +84,7 @@ final class BodyFetch: OriginReceiver {
         if let failure = state.refusal ?? (failure == .cancelled ? .timedOut : failure) {
             completion(.failure(failure))
         } else if let head = state.head {
-            completion(.success(Document(bytes: state.bytes, head: head)))
+            completion(.document(Document(bytes: state.bytes, head: head)))
         } else {
             completion(.failure(.interrupted("no answer")))
         }

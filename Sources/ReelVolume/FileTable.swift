@@ -26,42 +26,29 @@ final class FileTable: Sendable {
     func open(
         _ url: ResourceURL, _ information: ContentInformation, _ completion: @escaping Completion<RemoteFile>
     ) {
-        let version = Version(key: url.text, validator: information.validator, length: information.length!)
-        enum Found { case file(RemoteFile), waiting, nothing }
-        let found = slots.withLock { slots -> Found in
-            guard var slot = slots.removeValue(forKey: version) else { return .nothing }
-            defer { slots[version] = slot }
-            if slot.isLeaving {
-                slot.waiting.append { [self] in open(url, information, completion) }
-                return .waiting
-            }
-            slot.handles += 1
-            return .file(slot.file)
+        let object: CacheObject
+        do {
+            let wanted = Version(key: url.text, validator: information.validator, length: information.length!)
+            object = try services.store.object(for: wanted)
+        } catch {
+            services.logger.error("\(error)")
+            return completion(.failure(.failed))
         }
-        switch found {
-        case .waiting: return
-        case .file(let file):
-            file.opened()
-            completion(.success(file))
-        case .nothing:
-            do {
-                let object = try services.store.object(for: version)
-                let file = RemoteFile(url, information, object, services)
-                let isFirst = slots.withLock { slots in
-                    guard slots[version] == nil else { return false }
-                    slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
-                    return true
-                }
-                guard isFirst else { return open(url, information, completion) }
-                object.holder = file
-                services.ticker.add(self)
-                file.opened()
-                completion(.success(file))
-            } catch {
-                services.logger.error("\(error)")
-                completion(.failure(.failed))
+        // The object's own version: a tag that was weak when it was made still names the same bytes.
+        let version = object.version
+        let file = slots.withLock { slots -> RemoteFile? in
+            if slots[version]?.isLeaving == true {
+                slots[version]!.waiting.append { [self] in open(url, information, completion) }
+                return nil
             }
+            let file = slots[version]?.file ?? RemoteFile(url, information, object, services)
+            slots[version, default: Slot(file: file, closedAt: .zero)].handles += 1
+            return file
         }
+        guard let file else { return }
+        object.holder = file
+        file.opened()
+        completion(.success(file))
     }
 
     func close(_ file: RemoteFile) {

@@ -48,7 +48,7 @@ final class GrowingFile: Sendable {
     }
 
     func read(_ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead) -> ReadAnswer {
-        let found = state.withLock { found(offset, buffer.count, $0) }
+        let found = state.withLock { self.found(offset, buffer.count, $0) }
         resumeIfClose(offset + Int64(buffer.count))
         switch found {
         case .bytes(let count):

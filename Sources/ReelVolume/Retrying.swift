@@ -5,7 +5,7 @@ protocol Attempted: Sendable {
     var failure: OriginFailure? { get }
 }
 
-extension Result: Attempted where Failure == OriginFailure, Success: Sendable {
+extension BodyFetch.Outcome: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 

@@ -28,13 +28,7 @@ extension Volume {
     private func known(_ directory: Directory, _ url: ResourceURL) -> Directory.Listed? {
         if let listed = directory.state.withLock({ $0.listing }) { return listed }
         guard let remembered = services.store.listing(url.text) else { return nil }
-        let entries = remembered.entries.compactMap { entry in
-            ResourceURL(entry.url).map {
-                SourceEntry(
-                    name: entry.name, url: $0.with(credentials: $0.isSameOrigin(as: url) ? url.credentials : nil),
-                    isDirectory: entry.isDirectory, length: entry.length, modified: entry.modified)
-            }
-        }
+        let entries = remembered.entries.compactMap { $0.entry(under: url) }
         let listed = Directory.Listed(entries, fetchedAt: remembered.fetchedAt)
         directory.state.withLock { $0.listing = $0.listing ?? listed }
         return listed
@@ -49,17 +43,21 @@ extension Volume {
             return !state.isFetching
         }
         guard isFirst else { return }
-        BodyFetch.start(url, limit: services.options.timeout, services) { [self] result in
+        BodyFetch.start(url, limit: services.options.timeout, services) { [self] outcome in
             services.chores.add { [self] in
-                let parsed = result.mapError { VolumeError($0) }.flatMap { parse($0, url) }
+                let parsed: Result<[SourceEntry], VolumeError> =
+                    switch outcome {
+                    case .document(let document): parse(document, url)
+                    case .failure(let failure): .failure(VolumeError(failure))
+                    }
                 if case .failure(let error) = parsed { services.logger.warning("\(url): no listing: \(error)") }
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }
                     state.isFetching = false
                     return state.waiting
                 }
-                let outcome = parsed.map { take($0, node, directory, url) }
-                for completion in waiting { completion(outcome) }
+                let listed = parsed.map { take($0, node, directory, url) }
+                for completion in waiting { completion(listed) }
             }
         }
     }
@@ -84,10 +82,7 @@ extension Volume {
             state.corrections = [:]
             return state.listing
         }
-        let stored = entries.map {
-            StoredEntry(
-                name: $0.name, url: $0.url.text, isDirectory: $0.isDirectory, length: $0.length, modified: $0.modified)
-        }
+        let stored = entries.map { StoredEntry($0) }
         services.store.remember(
             RememberedListing(entries: stored, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
         if let old, let kernel = kernelCache {

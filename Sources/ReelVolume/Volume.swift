@@ -18,10 +18,22 @@ package final class Volume: Sendable {
     private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
-    package init(
-        _ source: Source, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger
-    ) {
-        services = Services(origin: origin, store: store, options: options, logger: logger)
+    /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
+    /// - Parameter source: an http(s) URL, or the path of a list.
+    package static func open(
+        _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger
+    ) throws(SourceError) -> Volume {
+        let services = Services(origin: origin, store: store, options: options, logger: logger)
+        do throws(SourceError) {
+            return Volume(try SourceOpening(services: services).open(source), services)
+        } catch {
+            services.shutdown()
+            throw error
+        }
+    }
+
+    init(_ source: Source, _ services: Services) {
+        self.services = services
         files = FileTable(services)
         prober = Prober(services)
         switch source {
@@ -74,11 +86,12 @@ package final class Volume: Sendable {
     }
 
     func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
-        guard let url = node.url, let information, let length = information.length else {
-            return node.state.withLock { $0.growing }?.received ?? 0
+        guard let url = node.url else { return 0 }
+        guard let information, let length = information.length else {
+            return node.state.withLock { $0.growing }?.received ?? services.store.cachedBytes(of: url.text)
         }
         let version = Version(key: url.text, validator: information.validator, length: length)
-        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: version)
+        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)
     }
 
     // MARK: Status
@@ -122,7 +135,7 @@ package final class Volume: Sendable {
 }
 
 /// What a mount shows.
-package enum Source: Sendable {
+enum Source: Sendable {
     /// One file.
     case file(SourceEntry)
     /// A tree of directory listings.

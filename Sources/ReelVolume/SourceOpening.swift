@@ -1,0 +1,217 @@
+import Glibc
+import Logging
+import ReelCache
+import ReelCore
+import ReelSources
+
+/// Why a source cannot be mounted; `description` is the one sentence for the user.
+package enum SourceError: Error, CustomStringConvertible {
+    case notFound(String)
+    case notUsable(String, String)
+    case origin(ResourceURL, OriginFailure)
+
+    package var description: String {
+        switch self {
+        case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
+        case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
+        case .origin(let url, let failure): "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
+        }
+    }
+}
+
+extension OriginFailure {
+    /// For a sentence.
+    package var reason: String {
+        switch self {
+        case .unreachable(let text): "the origin cannot be reached (\(text))"
+        case .interrupted(let text): "the answer broke off (\(text))"
+        case .timedOut: "the origin did not answer in time"
+        case .status(let status, _): "the origin answers \(status)"
+        case .wrongAnswer(let text): "the origin's answer is of no use (\(text))"
+        case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
+        case .changed: "it has changed meanwhile"
+        case .cancelled: "the request was cancelled"
+        }
+    }
+}
+
+/// What a SOURCE is: looked at once at mount time, then remembered, so that a mount starts without network.
+struct SourceOpening {
+    let services: Services
+
+    private enum Kind: String {
+        case file, listing, list
+    }
+
+    /// - Parameter source: an http(s) URL, or the path of a list.
+    func open(_ source: String) throws(SourceError) -> Source {
+        guard let url = ResourceURL(source) else { return try openLocal(source) }
+        switch fetch(url) {
+        case .source(let source, let kind):
+            services.store.set("kind", kind.rawValue)
+            if kind == .list, case .list(let entries) = source { remember(entries, url) }
+            return source
+        case .useless(let reason): throw .notUsable(url.description, reason)
+        case .failure(let failure):
+            if let source = remembered(url) {
+                services.logger.warning("\(url): \(failure.reason); mounted from what is remembered")
+                return source
+            }
+            throw .origin(url, failure)
+        }
+    }
+
+    // MARK: A path
+
+    private func openLocal(_ path: String) throws(SourceError) -> Source {
+        guard let bytes = contents(of: path) else { throw .notFound(ResourceURL(path)?.description ?? path) }
+        guard let format = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: fileExtension(path)) else {
+            throw .notUsable(path, "it is no list of URLs (plain text, M3U, PLS or XSPF)")
+        }
+        return .list(try entries(of: bytes, format, base: nil, name: path))
+    }
+
+    private func entries(
+        of bytes: [UInt8], _ format: PlaylistFormat, base: ResourceURL?, name: String
+    ) throws(SourceError) -> [SourceEntry] {
+        let list: Playlist
+        do throws(PlaylistError) {
+            list = try Playlist.parse(bytes, format: format, base: base)
+        } catch {
+            throw .notUsable(name, "the list cannot be read (\(error))")
+        }
+        if let reason = list.skipped.reason {
+            services.logger.warning("\(name): \(reason)")
+        }
+        guard !list.entries.isEmpty else { throw .notUsable(name, "the list names no http(s) URL") }
+        return list.entries
+    }
+
+    // MARK: A URL
+
+    private enum Found: Sendable {
+        case source(Source, Kind)
+        case useless(String)
+        case failure(OriginFailure)
+    }
+
+    /// Blocks: nothing is mounted yet.
+    private func fetch(_ url: ResourceURL) -> Found {
+        let answer = Monitor<BodyFetch.Outcome?>(nil)
+        let head = Monitor<ResponseHead?>(nil)
+        BodyFetch.start(url, limit: services.options.timeout, services) { seen in
+            head.change { $0 = seen }
+            return isDocument(seen, of: url) ? nil : .cancelled
+        } _: { outcome in
+            answer.change { $0 = outcome }
+        }
+        // The fetch keeps its own time; this is the belt to its braces.
+        let outcome = answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
+        switch outcome {
+        case .document(let document): return interpret(document, url)
+        case .failure(let failure):
+            let seen = head.change { $0 }
+            // No document by its head, or too long for one.
+            let isFile = seen.map { !isDocument($0, of: url) || ($0.contentLength ?? 0) > BodyFetch.limit } ?? false
+            if let seen, isFile, seen.status == 200 { return fileSource(url, seen) }
+            return .failure(failure)
+        case nil: return .failure(.timedOut)
+        }
+    }
+
+    private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL) -> Found {
+        let head = document.head
+        let base = head.url.with(credentials: head.url.isSameOrigin(as: url) ? url.credentials : nil)
+        let suffix = url.path.hasSuffix("/") ? nil : url.fileExtension
+        if let format = PlaylistFormat.detect(document.bytes, mediaType: head.mediaType, fileExtension: suffix) {
+            do {
+                let entries = try entries(of: document.bytes, format, base: base, name: url.description)
+                return .source(.list(entries), .list)
+            } catch {
+                return .useless("\(error)")
+            }
+        }
+        let folder = base.path.hasSuffix("/") ? base : base.with(path: base.path + "/")
+        do throws(ListingError) {
+            _ = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
+            return .source(.listing(folder), .listing)
+        } catch {
+            if url.path.hasSuffix("/") { return .useless("it is no directory listing (\(error))") }
+            return fileSource(url, head)
+        }
+    }
+
+    private func fileSource(_ url: ResourceURL, _ head: ResponseHead) -> Found {
+        .source(.file(fileEntry(url, length: head.contentLength, modified: head.lastModified)), .file)
+    }
+
+    private func fileEntry(_ url: ResourceURL, length: Int64?, modified: Int64?) -> SourceEntry {
+        let bytes = url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment
+        return SourceEntry(
+            name: SafeName.make(bytes), url: url, isDirectory: false, length: length, modified: modified)
+    }
+
+    // MARK: Memory
+
+    private func remember(_ entries: [SourceEntry], _ url: ResourceURL) {
+        let stored = entries.map { StoredEntry($0) }
+        services.store.remember(
+            RememberedListing(entries: stored, fetchedAt: wallClock(), complete: true), for: url.text)
+    }
+
+    private func remembered(_ url: ResourceURL) -> Source? {
+        switch services.store.setting("kind").flatMap({ Kind(rawValue: $0) }) {
+        case .file:
+            let information = services.store.information(for: url.text)?.information
+            return .file(fileEntry(url, length: information?.length, modified: information?.validator.lastModified))
+        case .listing:
+            return .listing(url.path.hasSuffix("/") ? url : url.with(path: url.path + "/"))
+        case .list:
+            return services.store.listing(url.text).map { .list($0.entries.compactMap { $0.entry(under: url) }) }
+        case nil: return nil
+        }
+    }
+}
+
+/// True where the body has to be read to know what it is; a film is known by its head.
+private func isDocument(_ head: ResponseHead, of url: ResourceURL) -> Bool {
+    let type = head.mediaType ?? ""
+    let lists: Set = [
+        "audio/x-mpegurl", "audio/mpegurl", "application/vnd.apple.mpegurl", "application/x-mpegurl",
+        "audio/x-scpls", "application/pls+xml", "application/xspf+xml", "application/json",
+    ]
+    if type.hasPrefix("text/") || type == "application/xhtml+xml" || lists.contains(type) { return true }
+    return ["m3u", "m3u8", "pls", "xspf", "txt", "urls"].contains(url.fileExtension) && !url.path.hasSuffix("/")
+        || url.path.hasSuffix("/")
+}
+
+private func contents(of path: String) -> [UInt8]? {
+    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { Glibc.close(descriptor) }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    while bytes.count <= BodyFetch.limit {
+        let count = Glibc.read(descriptor, &buffer, buffer.count)
+        if count < 0 { return nil }
+        if count == 0 { return bytes }
+        bytes += buffer[..<count]
+    }
+    return nil
+}
+
+extension StoredEntry {
+    init(_ entry: SourceEntry) {
+        self.init(
+            name: entry.name, url: entry.url.text, isDirectory: entry.isDirectory, length: entry.length,
+            modified: entry.modified)
+    }
+
+    /// With the credentials of the source, where it is of the same origin: they are never written down.
+    func entry(under source: ResourceURL) -> SourceEntry? {
+        guard let url = ResourceURL(url) else { return nil }
+        return SourceEntry(
+            name: name, url: url.with(credentials: url.isSameOrigin(as: source) ? source.credentials : nil),
+            isDirectory: isDirectory, length: length, modified: modified)
+    }
+}
