@@ -1,0 +1,132 @@
+import ReelCore
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// Connections: reuse, priority, many at once; and what is sent on them.
+@Suite struct ConnectionTests {
+    @Test func oneConnectionServesRequestsInARow() throws {
+        let file = FileOrigin(length: 10_000_000)
+        file.fail(.status(404, retryAfter: nil))
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            for start in 0..<50 {
+                _ = origin.fetch(server.url("/film"), ByteRange(Int64(start) * 1000, Int64(start) * 1000 + 150_000))
+            }
+            #expect(server.requests.count == 50 && server.connectionCount == 1)
+            #expect(origin.counters.connections == 1 && origin.counters.requests == 50)
+        }
+    }
+
+    @Test func aKeptConnectionThatTheServerClosedIsReplaced() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(body: "x") + [.close] }
+        try withTransport(to: server) { origin in
+            for _ in 0..<10 { #expect(origin.fetch(server.url("/")).failure == nil) }
+        }
+    }
+
+    @Test func twoHundredRequestsAtOnceShareSixteenConnections() throws {
+        let file = FileOrigin(length: 50_000_000)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let recorders = (0..<200).map { number in
+                let lower = Int64(number) * 200_000
+                let recorder = Recorder()
+                let range = ByteRange(lower, lower + 123_457)
+                _ = origin.start(
+                    OriginRequest(url: server.url("/film"), range: range, isDemanded: number % 2 == 0), recorder)
+                return (range, recorder)
+            }
+            for (range, recorder) in recorders {
+                let record = recorder.finished(within: .seconds(30))
+                #expect(record.failure == nil && record.bytes == file.expectedBytes(range))
+            }
+            #expect(server.connectionCount <= 16)
+        }
+    }
+
+    @Test func demandedRequestsGoFirst() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { request in
+            request.path == "/held" ? [.wait(gate)] + ServerStep.answer() : ServerStep.answer()
+        }
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 1
+        } _: { origin in
+            let recorders = (0..<7).map { _ in Recorder() }
+            _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
+            #expect(eventually { server.requests.count == 1 })
+            for (number, recorder) in recorders.enumerated().dropFirst() {
+                let isDemanded = number > 3
+                _ = origin.start(
+                    OriginRequest(url: server.url("/\(number)"), isDemanded: isDemanded), recorder)
+            }
+            gate.open()
+            for recorder in recorders { #expect(recorder.finished().failure == nil) }
+            #expect(server.requests.map(\.path) == ["/held", "/4", "/5", "/6", "/1", "/2", "/3"])
+        }
+    }
+
+    @Test func pausedRequestsLeaveTheirSlotsToOthers() throws {
+        let file = FileOrigin(length: 50_000_000)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 2
+        } _: { origin in
+            let paused = (0..<5).map { _ in Recorder(answer: { $0.pieces.count == 1 ? .pause : .more }) }
+            let ids = paused.map { origin.start(OriginRequest(url: server.url("/film")), $0) }
+            #expect(eventually { paused.allSatisfy { $0.byteCount > 0 } })
+            #expect(origin.fetch(server.url("/film"), ByteRange(0, 1)).failure == nil)
+            for id in ids { origin.resume(id) }
+            for recorder in paused { #expect(recorder.finished(within: .seconds(30)).bytes.count == 50_000_000) }
+        }
+    }
+
+    @Test func standingInLineIsNoStallWhileOthersGetBytes() throws {
+        let file = FileOrigin(length: 30)
+        file.fail(.drip(piece: 1, pause: .milliseconds(50)))
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 1
+        } _: { origin in
+            let slow = Recorder()
+            _ = origin.start(OriginRequest(url: server.url("/film")), slow)
+            #expect(eventually { slow.byteCount > 0 })
+            #expect(origin.fetch(server.url("/film"), stallLimit: .milliseconds(400)).failure == nil)
+            #expect(slow.finished().failure == nil)
+        }
+    }
+
+    @Test func aWaitingRequestBehindAStalledOneEndsToo() throws {
+        let file = FileOrigin(length: 30)
+        file.fault = .silent
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 1
+        } _: { origin in
+            let held = Recorder()
+            _ = origin.start(OriginRequest(url: server.url("/film"), stallLimit: .seconds(60)), held)
+            #expect(eventually { server.requests.count == 1 })
+            #expect(origin.fetch(server.url("/film"), stallLimit: .milliseconds(300)).failure == .timedOut)
+            #expect(!held.isEnded)
+        }
+    }
+
+    @Test func theQueueKeepsOrderAndASlotForDemand() {
+        var queue = HostQueue<Int>(slots: 4)
+        for number in 0..<6 { queue.add(number, isDemanded: false) }
+        #expect([queue.next(), queue.next(), queue.next(), queue.next()] == [0, 1, 2, nil])
+        queue.add(10, isDemanded: true)
+        queue.add(11, isDemanded: true)
+        #expect([queue.next(), queue.next()] == [10, nil])
+        queue.release()
+        queue.remove { $0 == 11 }
+        #expect(queue.next() == nil, "three of four run")
+        queue.release()
+        #expect(queue.next() == 3)
+        queue.take()
+        #expect(queue.running == 4 && queue.next() == nil && !queue.isIdle)
+    }
+}

@@ -1,0 +1,194 @@
+import ReelCore
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// Pausing, cancelling, stalling, ending: the life of a request.
+@Suite struct FlowTests {
+    /// Pauses after pieces that a seed chooses, resumed by another thread.
+    @Test(arguments: 1...6)
+    func pausingNeitherLosesNorDoublesBytes(seed: UInt64) throws {
+        let file = FileOrigin(length: 20_000_000, seed: seed)
+        if seed.isMultiple(of: 2) { file.fault = .drip(piece: 500_000, pause: .milliseconds(2)) }
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let pauses = Atomic<Int>(0)
+            let recorder = Recorder(answer: { record in
+                guard UInt64(record.bytes.count) / 1000 % (seed + 1) == 0 || record.pieces.count % 3 == 0 else {
+                    return .more
+                }
+                pauses.add(1, ordering: .relaxed)
+                return .pause
+            })
+            let range = ByteRange(12_345, 20_000_000)
+            let id = origin.start(OriginRequest(url: server.url("/film"), range: range), recorder)
+            #expect(
+                eventually {
+                    origin.resume(id); return recorder.isEnded
+                }, "seed \(seed)")
+            let record = recorder.finished()
+            #expect(record.failure == nil && record.bytes.count == Int(range.count), "seed \(seed)")
+            let difference = record.bytes.withUnsafeBytes {
+                file.version.bytes.firstDifference(in: $0, from: range.lower)
+            }
+            #expect(difference == nil, "seed \(seed)")
+            #expect(pauses.load(ordering: .relaxed) > 3)
+            #expect(server.bodyBytesSent == range.count)
+        }
+    }
+
+    @Test func aPausedRequestTakesNoBytesAndDoesNotStall() throws {
+        let file = FileOrigin(length: 100_000_000)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let recorder = Recorder(answer: { $0.pieces.count == 1 ? .pause : .stop })
+            let id = origin.start(
+                OriginRequest(url: server.url("/film"), stallLimit: .milliseconds(300)), recorder)
+            #expect(eventually { recorder.byteCount > 0 })
+            let paused = recorder.byteCount
+            // Another request that does stall says when the limit has passed for both.
+            file.fail(.silent, times: 2)
+            for _ in 0..<2 {
+                #expect(origin.fetch(server.url("/film"), stallLimit: .milliseconds(300)).failure == .timedOut)
+            }
+            #expect(recorder.byteCount == paused && !recorder.isEnded)
+            origin.resume(id)
+            #expect(recorder.finished().failure == .cancelled)
+        }
+    }
+
+    @Test(arguments: [FileOrigin.Fault.silent, .stallAfter(0), .stallAfter(500_000)])
+    func aStallEndsInItsTime(fault: FileOrigin.Fault) throws {
+        let file = FileOrigin(length: 1_000_000)
+        file.fault = fault
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let start = ContinuousClock.now
+            let record = origin.fetch(server.url("/film"), stallLimit: .milliseconds(500))
+            let taken = ContinuousClock.now - start
+            #expect(record.failure == .timedOut)
+            #expect(taken > .milliseconds(500) && taken < .milliseconds(1500), "\(taken)")
+            if case .stallAfter(let count) = fault { #expect(record.bytes.count == count) }
+        }
+    }
+
+    @Test func slowBytesAreNoStallAndAreHandedOnAtOnce() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { _ in
+            [.head(200, [("Content-Length", "6")]), .body([1]), .wait(gate), .body([2, 3, 4, 5, 6])]
+        }
+        try withTransport(to: server) { origin in
+            let recorder = Recorder()
+            _ = origin.start(OriginRequest(url: server.url("/")), recorder)
+            #expect(eventually { recorder.byteCount == 1 }, "the first byte waits for the others")
+            gate.open()
+            #expect(recorder.finished().bytes == [1, 2, 3, 4, 5, 6])
+        }
+        let file = FileOrigin(length: 30)
+        file.fault = .drip(piece: 1, pause: .milliseconds(50))
+        let slow = try ScriptedServer(["/film": file])
+        try withTransport(to: slow) { origin in
+            let record = origin.fetch(slow.url("/film"), stallLimit: .milliseconds(500))
+            #expect(record.failure == nil && record.bytes == file.expectedBytes(ByteRange(0, 30)))
+        }
+    }
+
+    @Test func fastBytesAreGathered() throws {
+        let file = FileOrigin(length: 32 << 20)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let record = origin.fetch(server.url("/film"), ByteRange(0, 32 << 20))
+            #expect(record.bytes.count == 32 << 20)
+            #expect(record.pieces.max()! <= BufferPool.bufferSize)
+            #expect(record.pieces.count < (32 << 20) / (16 << 10) / 2, "curl's pieces of 16 KiB come as they are")
+        }
+    }
+
+    @Test func stopAndCancelEndTheConnection() throws {
+        let file = FileOrigin(length: 1)
+        file.fault = .endlessBody
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let stopped = origin.fetch(
+                server.url("/film"), into: Recorder(answer: { $0.bytes.count > 3_000_000 ? .stop : .more }))
+            #expect(stopped.failure == .cancelled && stopped.bytes.count > 3_000_000)
+            let recorder = Recorder(answer: { _ in .pause })
+            let id = origin.start(OriginRequest(url: server.url("/film")), recorder)
+            #expect(eventually { recorder.byteCount > 0 })
+            origin.cancel(id)
+            #expect(recorder.finished().failure == .cancelled)
+            #expect(eventually { server.openConnectionCount == 0 })
+            origin.cancel(id)
+            origin.resume(id)
+            origin.cancel(OriginRequestID(.max))
+        }
+    }
+
+    @Test func shutdownEndsAllRequestsAndLaterOnes() throws {
+        let file = FileOrigin(length: 10_000_000)
+        file.fail(.silent, times: 5)
+        file.fault = .stallAfter(1000)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let recorders = (0..<40).map { _ in Recorder() }
+            for recorder in recorders { _ = origin.start(OriginRequest(url: server.url("/film")), recorder) }
+            #expect(eventually { server.requests.count == 16 })
+            origin.shutdown()
+            #expect(recorders.allSatisfy { $0.isEnded }, "shutdown returned before the last receiver was called")
+            for recorder in recorders { #expect(recorder.finished().failure == .cancelled) }
+            let late = Recorder()
+            _ = origin.start(OriginRequest(url: server.url("/film")), late)
+            #expect(late.finished().failure == .cancelled)
+            origin.shutdown()
+        }
+    }
+
+    @Test func theLastReferenceMayGoOnTheTransportsOwnThread() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
+        defer { server.stop() }
+        var configuration = TransportConfiguration(version: "test")
+        configuration.usesProxies = false
+        let held = Mutex<CurlOrigin?>(try CurlOrigin(configuration))
+        let recorder = Recorder(judge: { _ in
+            let last = held.withLock { $0.take() }
+            _ = last
+            return nil
+        })
+        held.withLock { _ = $0?.start(OriginRequest(url: server.url("/")), recorder) }
+        #expect(recorder.finished().ends == 1)
+    }
+
+    @Test func receiversMayStartAndCancelRequests() throws {
+        let file = FileOrigin(length: 1000)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            let inner = Recorder()
+            let url = server.url("/film")
+            let outer = Recorder(judge: { [unowned origin] _ in
+                _ = origin.start(OriginRequest(url: url), inner)
+                origin.cancel(OriginRequestID(.max))
+                return nil
+            })
+            #expect(origin.fetch(url, into: outer).failure == nil)
+            #expect(inner.finished().bytes.count == 1000)
+        }
+    }
+
+    @Test func nobodyThereIsUnreachableAtOnce() throws {
+        let server = try ScriptedServer { _ in [] }
+        let closed = server.url("/secret?token=secret", credentials: "me:secret")
+        server.stop()
+        let name = ResourceURL("http://me:secret@no-such-host.invalid/secret?token=secret")!
+        try withTransport(to: server) { origin in
+            for url in [closed, name] {
+                let start = ContinuousClock.now
+                let failure = origin.fetch(url).failure
+                guard case .unreachable(let text) = failure else { throw Unexpected(failure) }
+                #expect(!text.contains("secret") && text.contains(url.host))
+                #expect(ContinuousClock.now - start < .seconds(3))
+            }
+        }
+    }
+}

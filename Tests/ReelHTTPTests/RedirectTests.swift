@@ -1,0 +1,192 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// Following, forgetting and refusing redirects, and what is never told to another host.
+@Suite struct RedirectTests {
+    private let range = ByteRange(0, 100_000)
+
+    @Test(arguments: [301, 302, 303, 307, 308])
+    func everyKindIsFollowedWithTheSameRange(status: Int) throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            request.path == "/a/film"
+                ? ServerStep.answer(status, [("Location", "../b/film?x=1")], body: "moved") : file.answer(request)
+        }
+        try withTransport(to: server) { origin in
+            let record = origin.fetch(server.url("/a/film"), range, if: .ifRange("\"v1\""))
+            #expect(record.failure == nil && record.bytes == file.expectedBytes(range))
+            #expect(record.heads.map(\.url.text) == [server.url("/b/film?x=1").text])
+            #expect(server.requests.map(\.target) == ["/a/film", "/b/film?x=1"])
+            #expect(server.requests.allSatisfy { $0["range"] == "bytes=0-99999" && $0["if-range"] == "\"v1\"" })
+            #expect(server.connectionCount == 1, "the body of a redirect is read, so its connection is used again")
+        }
+    }
+
+    @Test func aPlaceIsRememberedUntilItExpires() throws {
+        let file = FileOrigin(length: 200_000)
+        file.fault = .redirectExpires(uses: 2)
+        let server = try ScriptedServer(["/film": file])
+        try withTransport(to: server) { origin in
+            for _ in 0..<3 {
+                let record = origin.fetch(server.url("/film"), range)
+                #expect(record.failure == nil && record.bytes == file.expectedBytes(range) && record.heads.count == 1)
+            }
+            let asked = ["/film", "/film?signature=1"] + ["/film?signature=1"]
+            let again = ["/film?signature=1", "/film", "/film?signature=2"]
+            #expect(server.requests.map(\.target) == asked + again)
+        }
+    }
+
+    @Test(arguments: [401, 403, 404, 410])
+    func theOriginalIsAskedAgainOnce(status: Int) throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            if request.path == "/film" { return ServerStep.answer(302, [("Location", "/there")]) }
+            return request.number < 2 ? file.answer(request) : ServerStep.answer(status)
+        }
+        try withTransport(to: server) { origin in
+            #expect(origin.fetch(server.url("/film"), range).failure == nil)
+            #expect(origin.fetch(server.url("/film"), range).failure == .status(status, retryAfter: nil))
+            #expect(server.requests.map(\.path) == ["/film", "/there", "/there", "/film", "/there"])
+        }
+    }
+
+    @Test func aPlaceThatCannotBeReachedIsForgotten() throws {
+        let file = FileOrigin(length: 200_000)
+        let away = try ScriptedServer(["/there": file])
+        let target = away.url("/there").text
+        let server = try ScriptedServer { request in
+            request.number == 0 ? ServerStep.answer(302, [("Location", target)]) : file.answer(request)
+        }
+        try withTransport(to: server) { origin in
+            #expect(origin.fetch(server.url("/film"), range).failure == nil)
+            away.stop()
+            let record = origin.fetch(server.url("/film"), range)
+            #expect(record.failure == nil && record.heads[0].url.text == server.url("/film").text)
+        }
+    }
+
+    @Test func aPlaceWhoseHeadIsRefusedIsNotRemembered() throws {
+        let server = try ScriptedServer { request in
+            request.path == "/film"
+                ? ServerStep.answer(302, [("Location", "/login")])
+                : ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html>")
+        }
+        try withTransport(to: server) { origin in
+            for _ in 0..<2 {
+                let recorder = Recorder(judge: { _ in .wrongAnswer("a page") })
+                _ = origin.fetch(server.url("/film"), range, into: recorder)
+            }
+            #expect(server.requests.map(\.path) == ["/film", "/login", "/film", "/login"])
+        }
+    }
+
+    @Test func whetherItChangedIsAskedAtTheOriginal() throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            request.path == "/film" ? ServerStep.answer(302, [("Location", "/there")]) : file.answer(request)
+        }
+        try withTransport(to: server) { origin in
+            _ = origin.fetch(server.url("/film"), range)
+            _ = origin.fetch(server.url("/film"), if: .ifChanged(entityTag: "\"v1\"", lastModified: nil))
+            #expect(server.requests.map(\.path) == ["/film", "/there", "/film", "/there"])
+        }
+    }
+
+    @Test func loopsEnd() throws {
+        let file = FileOrigin(length: 1)
+        file.fault = .redirectLoop
+        let server = try ScriptedServer { request in
+            switch request.path {
+            case "/self": file.answer(request)
+            case "/a": ServerStep.answer(302, [("Location", "/b")])
+            default: ServerStep.answer(302, [("Location", "/a")])
+            }
+        }
+        try withTransport(to: server) { origin in
+            #expect(origin.fetch(server.url("/self")).failure == .wrongAnswer("too many redirects"))
+            #expect(origin.fetch(server.url("/a")).failure == .wrongAnswer("too many redirects"))
+        }
+    }
+
+    @Test func tenAreFollowedAndTheEleventhIsNot() throws {
+        let server = try ScriptedServer { request in
+            let left = Int(request.path.dropFirst()) ?? 0
+            return left == 0 ? ServerStep.answer(body: "here") : ServerStep.answer(302, [("Location", "/\(left - 1)")])
+        }
+        try withTransport(to: server) { origin in
+            #expect(origin.fetch(server.url("/10")).bytes == Array("here".utf8))
+            #expect(origin.fetch(server.url("/11")).failure == .wrongAnswer("too many redirects"))
+            #expect(server.requests.map(\.path).suffix(11) == (1...11).reversed().map { "/\($0)" }[...])
+        }
+    }
+
+    @Test(arguments: ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x", "http://", "javascript:1"])
+    func otherSchemesAreRefused(location: String) throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(302, [("Location", location)]) }
+        try withTransport(to: server) { origin in
+            let record = origin.fetch(server.url("/"))
+            guard case .wrongAnswer = record.failure else { throw Unexpected(record.failure) }
+            #expect(server.requests.count == 1)
+        }
+    }
+
+    @Test func anotherHostLearnsNoSecret() throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            let other = "http://localhost:\(request["host"]!.split(separator: ":").last!)"
+            return switch request.path {
+            case "/away": ServerStep.answer(302, [("Location", other + "/home")])
+            case "/home":
+                ServerStep.answer(302, [("Location", other.replacingLocalhost + "/film")])
+            default: file.answer(request)
+            }
+        }
+        let netrc = try TemporaryFile("machine localhost login wrong password host\ndefault login any password where\n")
+        try withTransport(to: server) {
+            $0.headers = [("X-Token", "secret"), ("Authorization", "Bearer secret")]
+            $0.netrcFile = netrc.path
+        } _: { origin in
+            let record = origin.fetch(server.url("/away", credentials: "me:pa%3Ass"), range)
+            #expect(record.failure == nil)
+            let requests = server.requests
+            #expect(requests.map(\.path) == ["/away", "/home", "/film"])
+            #expect(requests.map { $0["x-token"] } == ["secret", nil, "secret"])
+            #expect(requests.map { $0["authorization"] } == ["Bearer secret", nil, "Bearer secret"])
+        }
+    }
+
+    /// The same with credentials alone, on the first request and when the place is remembered.
+    @Test func credentialsStayAtHome() throws {
+        let file = FileOrigin(length: 200_000)
+        let server = try ScriptedServer { request in
+            let port = request["host"]!.split(separator: ":").last!
+            return request.path == "/away"
+                ? ServerStep.answer(302, [("Location", "http://evil:trick@localhost:\(port)/film")])
+                : file.answer(request)
+        }
+        try withTransport(to: server) { origin in
+            let url = server.url("/away", credentials: "me:secret")
+            for _ in 0..<2 { #expect(origin.fetch(url, range).failure == nil) }
+            #expect(server.requests.map { $0["authorization"] } == ["Basic bWU6c2VjcmV0", nil, nil])
+            #expect(server.requests.allSatisfy { !$0.target.contains("@") })
+        }
+    }
+
+    @Test func theMemoryForgetsTheLeastRecentlyUsed() {
+        var memory = RedirectMemory(capacity: 16)
+        for number in 0..<16 { memory.remember(ResourceURL("http://h/\(number)")!, for: "\(number)") }
+        #expect(memory.place(for: "0") != nil)
+        memory.remember(ResourceURL("http://u:p@h/new")!, for: "new")
+        #expect(memory.count <= 16)
+        #expect(memory.place(for: "0") != nil && memory.place(for: "1") == nil)
+        #expect(memory.place(for: "new")?.credentials == nil)
+    }
+}
+
+extension String {
+    fileprivate var replacingLocalhost: String { "http://127.0.0.1" + dropFirst("http://localhost".count) }
+}
