@@ -43,6 +43,11 @@ let package = Package(
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
         .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
         .testTarget(name: "ReelSourcesTests", dependencies: ["ReelSources", "TestKit"]),
+        .testTarget(
+            name: "ReelFuseTests",
+            dependencies: [
+                "ReelFuse", "ReelVolume", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
+            ]),
         .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "TestKit"]),
     ],
     swiftLanguageModes: [.v6]
