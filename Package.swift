@@ -44,6 +44,11 @@ let package = Package(
         .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
         .testTarget(
             name: "ReelSourcesTests", dependencies: ["ReelSources", "TestKit"], exclude: ["make-corpus", "Corpus"]),
+        .testTarget(
+            name: "ReelFuseTests",
+            dependencies: [
+                "ReelFuse", "ReelVolume", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
+            ]),
         .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "TestKit"]),
     ],
     swiftLanguageModes: [.v6]

@@ -1,0 +1,57 @@
+import CFuse
+import Glibc
+import ReelCore
+import ReelVolume
+
+/// What the kernel is told of every file and directory of the mount beside the volume's own attributes.
+package struct Ownership: Sendable, Hashable {
+    package var user: uid_t
+    package var group: gid_t
+    /// Bits taken from 0444 and 0555.
+    package var umask: mode_t
+
+    package init(user: uid_t, group: gid_t, umask: mode_t = 0) {
+        self.user = user
+        self.group = group
+        self.umask = umask
+    }
+
+    func stat(of attributes: Attributes) -> stat {
+        var result = Glibc.stat()
+        result.st_ino = ino_t(attributes.inode)
+        result.st_mode = mode(isDirectory: attributes.isDirectory)
+        // Two for a directory, as if it had no subdirectories: `find` takes less as "do not count on it".
+        result.st_nlink = attributes.isDirectory ? 2 : 1
+        result.st_uid = user
+        result.st_gid = group
+        result.st_size = Int(attributes.length)
+        result.st_blksize = Int(BlockSize.block)
+        result.st_blocks = Int((attributes.cachedBytes + 511) / 512)
+        result.st_mtim.tv_sec = Int(attributes.modified)
+        result.st_ctim = result.st_mtim
+        result.st_atim = result.st_mtim
+        return result
+    }
+
+    func mode(isDirectory: Bool) -> mode_t {
+        isDirectory ? S_IFDIR | (0o555 & ~umask) : S_IFREG | (0o444 & ~umask)
+    }
+
+    func parameters(of entry: Entry) -> fuse_entry_param {
+        var result = fuse_entry_param()
+        result.ino = entry.node
+        result.attr = stat(of: entry.attributes)
+        result.attr_timeout = KernelTimeout.known
+        result.entry_timeout = KernelTimeout.known
+        return result
+    }
+}
+
+/// How long the kernel may believe what it was told, in seconds.
+enum KernelTimeout {
+    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached bytes
+    /// that `du` shows. A minute keeps a library scan of known files away from the daemon.
+    static let known = 60.0
+    /// Players probe for neighbours (.srt, .nfo) many times while opening one film; a name that appears is seen soon.
+    static let missing = 2.0
+}

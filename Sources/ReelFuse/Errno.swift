@@ -1,0 +1,38 @@
+import Glibc
+import ReelVolume
+
+extension VolumeError {
+    /// The one table from errors to errnos (PRODUCT.md, "Errors a program sees").
+    package var errno: Int32 {
+        switch self {
+        /// lookup: no such name in the listing.
+        case .notFound: ENOENT
+        /// opendir, lookup below a file.
+        case .notDirectory: ENOTDIR
+        /// open(2) of a directory as a file.
+        case .isDirectory: EISDIR
+        /// Every operation that would change something.
+        case .readOnly: EROFS
+        /// 401 and 403: the one errno that makes a user think of credentials.
+        case .accessDenied: EACCES
+        /// After open(2) answered this the kernel looks the path up again and opens what it finds; on a read it says
+        /// "reopen", as NFS does.
+        case .stale: ESTALE
+        /// The mount's own deadline; EAGAIN or EIO would be retried or taken for a broken disk.
+        case .timedOut: ETIMEDOUT
+        /// Programs know EIO from every disk and give up at once. ENETUNREACH is kept for a mount that knows itself
+        /// offline, which no `VolumeError` says yet.
+        case .unreachable: EIO
+        case .failed: EIO
+        /// read(2) interrupted by a signal.
+        case .interrupted: EINTR
+        /// xattr(7): anything but ENODATA breaks `ls -l` and `cp -a`.
+        case .noAttribute: ENODATA
+        /// Over 255 bytes, as every local filesystem says.
+        case .nameTooLong: ENAMETOOLONG
+        }
+    }
+
+    /// What waiting requests get when the mount ends: the same that the kernel says of later ones.
+    package static let shutdownErrno: Int32 = ENOTCONN
+}

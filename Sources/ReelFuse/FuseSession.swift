@@ -1,0 +1,145 @@
+import CFuse
+import Glibc
+import Logging
+import ReelVolume
+import Synchronization
+
+/// One mount, from mount(2) to its end.
+///
+/// `run` → requests are served → `umount` or `stop()` → every reply is given → unmounted, descriptor closed.
+///
+/// `@unchecked Sendable`: `session` is libfuse's, which lets any thread use it until fuse_session_destroy; that is
+/// called once, by `wait`, after every thread that uses it was joined.
+package final class FuseSession: @unchecked Sendable {
+    package struct Options: Sendable {
+        /// What mountinfo shows as the source, byte for byte.
+        package var source: String
+        /// Absolute.
+        package var mountpoint: String
+        package var ownership: Ownership
+        package var allowOther: Bool
+        package var workers: Int
+
+        /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors keep
+        ///   those busy while others wait for the disk; more than eight only add memory (1 MiB each).
+        package init(
+            source: String, mountpoint: String, ownership: Ownership, allowOther: Bool = false,
+            workers: Int = min(8, max(4, 2 * sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        ) {
+            self.source = source
+            self.mountpoint = mountpoint
+            self.ownership = ownership
+            self.allowOther = allowOther
+            self.workers = workers
+        }
+    }
+
+    private struct State: Sendable {
+        var running = 0
+        var workers: [Thread] = []
+        var isStopping = false
+        var isOver = false
+    }
+
+    private let session: OpaquePointer
+    private let adapter: Adapter
+    private let options: Options
+    private let device: String?
+    private let notifier = KernelNotifier()
+    private let state = Monitor(State())
+    private let isStopping = Atomic(false)
+
+    /// Mounts; nothing is served before `start`.
+    package init(_ filesystem: any Filesystem, options: Options, logger: Logger) throws(MountError) {
+        self.options = options
+        adapter = Adapter(filesystem: filesystem, ownership: options.ownership, logger: logger)
+        session = try makeSession(options, Unmanaged.passUnretained(adapter).toOpaque())
+        guard fuse_session_mount(session, options.mountpoint) == 0 else {
+            fuse_session_destroy(session)
+            throw MountError(message: LibraryLog.last() ?? "mounting on \(options.mountpoint) was refused")
+        }
+        _ = fcntl(fuse_session_fd(session), F_SETFD, FD_CLOEXEC)
+        device = Mount.all().last { $0.mountpoint == options.mountpoint }?.device
+    }
+
+    /// What the filesystem tells of its changes.
+    package var kernelCache: any KernelCache { notifier }
+
+    /// Starts the threads and returns when the kernel has shaken hands, which is when the mount answers.
+    package func start() throws(MountError) {
+        installWakeUp()
+        let threads = (0..<max(1, options.workers)).compactMap { number in
+            state.withLock { $0.running += 1 }
+            let thread = Thread("fuse-\(number)") { [self] in serve() }
+            if thread == nil { state.withLock { $0.running -= 1 } }
+            return thread
+        }
+        let helper = Thread("fuse-notify") { [self] in notifier.run(session) }
+        state.withLock { $0.workers = threads + (helper.map { [$0] } ?? []) }
+        let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 ? true : nil } ?? false
+        guard isReady, !threads.isEmpty else {
+            stop()
+            throw MountError(message: "the kernel did not answer on \(options.mountpoint)")
+        }
+    }
+
+    /// Returns when the mount has ended, by `umount` or `stop`, and everything of it is gone.
+    package func wait() {
+        state.wait { $0.running == 0 ? () : nil }
+        adapter.pending.close()
+        notifier.close()
+        let threads = state.withLock { state in
+            state.isOver = true
+            return state.workers
+        }
+        for thread in threads { thread.join() }
+        adapter.pending.waitUntilEmpty()
+        // libfuse unmounts whatever stands at the path now (lazily, so open files do not matter); after somebody's
+        // `umount -l` that may be another filesystem.
+        if let device, Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
+            fuse_session_unmount(session)
+        }
+        fuse_session_destroy(session)
+    }
+
+    /// Ends the mount at once, from any thread, open files or not: waiting requests fail, then `wait` returns.
+    package func stop() {
+        guard !isStopping.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        adapter.pending.close()
+        notifier.close()
+        // A worker that looked at the flag just before it was set sleeps again: it is woken until it has seen it.
+        while true {
+            let isDone = state.withLock { state in
+                if state.running == 0 || state.isOver { return true }
+                for thread in state.workers.prefix(options.workers) { pthread_kill(thread.handle, wakeUpSignal) }
+                return false
+            }
+            if isDone { return }
+            _ = state.wait(atMost: .milliseconds(5)) { $0.running == 0 ? () : nil }
+        }
+    }
+
+    /// The loop of one worker. Not fuse_session_loop_mt, which ends its threads by pthread_cancel: Swift code cannot be
+    /// unwound.
+    private func serve() {
+        var buffer = fuse_buf()
+        while !isStopping.load(ordering: .sequentiallyConsistent), fuse_session_exited(session) == 0 {
+            let count = fuse_session_receive_buf(session, &buffer)
+            if count == -EINTR || count == -EAGAIN { continue }
+            if count <= 0 { break }
+            fuse_session_process_buf(session, &buffer)
+        }
+        free(buffer.mem)
+        state.withLock { $0.running -= 1 }
+    }
+}
+
+/// Ignored by default, so no program minds one that comes late; Go's runtime wakes its threads by it for the same reason.
+private let wakeUpSignal = SIGURG
+
+/// A handler that does nothing, without SA_RESTART, so that read(2) of the device returns EINTR.
+private func installWakeUp() {
+    var action = sigaction()
+    action.__sigaction_handler.sa_handler = { _ in }
+    sigaction(wakeUpSignal, &action, nil)
+}

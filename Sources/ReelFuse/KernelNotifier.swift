@@ -1,0 +1,52 @@
+import CFuse
+import Glibc
+import ReelVolume
+
+/// Tells the kernel what to forget, from a thread of its own: the call waits for locks that a process holds while it
+/// waits for an answer of ours, so a thread that serves requests must never make it.
+final class KernelNotifier: KernelCache {
+    private enum Notice: Sendable {
+        case entry(parent: NodeID, name: String)
+        case attributes(NodeID)
+    }
+
+    private struct State: Sendable {
+        var queue: [Notice] = []
+        var isClosed = false
+    }
+
+    private let state = Monitor(State())
+
+    func forgetEntry(_ name: String, in parent: NodeID) { add(.entry(parent: parent, name: name)) }
+    func forgetAttributes(of node: NodeID) { add(.attributes(node)) }
+
+    private func add(_ notice: Notice) {
+        state.withLock { if !$0.isClosed { $0.queue.append(notice) } }
+    }
+
+    /// Returns once closed. What is left in the queue then does not matter: the mount ends.
+    func run(_ session: OpaquePointer) {
+        while let notices = next() {
+            for notice in notices where !state.withLock({ $0.isClosed }) {
+                switch notice {
+                // Unknown names and nodes are ENOENT, which is as good as forgotten.
+                case .entry(let parent, let name):
+                    fuse_lowlevel_notify_inval_entry(session, parent, name, name.utf8.count)
+                // Offset -1: attributes only, the pages of a node stay right.
+                case .attributes(let node): fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
+                }
+            }
+        }
+    }
+
+    func close() { state.withLock { $0.isClosed = true } }
+
+    private func next() -> [Notice]? {
+        state.wait { state -> [Notice]?? in
+            if state.isClosed { return .some(nil) }
+            guard !state.queue.isEmpty else { return nil }
+            defer { state.queue = [] }
+            return state.queue
+        }
+    }
+}

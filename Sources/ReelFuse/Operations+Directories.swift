@@ -1,0 +1,71 @@
+import CFuse
+import Glibc
+import ReelVolume
+
+func openDirectory(_ request: fuse_req_t?, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
+    guard let request else { return }
+    let adapter = Adapter.of(request)
+    adapter.later(request) { pending in
+        adapter.filesystem.openDirectory(node) { result in
+            guard let reply = pending.take() else { return pending.finish() }
+            switch result {
+            case .success(let handle):
+                let directory = Unmanaged.passRetained(OpenDirectory(handle))
+                var answer = fuse_file_info()
+                answer.fh = UInt64(UInt(bitPattern: directory.toOpaque()))
+                if !reply.open(answer) { directory.release() }
+            case .failure(let error): reply.fail(error)
+            }
+            pending.finish()
+        }
+    }
+}
+
+func readDirectory(
+    _ request: fuse_req_t?, _: fuse_ino_t, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?
+) {
+    list(request, size: size, from: offset, info, withAttributes: false)
+}
+
+func readDirectoryWithAttributes(
+    _ request: fuse_req_t?, _: fuse_ino_t, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?
+) {
+    list(request, size: size, from: offset, info, withAttributes: true)
+}
+
+func releaseDirectory(_ request: fuse_req_t?, _: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
+    guard let request, let info, let pointer = UnsafeRawPointer(bitPattern: UInt(info.pointee.fh)) else { return }
+    Unmanaged<OpenDirectory>.fromOpaque(pointer).release()
+    Reply(request).end(0)
+}
+
+private func list(
+    _ request: fuse_req_t?, size: Int, from offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?,
+    withAttributes: Bool
+) {
+    guard let request, let info, let pointer = UnsafeRawPointer(bitPattern: UInt(info.pointee.fh)) else { return }
+    let directory = Unmanaged<OpenDirectory>.fromOpaque(pointer).takeUnretainedValue()
+    let ownership = Adapter.of(request).ownership
+    let reply = Reply(request)
+    let buffer = ReadBuffer.ofThisThread(size)
+    let start = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
+    var used = 0
+    directory.handle.items(from: Int(offset), withAttributes: withAttributes) { item in
+        let needed = reply.withRequest { request in
+            var parameters = item.entry.map { ownership.parameters(of: $0) } ?? fuse_entry_param()
+            // Also without an entry (node 0, "attributes not known") the kernel takes number and kind from here.
+            parameters.attr.st_ino = ino_t(item.inode)
+            parameters.attr.st_mode = ownership.mode(isDirectory: item.isDirectory)
+            return withAttributes
+                ? fuse_add_direntry_plus(
+                    request, start + used, size - used, item.name, &parameters, off_t(item.nextOffset))
+                : fuse_add_direntry(
+                    request, start + used, size - used, item.name, &parameters.attr, off_t(item.nextOffset))
+        }
+        // libfuse says how much it wants and writes nothing where that is more than there is.
+        guard used + needed <= size else { return false }
+        used += needed
+        return true
+    }
+    reply.bytes(UnsafeRawBufferPointer(rebasing: buffer[..<used]))
+}

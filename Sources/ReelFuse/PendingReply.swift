@@ -1,0 +1,87 @@
+import CFuse
+import Glibc
+import ReelVolume
+import Synchronization
+
+/// A reply that is given later, from any thread: data, an interrupt and the end of the mount race for it, the first wins.
+///
+///     prepared ──arm──▶ armed ──take──▶ answered ──▶ removed from the table
+///         └─giveUp: noted, acted on by arm (the filesystem may not know this read before its call has returned)
+final class PendingReply: ParkedRead {
+    private struct State: ~Copyable {
+        var reply: Reply?
+        var isArmed = false
+        var givenUp: Int32?
+    }
+
+    private let state: Mutex<State>
+    private let adapter: Adapter
+    /// The file of a read: the filesystem is told when nobody waits any more.
+    private let file: OpenFile?
+    /// Names this reply to libfuse, which gives it back with an interrupt, perhaps after this object is gone.
+    private let token: UInt
+
+    init(_ reply: consuming Reply, of adapter: Adapter, file: OpenFile? = nil) {
+        self.adapter = adapter
+        self.file = file
+        token = adapter.pending.newToken()
+        // Before anybody else can answer: an answered request is freed, and must not be touched then.
+        let request = reply.withRequest { $0 }
+        state = Mutex(State(reply: reply))
+        if let code = adapter.pending.insert(self, token) { giveUp(code) }
+        fuse_req_interrupt_func(request, interruptRequest, UnsafeMutableRawPointer(bitPattern: token))
+    }
+
+    deinit {
+        guard let reply = take() else { return }
+        adapter.logger.error("the filesystem dropped a request", metadata: ["errno": "EIO"])
+        reply.end(EIO)
+        adapter.pending.remove(token)
+    }
+
+    /// After the filesystem's call has returned: from here on an interrupt is answered at once.
+    func arm() {
+        let code = state.withLock { state in
+            state.isArmed = true
+            return state.givenUp
+        }
+        if let code { giveUp(code) }
+    }
+
+    /// The reply, for the first who asks. `finish` must follow its answer.
+    func take() -> Reply? { state.withLock { $0.reply.take() } }
+
+    func finish() { adapter.pending.remove(token) }
+
+    func giveUp(_ code: Int32) {
+        let reply: Reply? = state.withLock { state in
+            guard state.isArmed else {
+                state.givenUp = state.givenUp ?? code
+                return nil
+            }
+            return state.reply.take()
+        }
+        guard let reply else { return }
+        reply.end(code)
+        if let file { adapter.filesystem.abandon(self, of: file.handle) }
+        finish()
+    }
+
+    func succeed(_ bytes: UnsafeRawBufferPointer) {
+        guard let reply = take() else { return }
+        reply.bytes(bytes)
+        finish()
+    }
+
+    func fail(_ error: VolumeError) {
+        guard let reply = take() else { return }
+        reply.fail(error)
+        finish()
+    }
+}
+
+/// libfuse calls this when the kernel interrupts a request, on the thread that received the interrupt.
+private func interruptRequest(_ request: fuse_req_t?, _ token: UnsafeMutableRawPointer?) {
+    guard let request, let token else { return }
+    Adapter.of(request).pending.interrupt(UInt(bitPattern: token))
+}

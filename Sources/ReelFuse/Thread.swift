@@ -1,0 +1,35 @@
+import CFuse
+import Glibc
+
+/// A joinable thread with a name that `ps -L` shows. Join it exactly once.
+///
+/// `@unchecked Sendable`: pthread_t is a plain number on Linux.
+package struct Thread: @unchecked Sendable {
+    package let handle: pthread_t
+
+    private final class Work: Sendable {
+        let body: @Sendable () -> Void
+        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
+    }
+
+    /// nil where the system has no room for one more.
+    /// - Parameter name: at most 15 bytes.
+    package init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        let work = Unmanaged.passRetained(Work(body))
+        var handle = pthread_t()
+        let code = pthread_create(
+            &handle, nil,
+            { argument in
+                Unmanaged<Work>.fromOpaque(argument!).takeRetainedValue().body()
+                return nil
+            }, work.toOpaque())
+        guard code == 0 else {
+            work.release()
+            return nil
+        }
+        reel_name_thread(handle, name)
+        self.handle = handle
+    }
+
+    package func join() { pthread_join(handle, nil) }
+}

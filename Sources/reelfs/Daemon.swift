@@ -1,0 +1,127 @@
+import Glibc
+import Logging
+import ReelFuse
+import ReelVolume
+
+/// The process that serves one mount.
+enum Daemon {
+    /// In the background: words from stdin, the answer to the ready pipe.
+    static func runFromPipe() -> Int32 {
+        let text = String(decoding: readAll(0), as: UTF8.self)
+        var words = text.split(separator: "\0", omittingEmptySubsequences: false).map { String($0) }
+        guard words.count >= 2, fcntl(DaemonLaunch.readyDescriptor, F_GETFD) >= 0 else {
+            return Failure.usage("`reelfs daemon` is started by `reelfs mount`").printed()
+        }
+        _ = fcntl(DaemonLaunch.readyDescriptor, F_SETFD, FD_CLOEXEC)
+        // What the caller had open is not ours to hold.
+        closefrom(DaemonLaunch.readyDescriptor + 1)
+        let mountpoint = words.removeFirst()
+        do {
+            let command = try Program.parse(words) as? MountCommand
+            guard let command else { throw Failure.usage("`reelfs daemon` is started by `reelfs mount`") }
+            let request = MountRequest(
+                source: command.source, mountpoint: mountpoint, options: try command.mountOptions())
+            return run(request, ready: ReadyPipe(descriptor: DaemonLaunch.readyDescriptor))
+        } catch {
+            return Failure.usage("`reelfs daemon` is started by `reelfs mount`").printed()
+        }
+    }
+
+    /// Serves until `umount`, SIGTERM or SIGINT. - Parameter ready: nil in the foreground.
+    static func run(_ request: MountRequest, ready: ReadyPipe?) -> Int32 {
+        do {
+            try serve(request, ready: ready)
+            return 0
+        } catch {
+            if let ready { ready.say("\(error.status.rawValue) \(error.sentence)") }
+            return ready == nil ? error.printed() : error.status.rawValue
+        }
+    }
+
+    private static func serve(_ request: MountRequest, ready: ReadyPipe?) throws(Failure) {
+        signal(SIGPIPE, SIG_IGN)
+        let signals = EndSignals()
+        let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
+        let place = try SourceDirectory.prepare(request)
+        // Relative paths are resolved; from here on the daemon keeps no directory busy.
+        let configuration = try FilesystemConfiguration(request, directory: place, logger: logger)
+        chdir("/")
+        let filesystem = try makeFilesystem(configuration)
+        let session: FuseSession
+        let control: ControlServer
+        do {
+            control = try ControlServer(path: configuration.socketPath, mount: request, status: filesystem.status)
+        } catch {
+            filesystem.stop()
+            throw error
+        }
+        do {
+            session = try FuseSession(
+                filesystem.filesystem, options: sessionOptions(request), logger: logger)
+            filesystem.connect(session.kernelCache)
+            try session.start()
+        } catch {
+            control.stop()
+            filesystem.stop()
+            throw .mount(error.message)
+        }
+        signals.onEnd { session.stop() }
+        logger.notice(
+            "mounted", metadata: ["source": "\(withoutQuery(request.source))", "on": "\(request.mountpoint)"])
+        if let ready {
+            ready.say("ready")
+            let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+            for descriptor: Int32 in 0...2 { dup2(null, descriptor) }
+            close(null)
+        }
+        session.wait()
+        filesystem.stop()
+        // Last: whoever holds a connection learns from its end that everything is written.
+        control.stop()
+        logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
+    }
+
+    private static func sessionOptions(_ request: MountRequest) -> FuseSession.Options {
+        let options = request.options
+        return FuseSession.Options(
+            source: redacted(request.source), mountpoint: request.mountpoint,
+            ownership: Ownership(
+                user: options.user ?? getuid(), group: options.group ?? getgid(), umask: options.umask),
+            allowOther: options.allowOther)
+    }
+}
+
+/// Where the parent waits for "ready", or for a status and a sentence.
+struct ReadyPipe {
+    var descriptor: Int32
+
+    func say(_ line: String) {
+        writeAll(descriptor, Array((line + "\n").utf8))
+        close(descriptor)
+    }
+}
+
+/// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
+struct EndSignals {
+    private var set = sigset_t()
+
+    /// Before any other thread exists, so that all of them inherit the mask.
+    init() {
+        sigemptyset(&set)
+        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
+        pthread_sigmask(SIG_BLOCK, &set, nil)
+    }
+
+    func onEnd(_ body: @escaping @Sendable () -> Void) {
+        let set = set
+        // Never joined: it waits until the process ends.
+        _ = Thread("signals") {
+            var set = set
+            var number: Int32 = 0
+            while true {
+                sigwait(&set, &number)
+                body()
+            }
+        }
+    }
+}

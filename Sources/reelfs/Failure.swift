@@ -1,0 +1,28 @@
+import Glibc
+
+/// How a command ends when it does not do its work: one sentence, without secrets, and a status as mount(8) has them.
+package struct Failure: Error, Hashable, Sendable {
+    package enum Status: Int32, Sendable {
+        /// Wrong words on the command line.
+        case usage = 1
+        /// The mount could not be made or ended, nobody answers.
+        case mount = 32
+    }
+
+    package var status: Status
+    package var sentence: String
+
+    package static func usage(_ sentence: String) -> Failure { Failure(status: .usage, sentence: sentence) }
+    package static func mount(_ sentence: String) -> Failure { Failure(status: .mount, sentence: sentence) }
+
+    func printed() -> Int32 {
+        writeLine("reelfs: \(sentence)")
+        return status.rawValue
+    }
+}
+
+/// A line on stderr.
+func writeLine(_ line: String) { writeAll(2, Array((line + "\n").utf8)) }
+
+/// What strerror(3) says, for sentences.
+func reason(_ code: Int32 = errno) -> String { String(cString: strerror(code)) }

@@ -1,0 +1,105 @@
+import Glibc
+
+/// The options of one mount, from `-o` and from long options alike. Pure: files and the system are not touched.
+package struct MountOptions: Hashable, Sendable {
+    package var cacheDirectory: String?
+    /// Bytes.
+    package var cacheSize: Int64 = 10 << 30
+    /// Seconds until a read that gets nothing fails.
+    package var timeout = 30
+    /// nil: the mounter's.
+    package var user: UInt32?
+    package var group: UInt32?
+    package var umask: UInt32 = 0
+    package var allowOther = false
+    package var headers: [Header] = []
+    package var userAgent: String?
+    package var logLevel = "notice"
+    package var foreground = false
+    /// mount(8)'s `remount`: nothing of a running mount can be changed, and a second one must not be stacked.
+    package var isRemount = false
+    /// Hidden: a small built-in tree instead of the source.
+    package var demo = false
+
+    package enum Header: Hashable, Sendable {
+        case field(name: String, value: String)
+        /// `@FILE`: lines of `Name: value`, read by the daemon.
+        case file(String)
+    }
+
+    package init() {}
+
+    /// Takes `-o`'s whole text. - Parameter isSloppy: mount(8)'s `-s`, unknown words are ignored.
+    package mutating func apply(list: String, isSloppy: Bool = false) throws(Failure) {
+        for word in splitOptions(list) {
+            let pair = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let key = String(pair[0])
+            let value = pair.count > 1 ? String(pair[1]) : nil
+            if isIgnored(key) { continue }
+            do {
+                try apply(key, value)
+            } catch {
+                guard isSloppy, error.sentence.hasPrefix("unknown option") else { throw error }
+            }
+        }
+    }
+
+    /// Takes one option by its name, with hyphens or underscores.
+    package mutating func apply(_ key: String, _ value: String?) throws(Failure) {
+        let name = String(key.map { $0 == "_" ? "-" : $0 })
+        switch name {
+        case "cache-dir": cacheDirectory = try text(name, value)
+        case "cache-size": cacheSize = try size(name, value)
+        case "timeout": timeout = Int(try number(name, value, 1...86_400, "seconds, 1 to 86400"))
+        case "uid": user = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+        case "gid": group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+        case "umask": umask = try octal(name, value)
+        case "allow-other": allowOther = try flag(name, value)
+        case "header": headers.append(try header(text(name, value)))
+        case "user-agent": userAgent = try printable(name, value)
+        case "log-level": logLevel = try level(name, value)
+        case "foreground": foreground = try flag(name, value)
+        case "remount": isRemount = try flag(name, value)
+        case "demo": demo = try flag(name, value)
+        default: throw .usage("unknown option \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
+        }
+    }
+}
+
+/// Cuts at commas; `\,` is a comma of the value and `\\` a backslash.
+package func splitOptions(_ list: String) -> [String] {
+    var words: [String] = []
+    var word = ""
+    var isEscaped = false
+    for character in list {
+        if isEscaped {
+            if character != "," && character != "\\" { word.append("\\") }
+            word.append(character)
+            isEscaped = false
+        } else if character == "\\" {
+            isEscaped = true
+        } else if character == "," {
+            words.append(word)
+            word = ""
+        } else {
+            word.append(character)
+        }
+    }
+    if isEscaped { word.append("\\") }
+    words.append(word)
+    return words.filter { !$0.isEmpty }
+}
+
+/// What fstab, mount(8) and systemd put beside a filesystem's own options; the kernel or mount(8) deals with it, or it
+/// means nothing to a read-only tree of media.
+package func isIgnored(_ key: String) -> Bool {
+    if key.hasPrefix("x-") || key.hasPrefix("X-") { return true }
+    return [
+        "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime",
+        "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user",
+        "nouser",
+        "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync",
+        "silent",
+        "loud", "mand", "nomand", "iversion", "noiversion", "default_permissions", "symfollow", "nosymfollow",
+    ].contains(key)
+}

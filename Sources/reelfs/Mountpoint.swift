@@ -1,0 +1,79 @@
+import CFuse
+import Glibc
+import ReelFuse
+
+/// What stands where a mount is to be made.
+enum Mountpoint {
+    enum Place {
+        /// Absolute, ready.
+        case free(String)
+        /// A remount of what is there: nothing to do.
+        case mounted
+    }
+
+    /// Checks the directory; a mount that a crash left there is healed.
+    static func prepare(_ path: String, isRemount: Bool) throws(Failure) -> Place {
+        let absolute = try resolve(path)
+        if let mount = Mount.all().last(where: { $0.mountpoint == absolute }), mount.isOurs {
+            if isDead(absolute) {
+                try unmountLazily(absolute)
+                return try prepare(path, isRemount: false)
+            }
+            if isRemount { return .mounted }
+            throw .mount(
+                "\(shown(path)) is already mounted from \(withoutQuery(mount.source)); `reelfs umount` it first")
+        }
+        if isRemount { throw .mount("\(shown(path)) is not mounted, so it cannot be remounted") }
+        var status = stat()
+        guard stat(absolute, &status) == 0 else { throw .mount("mount point \(shown(path)): \(reason())") }
+        guard status.st_mode & S_IFMT == S_IFDIR else { throw .mount("mount point \(shown(path)) is not a directory") }
+        return .free(absolute)
+    }
+
+    /// Absolute and without symbolic links, also where the last component is a dead mount, which nobody can look into.
+    static func resolve(_ path: String) throws(Failure) -> String {
+        if let resolved = realPath(path) { return resolved }
+        let code = errno
+        if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
+        if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
+        var trimmed = path[...]
+        while trimmed.count > 1, trimmed.last == "/" { trimmed.removeLast() }
+        let slash = trimmed.lastIndex(of: "/")
+        let parent = slash.map { $0 == trimmed.startIndex ? "/" : String(trimmed[..<$0]) } ?? "."
+        let name = slash.map { trimmed[trimmed.index(after: $0)...] } ?? trimmed
+        guard let folder = realPath(parent) else { throw .mount("mount point \(shown(path)): \(reason(code))") }
+        return folder == "/" ? "/" + name : folder + "/" + name
+    }
+
+    /// True where the daemon of the mount has gone without unmounting.
+    static func isDead(_ path: String) -> Bool {
+        var status = statvfs()
+        return statvfs(path, &status) != 0 && errno == ENOTCONN
+    }
+
+    static func unmountLazily(_ path: String) throws(Failure) { try unmount(path, isLazy: true) }
+
+    static func unmount(_ path: String, isLazy: Bool) throws(Failure) {
+        if geteuid() == 0 {
+            // UMOUNT_NOFOLLOW: the path was resolved once.
+            guard umount2(path, Int32(UMOUNT_NOFOLLOW | (isLazy ? MNT_DETACH : 0))) != 0 else { return }
+            if errno == EBUSY {
+                throw .mount("\(shown(path)) is busy: close the files open there, or use `reelfs umount --lazy`")
+            }
+            throw .mount("cannot unmount \(shown(path)): \(reason())")
+        }
+        let status = Child.run("fusermount3", ["-u"] + (isLazy ? ["-z"] : []) + ["--", path])
+        guard status == 0 else {
+            throw .mount(
+                status == nil
+                    ? "cannot unmount \(shown(path)): fusermount3 was not found; install the package fuse3"
+                    : "cannot unmount \(shown(path)): fusermount3 refused, see above")
+        }
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let pointer = realpath(path, nil) else { return nil }
+        defer { free(pointer) }
+        return String(cString: pointer)
+    }
+}

@@ -1,0 +1,84 @@
+// The values of mount options. An error says what is wrong and what would be right; values are not repeated, as a
+// header's is a secret.
+
+func text(_ name: String, _ value: String?) throws(Failure) -> String {
+    guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }
+    return value
+}
+
+func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
+    guard value == nil else { throw .usage("option \(name) takes no value") }
+    return true
+}
+
+func number(
+    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String
+) throws(Failure) -> Int64 {
+    let digits = try text(name, value)
+    guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int64(digits), range.contains(number)
+    else { throw .usage("option \(name) must be \(expected)") }
+    return number
+}
+
+func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
+    guard let mask = UInt32(try text(name, value), radix: 8), mask <= 0o777 else {
+        throw .usage("option \(name) must be an octal number up to 777")
+    }
+    return mask
+}
+
+/// Digits and one of K, M, G, T: powers of 1024.
+func size(_ name: String, _ value: String?) throws(Failure) -> Int64 {
+    let whole = try text(name, value)
+    var digits = whole[...]
+    var shift = 0
+    if let last = digits.last, let index = ["k", "m", "g", "t"].firstIndex(of: last.lowercased()) {
+        digits = digits.dropLast()
+        shift = (index + 1) * 10
+    }
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits), count > 0,
+        count <= Int64.max >> Int64(shift)
+    else { throw .usage("option \(name) must be a size such as 500M, 20G or 1T") }
+    return count << Int64(shift)
+}
+
+func printable(_ name: String, _ value: String?) throws(Failure) -> String {
+    let line = try text(name, value)
+    guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+        throw .usage("option \(name) must be one line without control characters")
+    }
+    return line
+}
+
+func level(_ name: String, _ value: String?) throws(Failure) -> String {
+    let levels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
+    guard let value, levels.contains(value) else {
+        throw .usage("option \(name) must be one of \(levels.joined(separator: ", "))")
+    }
+    return value
+}
+
+/// `Name: value` (RFC 9110, section 5.1: a token and a colon), or `@FILE`.
+package func header(_ line: String) throws(Failure) -> MountOptions.Header {
+    if line.first == "@" { return .file(String(line.dropFirst())) }
+    let wrong = Failure.usage("option header must be \"Name: value\" on one line, or @FILE")
+    guard let colon = line.firstIndex(of: ":") else { throw wrong }
+    let name = String(line[..<colon])
+    let isToken =
+        !name.isEmpty
+        && name.utf8.allSatisfy { byte in
+            switch byte {
+            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
+            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
+            }
+        }
+    let value = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
+    guard isToken, value.utf8.allSatisfy({ ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }) else { throw wrong }
+    return .field(name: name, value: value)
+}
+
+/// A word of the command line in an error: short, one line.
+func shown(_ word: String) -> String {
+    let line = String(word.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? "?" : Character($0) })
+    return line.count > 60 ? line.prefix(60) + "…" : line
+}

@@ -1,0 +1,59 @@
+import ArgumentParser
+import Glibc
+
+/// From the words of the command line to an exit status.
+enum Program {
+    static let version = "0.1.0"
+
+    static func run(_ arguments: [String]) -> Int32 {
+        hideSecrets()
+        if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
+        do {
+            let command = try parse(arguments)
+            if let command = command as? any ReelfsCommand { return try command.perform() }
+            throw CleanExit.helpRequest()
+        } catch let failure as Failure {
+            return failure.printed()
+        } catch {
+            if Reelfs.exitCode(for: error) == .success {
+                print(Reelfs.fullMessage(for: error))
+                return 0
+            }
+            return Failure.usage(sentence(Reelfs.message(for: error))).printed()
+        }
+    }
+
+    /// - Parameter arguments: with the program's own name, which may be `mount.reelfs`.
+    static func parse(_ arguments: [String]) throws -> any ParsableCommand {
+        var words = Array(arguments.dropFirst())
+        let name = arguments.first?.split(separator: "/").last
+        if name?.hasPrefix("mount.") == true || isMountForm(words) { words.insert("mount", at: 0) }
+        return try Reelfs.parseAsRoot(words)
+    }
+
+    /// `reelfs SOURCE MOUNTPOINT -o …`: what mount.fuse3 runs.
+    private static func isMountForm(_ words: [String]) -> Bool {
+        guard let first = words.first else { return false }
+        if first == "-o" { return true }
+        return !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
+    }
+
+    private static func sentence(_ message: String) -> String {
+        let line = message.split(separator: "\n").first.map { String($0) } ?? message
+        return line + " (see `reelfs --help`)"
+    }
+}
+
+/// A command that knows its own exit status.
+protocol ReelfsCommand {
+    func perform() throws -> Int32
+}
+
+struct Reelfs: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "reelfs", abstract: "Remote media as ordinary files.",
+        version: "reelfs \(Program.version)",
+        subcommands: [MountCommand.self, UmountCommand.self, StatusCommand.self])
+
+    static let subcommandNames = ["mount", "umount", "status", "help"]
+}

@@ -1,0 +1,32 @@
+import ArgumentParser
+import Glibc
+import ReelFuse
+
+struct UmountCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "umount", abstract: "Ends a mount and waits until its cache is written.")
+
+    @Argument(help: "The directory.") var mountpoint: String
+    @Flag(name: .shortAndLong, help: "Also while files are open: they keep working until closed.") var lazy = false
+
+    /// The daemon commits its cache; a disk that takes longer is not waited for.
+    private static let patience: Int32 = 10
+
+    func perform() throws -> Int32 {
+        let path = try Mountpoint.resolve(mountpoint)
+        guard let mount = Mount.all().last(where: { $0.mountpoint == path }), mount.isOurs else {
+            throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount")
+        }
+        if Mountpoint.isDead(path) {
+            try Mountpoint.unmount(path, isLazy: true)
+            return 0
+        }
+        // Held from before the unmount, when the mount still tells where the daemon listens.
+        let client = ControlClient.path(of: mount).flatMap { ControlClient(path: $0) }
+        try Mountpoint.unmount(path, isLazy: lazy)
+        if !lazy, let client, !client.waitForEnd(seconds: Self.patience) {
+            throw Failure.mount("\(shown(mountpoint)) is unmounted, but its daemon is still writing the cache")
+        }
+        return 0
+    }
+}
