@@ -42,27 +42,26 @@ enum Daemon {
         signal(SIGPIPE, SIG_IGN)
         let signals = EndSignals()
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
-        let place = try SourceDirectory.prepare(request)
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
-        let configuration = try FilesystemConfiguration(request, directory: place, logger: logger)
+        let configuration = try FilesystemConfiguration(request, logger: logger)
         chdir("/")
-        let filesystem = try makeFilesystem(configuration)
+        let wiring = try Wiring(configuration)
         let session: FuseSession
         let control: ControlServer
         do {
-            control = try ControlServer(path: configuration.socketPath, mount: request, status: filesystem.status)
+            control = try ControlServer(path: configuration.socketPath, mount: request) { wiring.volume.status() }
         } catch {
-            filesystem.stop()
+            wiring.stop()
             throw error
         }
         do {
             session = try FuseSession(
-                filesystem.filesystem, options: sessionOptions(request), logger: logger)
-            filesystem.connect(session.kernelCache)
+                wiring.volume, options: sessionOptions(request), logger: logger)
+            wiring.volume.connect(session.kernelCache)
             try session.start()
         } catch {
             control.stop()
-            filesystem.stop()
+            wiring.stop()
             throw .mount(error.message)
         }
         signals.onEnd { session.stop() }
@@ -75,7 +74,7 @@ enum Daemon {
             close(null)
         }
         session.wait()
-        filesystem.stop()
+        wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])

@@ -25,7 +25,6 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(help: "What the origin sees as User-Agent.") var userAgent: String?
     @Option(help: "trace, debug, info, notice, warning, error or critical (default: notice).") var logLevel: String?
     @Flag(help: "Stay in the foreground, log to stderr.") var foreground = false
-    @Flag(help: .hidden) var demo = false
     // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false
@@ -53,7 +52,6 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         for line in header { try options.apply("header", line) }
         if allowOther { options.allowOther = true }
         if foreground { options.foreground = true }
-        if demo { options.demo = true }
         return options
     }
 }

@@ -18,8 +18,6 @@ package struct MountOptions: Hashable, Sendable {
     package var foreground = false
     /// mount(8)'s `remount`: nothing of a running mount can be changed, and a second one must not be stacked.
     package var isRemount = false
-    /// Hidden: a small built-in tree instead of the source.
-    package var demo = false
 
     package enum Header: Hashable, Sendable {
         case field(name: String, value: String)
@@ -60,7 +58,6 @@ package struct MountOptions: Hashable, Sendable {
         case "log-level": logLevel = try level(name, value)
         case "foreground": foreground = try flag(name, value)
         case "remount": isRemount = try flag(name, value)
-        case "demo": demo = try flag(name, value)
         default: throw .usage("unknown option \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
         }
     }

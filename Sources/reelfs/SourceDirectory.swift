@@ -1,25 +1,22 @@
 import Glibc
+import ReelCache
+import ReelCore
 
 /// Where in the cache one source has its place.
 enum SourceDirectory {
-    /// Creates it, 0700. - Returns: its absolute path.
-    static func prepare(_ request: MountRequest) throws(Failure) -> String {
-        let root = absolute(try chosen(request.options))
-        let path = root + "/" + name(of: request.source)
+    /// Creates what leads to it. - Returns: its absolute path.
+    static func prepare(_ source: String, _ options: MountOptions) throws(Failure) -> String {
+        let root: String
+        if let chosen = options.cacheDirectory { root = absolute(chosen) } else { root = try standard() }
         for folder in ancestors(root) where mkdir(folder, 0o700) != 0 && errno != EEXIST && errno != EROFS {
             throw .mount(
                 "cannot create the cache directory \(shown(folder)): \(reason()); choose another with --cache-dir")
         }
-        guard mkdir(path, 0o700) == 0 || errno == EEXIST, access(path, W_OK | X_OK) == 0 else {
+        guard access(root, W_OK | X_OK) == 0 else {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
-        return path
-    }
-
-    private static func chosen(_ options: MountOptions) throws(Failure) -> String {
-        if let directory = options.cacheDirectory { return directory }
-        return try standard()
+        return root + "/" + sourceDirectoryName(ResourceURL(source)?.text ?? source)
     }
 
     /// `/var/cache/reelfs` for root, whose HOME depends on who calls; else as the XDG base directories say.
@@ -35,29 +32,14 @@ enum SourceDirectory {
         return String(cString: home) + "/.cache/reelfs"
     }
 
-    /// The host for people who look into the cache, and a hash (FNV-1a, 64 bits) of the source without its password.
-    static func name(of source: String) -> String {
-        let hash = redacted(source).utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {
-            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
-        }
-        let digits = String(hash, radix: 16)
-        let authority = source.firstRange(of: "://").map { source[$0.upperBound...].prefix { !"/?#".contains($0) } }
-        let host = (authority ?? "list").split(separator: "@").last ?? "list"
-        let safe = host.prefix(80).map {
-            $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "." || $0 == "-") ? $0 : "_"
-        }
-        return String(safe.drop { $0 == "." }) + "-" + String(repeating: "0", count: 16 - digits.count) + digits
-    }
-
-    private static func absolute(_ path: String) -> String {
-        path.hasPrefix("/") ? path : currentDirectory() + "/" + path
-    }
-
     private static func ancestors(_ path: String) -> [String] {
         let indices = path.indices.dropFirst().filter { path[$0] == "/" } + [path.endIndex]
         return indices.map { String(path[..<$0]) }
     }
 }
+
+/// - Parameter path: relative to the current directory, or absolute.
+func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : currentDirectory() + "/" + path }
 
 func currentDirectory() -> String {
     guard let pointer = getcwd(nil, 0) else { return "/" }

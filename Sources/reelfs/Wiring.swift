@@ -1,52 +1,77 @@
-import Glibc
 import Logging
+import ReelCache
+import ReelCore
+import ReelHTTP
 import ReelVolume
 
 /// Everything the volume is made from, checked and absolute.
 struct FilesystemConfiguration {
+    /// A URL as given, or the absolute path of a list.
     var source: String
-    /// The directory the command was started in: what a relative path of a list is resolved against.
-    var workingDirectory: String
-    /// This source's own directory inside the cache, 0700, existing.
+    var mountpoint: String
+    /// This source's own directory inside the cache.
     var directory: String
-    /// Also the answer of the root's xattr `user.reelfs.socket`.
-    var socketPath: String
     var cacheSize: Int64
     var timeout: Duration
-    var headers: [(name: String, value: String)]
-    var userAgent: String?
-    var isDemo: Bool
+    var transport: TransportConfiguration
     var logger: Logger
 
-    init(_ request: MountRequest, directory: String, logger: Logger) throws(Failure) {
-        source = request.source
-        workingDirectory = currentDirectory()
-        self.directory = directory
-        socketPath = directory + "/control"
+    init(_ request: MountRequest, logger: Logger) throws(Failure) {
+        let isURL = ResourceURL(request.source) != nil
+        source = isURL ? request.source : absolute(request.source)
+        mountpoint = request.mountpoint
+        directory = try SourceDirectory.prepare(source, request.options)
         cacheSize = request.options.cacheSize
         timeout = .seconds(request.options.timeout)
-        headers = try loadHeaders(request.options.headers)
-        userAgent = request.options.userAgent
-        isDemo = request.options.demo
+        transport = TransportConfiguration(version: Program.version)
+        transport.headers = try loadHeaders(request.options.headers)
+        // A list from the network names hosts that the user never did; one from the disk is the user's own.
+        transport.headerOrigins = ResourceURL(request.source).map { [$0.origin] }
+        transport.connectTimeout = min(.seconds(10), timeout)
+        if let agent = request.options.userAgent { transport.userAgent = agent }
         self.logger = logger
     }
-}
 
-/// A filesystem and the three things the daemon does with it beside serving it.
-struct ServedFilesystem {
-    var filesystem: any Filesystem
-    var status: @Sendable () -> VolumeStatus
-    /// Once, before requests arrive.
-    var connect: (any KernelCache) -> Void
-    /// After the last request: commits the cache and closes it.
-    var stop: () -> Void
+    /// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`.
+    var socketPath: String { directory + "/control" }
 }
 
 /// The one place where tree, cache and origin are joined.
-func makeFilesystem(_ configuration: FilesystemConfiguration) throws(Failure) -> ServedFilesystem {
-    if configuration.isDemo {
-        let demo = DemoFilesystem(socketPath: configuration.socketPath)
-        return ServedFilesystem(filesystem: demo, status: { demo.status() }, connect: { _ in }, stop: {})
+struct Wiring {
+    let volume: Volume
+    private let store: Store
+    private let origin: CurlOrigin
+
+    init(_ configuration: FilesystemConfiguration) throws(Failure) {
+        do throws(CacheError) {
+            store = try Store(
+                directory: configuration.directory, source: configuration.source, cap: configuration.cacheSize,
+                owner: configuration.mountpoint)
+        } catch {
+            throw .mount("\(error)")
+        }
+        do throws(TransportError) {
+            origin = try CurlOrigin(configuration.transport)
+        } catch {
+            store.close()
+            throw .mount("the transport cannot start: \(error)")
+        }
+        do throws(SourceError) {
+            volume = try Volume.open(
+                configuration.source, origin: origin, store: store,
+                options: VolumeOptions(timeout: configuration.timeout, socketPath: configuration.socketPath),
+                logger: configuration.logger)
+        } catch {
+            origin.shutdown()
+            store.close()
+            throw .mount("\(error)")
+        }
     }
-    throw .mount("mounting \(withoutQuery(configuration.source)) is not built in yet")
+
+    /// After the last request: what was read is written down.
+    func stop() {
+        volume.shutdown()
+        origin.shutdown()
+        store.close()
+    }
 }
