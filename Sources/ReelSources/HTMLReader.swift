@@ -66,8 +66,8 @@ private final class HTMLReading {
     let handler: any HTMLHandler
     let context: htmlParserCtxtPtr
     var isTooDeep = false
-    /// The limit that libxml2 has for trees. Each end tag is looked for among the open ones, so that without a limit the
-    /// time for a page of unclosed tags grows with its square.
+    /// The limit that libxml2 has for trees. Each end tag is looked for among the open ones, so that without a limit
+    /// the time for a page of unclosed tags grows with its square.
     let deepest = 256
 
     init(_ handler: any HTMLHandler, _ context: htmlParserCtxtPtr) {

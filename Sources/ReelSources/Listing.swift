@@ -49,8 +49,8 @@ package enum Listing {
     private static func parseHTML(
         _ body: [UInt8], _ directory: ListingDirectory, limit: Int
     ) throws(ListingError) -> [(link: ListingLink, facts: ListingFacts)] {
-        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links, where
-        // escapes are what they would have been in the first place.
+        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links,
+        // where escapes are what they would have been in the first place.
         let isKept = { (byte: UInt8) in
             byte >= 0x20 ? byte != 0x7F : byte == 0x0A || byte == 0x09 || byte == 0x0D || byte == 0x0C
         }

@@ -13,8 +13,8 @@ struct ListingFacts: Equatable {
 
     /// Reads the text behind a link, cut into cells where the page has a table.
     ///
-    /// A number is believed to be a size only beside a date, and where nothing but the date and the number stands on the
-    /// line: a description ("1999 remaster") is no size.
+    /// A number is believed to be a size only beside a date, and where nothing but the date and the number stands on
+    /// the line: a description ("1999 remaster") is no size.
     init(cells: [ArraySlice<UInt8>]) {
         let cells = cells.map(trimmedBytes)
         for (index, cell) in cells.enumerated() {
