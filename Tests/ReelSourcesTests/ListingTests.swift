@@ -80,6 +80,20 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
     }
 
     @Test(
+        "In a table the size stands beside the date; of two numbers there neither is believed",
+        arguments: [
+            ("<td>12</td><td>2024-05-06 07:08</td>", 12), ("<td>2024-05-06 07:08</td><td>12</td>", 12),
+            ("<td>1.2K</td><td>2024-05-06 07:08</td><td>17</td>", nil),
+            ("<td>12</td><td>2024-05-06 07:08</td><td>17</td>", nil), ("<td>12</td><td>-</td>", nil),
+            ("<td>2024-05-06 07:08</td><td>note</td><td>17</td>", nil),
+            ("<td>2024-05-06 07:08</td><td>12</td><td>17</td>", 12), ("<td data-order=-1>12</td>", nil),
+        ] as [(String, Int64?)])
+    func cells(_ cells: String, _ length: Int64?) throws {
+        let page = html("<table><tr><td><a href=x>x</a></td>\(cells)</tr></table>")
+        #expect(try Listing.parse(page, mediaType: nil, url: Corpus.base).map(\.length) == [length])
+    }
+
+    @Test(
         "Other listings are taken too",
         arguments: [
             // Go's file server.
