@@ -40,7 +40,7 @@ package struct GeneratedBytes: Hashable, Sendable {
         }
     }
 
-    /// Where the first byte that does not belong there stands in `bytes`, which were read from `offset` on; nil: all do.
+    /// The offset of the first byte in `bytes`, read from `offset` on, that does not belong there; nil: all do.
     package func firstDifference(in bytes: UnsafeRawBufferPointer, from offset: Int64) -> Int64? {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { expected in
             var done = 0
