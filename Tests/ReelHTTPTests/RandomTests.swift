@@ -64,15 +64,3 @@ import Testing
         return faults.randomElement(using: &random)!
     }
 }
-
-/// SplitMix64: a test that failed fails again with its seed.
-private struct SeededGenerator: RandomNumberGenerator {
-    var seed: UInt64
-
-    mutating func next() -> UInt64 {
-        seed &+= 0x9E37_79B9_7F4A_7C15
-        var word = (seed ^ (seed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
-    }
-}
