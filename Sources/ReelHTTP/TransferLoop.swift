@@ -176,12 +176,14 @@ final class TransferLoop {
             giveBack(transfer)
         }
         if transfer.collector.status != 0 { queue?.lastByte = transfer.lastByte }
-        if transfer.stage == .waiting {
-            queue?.remove { $0 === transfer }
-        } else if let easy = transfer.handle {
+        if let easy = transfer.handle, transfer.stage != .waiting {
             counters.connections.add(Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS)), ordering: .relaxed)
             curl_multi_remove_handle(mailbox.multi, easy)
-            if transfer.stage == .running { queue?.release() } else { queue?.releasePaused() }
+        }
+        switch transfer.stage {
+        case .waiting: queue?.remove { $0 === transfer }
+        case .running: queue?.release()
+        case .paused: queue?.releasePaused()
         }
         switch verdict {
         case .redirected(let target):
