@@ -71,7 +71,9 @@ package final class CacheObject: Sendable {
     /// Gives up blocks that room was made for and that were not filled: their bytes on disk go, then their room.
     package func abandon(_ blocks: Range<Int>) throws(CacheError) {
         let bytes = file.fill { state in
-            blocks.reduce(Int64(0)) { $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count) }
+            blocks.clamped(to: 0..<state.map.blockCount).reduce(Int64(0)) {
+                $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count)
+            }
         }
         try store.discard(blocks, of: file)
         store.release(bytes)

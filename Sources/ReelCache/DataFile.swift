@@ -38,7 +38,7 @@ final class DataFile: Sendable {
             }
             if start < block {
                 let lower = Int64(start) * BlockSize.block
-                try descriptor.punch(lower, min(Int64(block) * BlockSize.block, map.length) - lower)
+                try descriptor.punch(lower, Int64(min(block, map.blockCount)) * BlockSize.block - lower)
             }
             block += 1
         }
