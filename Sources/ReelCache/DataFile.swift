@@ -9,7 +9,8 @@ final class DataFile: Sendable {
     let name: FileName
     let descriptor: Descriptor
     let lastUse: Atomic<Int64>
-    /// fdatasync failed once: what the page cache still shows may be gone later, so nothing is read or written any more.
+    /// fdatasync failed once: what the page cache still shows may be gone later, so nothing is read or written any
+    /// more.
     let isBroken = Atomic(false)
     private let state: Mutex<FillState>
 

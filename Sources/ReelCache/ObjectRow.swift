@@ -65,8 +65,8 @@ extension Connection {
         return lastRow
     }
 
-    /// What a later answer tells more of the same version (a tag that was missing, or weak and is strong now), so that a
-    /// third one that contradicts it is seen to be another version.
+    /// What a later answer tells more of the same version (a tag that was missing, or weak and is strong now), so that
+    /// a third one that contradicts it is seen to be another version.
     func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) {
         let mine = row.version.validator
         var best = wanted

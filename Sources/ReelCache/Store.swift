@@ -130,8 +130,8 @@ private struct TidyIndex {
     }
 }
 
-/// A second try starts with a new index, where the first one met damage. By then the first one's connections are closed:
-/// they would remove the new one's log.
+/// A second try starts with a new index, where the first one met damage. By then the first one's connections are
+/// closed: they would remove the new one's log.
 private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) -> TidyIndex {
     do throws(CacheError) {
         return try TidyIndex(directory, source)

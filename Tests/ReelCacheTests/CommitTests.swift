@@ -104,6 +104,27 @@ struct CommitTests {
         store.close()
     }
 
+    @Test func nothingIsCommittedOfAFileWhoseSyncFailed() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        do {
+            let object = try store.fill(version(blocks: 4), [0])
+            store.commit()
+            try store.fill(version(blocks: 4), [1])
+            try #require(store.makeRoom(for: BlockSize.block))
+            // What the committer does when fdatasync fails.
+            object.file.isBroken.store(true, ordering: .relaxed)
+            object.markFilled(2)
+            #expect(object.bytes(of: 0).isEmpty)
+            #expect(throws: CacheError.self) { try object.put(3) }
+            // The next open starts anew beside it.
+            #expect(try store.object(for: version(blocks: 4)).filled.filledBlocks == 0)
+        }
+        store.commit()
+        #expect(store.usage.used == 0 && fixture.objectFiles.isEmpty)
+        store.close()
+    }
+
     @Test func abandonedBlocksLeaveNeitherBytesNorRoom() throws {
         let fixture = Fixture()
         let store = try fixture.open()
