@@ -1,10 +1,13 @@
 import Glibc
+import ReelCache
+import ReelCore
 import ReelFuse
+import TestKit
 import Testing
 
 @testable import reelfs
 
-/// The real program as a child, on the tree that is built in.
+/// The real program as a child, on a listing of one file.
 @Suite("The command line", .serialized, .enabled(if: fuseIsUsable))
 struct CommandTests {
     /// Beside the test runner.
@@ -34,22 +37,38 @@ struct CommandTests {
         return (status & 0x7F == 0 ? (status >> 8) & 0xFF : -1, output)
     }
 
-    /// A mount point and a cache, both gone afterwards.
-    static func withPlace(_ body: (_ mountpoint: String, _ cache: String) throws -> Void) throws {
-        try withTemporaryDirectory { root in
-            let (mountpoint, cache) = (root + "/mnt", root + "/cache")
-            mkdir(mountpoint, 0o755)
-            defer {
-                umount2(mountpoint, Int32(MNT_FORCE | MNT_DETACH))
-                rmdir(mountpoint)
-                rmdir(cache + "/" + SourceDirectory.name(of: source))
-                rmdir(cache)
-            }
-            try body(mountpoint, cache)
-        }
+    static let text = "Remote media as ordinary files.\n"
+
+    struct Place {
+        /// With a user, a password and a query that nobody else may see.
+        var source: String
+        var mountpoint: String
+        var cache: String
+
+        var control: String { cache + "/" + sourceDirectoryName(ResourceURL(source)!.text) + "/control" }
     }
 
-    static let source = "http://user:secret@h.example/films, a/?sig=hidden"
+    /// A listing with `hello.txt`, a mount point and a cache, all gone afterwards.
+    static func withPlace(_ body: (Place) throws -> Void) throws {
+        let page = "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"hello.txt\">hello.txt</a></pre></html>"
+        let server = try ScriptedServer { request in
+            request.path.hasSuffix("/")
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : ServerStep.answer(body: text)
+        }
+        defer { server.stop() }
+        try withTemporaryDirectory { root in
+            let place = Place(
+                source: "http://user:secret@127.0.0.1:\(server.port)/films, a/?sig=hidden",
+                mountpoint: root + "/mnt", cache: root + "/cache")
+            mkdir(place.mountpoint, 0o755)
+            defer {
+                umount2(place.mountpoint, Int32(MNT_FORCE | MNT_DETACH))
+                removeTree(place.cache)
+                rmdir(place.mountpoint)
+            }
+            try body(place)
+        }
+    }
 
     static func daemon(of mountpoint: String) -> Int32? {
         let mount = Mount.all().last { $0.mountpoint == mountpoint }
@@ -64,49 +83,52 @@ struct CommandTests {
 
     @Test("A mount answers when the command returns, shows no secret, and is gone after umount")
     func life() throws {
-        try Self.withPlace { mountpoint, cache in
+        try Self.withPlace { place in
+            let (mountpoint, cache) = (place.mountpoint, place.cache)
             let mounted = try Self.run([
-                "mount", Self.source, mountpoint, "--demo", "--cache-dir", cache, "--header", "X-Key: topsecret",
+                "mount", place.source, mountpoint, "--cache-dir", cache, "--header", "X-Key: topsecret",
             ])
             #expect(mounted.status == 0 && mounted.output == "")
-            #expect(Self.contents(mountpoint + "/hello.txt") == "Remote media as ordinary files.\n")
+            #expect(Self.contents(mountpoint + "/hello.txt") == Self.text)
             let pid = try #require(Self.daemon(of: mountpoint))
             let words = Self.contents("/proc/\(pid)/cmdline")
             #expect(words.contains("daemon") && !words.contains("secret") && !words.contains("hidden"))
             let status = try Self.run(["status", mountpoint, "--json"])
             #expect(status.status == 0 && status.output.contains("\"path\":\"hello.txt\""))
             #expect(!status.output.contains("secret") && !status.output.contains("hidden"))
-            let again = try Self.run(["mount", "http://other/", mountpoint, "--demo", "--cache-dir", cache])
+            let again = try Self.run(["mount", "http://other/", mountpoint, "--cache-dir", cache])
             #expect(again.status == 32 && again.output.contains("already mounted"))
             #expect(try Self.run(["umount", mountpoint]).status == 0)
             #expect(!Mount.all().contains { $0.mountpoint == mountpoint })
-            #expect(access(cache + "/" + SourceDirectory.name(of: Self.source) + "/control", F_OK) != 0)
+            #expect(access(place.control, F_OK) != 0)
         }
     }
 
     @Test("SIGTERM ends a mount with a file open, and the directory is free")
     func terminated() throws {
-        try Self.withPlace { mountpoint, cache in
-            #expect(try Self.run([Self.source, mountpoint, "-o", "rw,noatime,demo,cache_dir=\(cache)"]).status == 0)
+        try Self.withPlace { place in
+            let (mountpoint, cache) = (place.mountpoint, place.cache)
+            #expect(try Self.run([place.source, mountpoint, "-o", "rw,noatime,cache_dir=\(cache)"]).status == 0)
             let descriptor = open(mountpoint + "/hello.txt", O_RDONLY)
             defer { close(descriptor) }
             kill(try #require(Self.daemon(of: mountpoint)), SIGTERM)
             #expect(eventually { !Mount.all().contains { $0.mountpoint == mountpoint } })
-            #expect(eventually { access(cache + "/" + SourceDirectory.name(of: Self.source) + "/control", F_OK) != 0 })
+            #expect(eventually { access(place.control, F_OK) != 0 })
         }
     }
 
     @Test("What kill -9 leaves is told by status and healed by the next mount")
     func healed() throws {
-        try Self.withPlace { mountpoint, cache in
-            let words = ["mount", Self.source, mountpoint, "--demo", "--cache-dir", cache]
+        try Self.withPlace { place in
+            let (mountpoint, cache) = (place.mountpoint, place.cache)
+            let words = ["mount", place.source, mountpoint, "--cache-dir", cache]
             #expect(try Self.run(words).status == 0)
             kill(try #require(Self.daemon(of: mountpoint)), SIGKILL)
             #expect(eventually { Mountpoint.isDead(mountpoint) })
             let status = try Self.run(["status", mountpoint])
             #expect(status.status == 32 && status.output.contains("does not answer"))
             #expect(try Self.run(words).status == 0)
-            #expect(Self.contents(mountpoint + "/hello.txt") == "Remote media as ordinary files.\n")
+            #expect(Self.contents(mountpoint + "/hello.txt") == Self.text)
             #expect(try Self.run(["umount", mountpoint]).status == 0)
         }
     }
