@@ -50,6 +50,7 @@ let package = Package(
                 "ReelFuse", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "ReelCache", "TestKit"]),
+        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse"]),
     ],
     swiftLanguageModes: [.v6]
 )
