@@ -49,7 +49,7 @@ let package = Package(
             dependencies: [
                 "ReelFuse", "ReelVolume", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
             ]),
-        .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "TestKit"]),
+        .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "ReelCache", "TestKit"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -2,11 +2,18 @@
 extension Ledger {
     /// Runs of filled blocks worth about `wanted` bytes that no reader is near: those behind the readers first, from the
     /// start of the file on, then those ahead of them from the end.
+    ///
+    /// Where only what was read ahead is left, that goes too: bytes that somebody waits for need the room.
     package func expendable(_ wanted: Int64) -> [Range<Int>] {
+        let runs = expendable(wanted, sparingReadahead: true)
+        return runs.isEmpty ? expendable(wanted, sparingReadahead: false) : runs
+    }
+
+    private func expendable(_ wanted: Int64, sparingReadahead: Bool) -> [Range<Int>] {
         let map = coverage.map
         var kept: [Range<Int>] = []
         for read in waiting { kept.append(map.blocks(touching: read.range)) }
-        for cursor in cursors {
+        for cursor in cursors where sparingReadahead {
             // What was just read ahead would be fetched twice.
             let lower = max(0, cursor.position - BlockSize.block)
             kept.append(map.blocks(touching: ByteRange(lower, min(length, cursor.position + cursor.window))))

@@ -46,6 +46,8 @@ package struct Ledger: Sendable {
     package var acceptsRanges: Bool
     /// The origin has another version now: what is covered can be read, nothing more can come.
     package internal(set) var isSuperseded = false
+    /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
+    package let windowLimit: Int64
     package var openHandles = 0
     package var lastClose: Duration = .zero
 
@@ -55,8 +57,10 @@ package struct Ledger: Sendable {
     var pace = Pace()
     private var nextStream: StreamID = 1
 
-    package init(_ map: BlockMap, acceptsRanges: Bool = true) {
+    /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
+    package init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         coverage = Coverage(map)
+        windowLimit = min(Readahead.most, cacheCap / 8)
         self.acceptsRanges = acceptsRanges
     }
 
@@ -115,7 +119,7 @@ package struct Ledger: Sendable {
         let frontier = firstUnplanned(from: cursors[last].frontier, limit: horizon)
         cursors[last].frontier = frontier
         guard cursors[last].isRunningDry, frontier < length else { return [] }
-        cursors[last].grow()
+        cursors[last].grow(atMost: windowLimit)
         return startStream(at: frontier, count: cursors[last].window, isDemanded: false)
     }
 

@@ -42,5 +42,5 @@ package struct Cursor: Hashable, Sendable {
     }
 
     /// The next range was started: the reader has proven itself.
-    package mutating func grow() { window = min(window * 2, Readahead.most) }
+    package mutating func grow(atMost limit: Int64) { window = max(window, min(window * 2, limit)) }
 }

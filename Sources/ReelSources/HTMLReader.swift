@@ -1,6 +1,10 @@
 import CXML
 import Glibc
 
+/// libxml2's page on threads: "call xmlInitParser in the main thread before using any of the libxml2 API"; a global of
+/// Swift is made once, whichever thread comes first.
+let xmlIsReady: Void = xmlInitParser()
+
 /// What `readHTML` tells of a page, in its order.
 protocol HTMLHandler: AnyObject {
     /// - Parameter name: in lower case, as are the attributes' names.
@@ -34,7 +38,7 @@ struct HTMLAttributes {
 /// - Parameter body: well-formed UTF-8 without NUL, at most `Int32.max` bytes.
 /// - Returns: false where the tags are nested deeper than any listing's: reading has stopped there.
 func readHTML(_ body: UnsafeRawBufferPointer, _ handler: some HTMLHandler) -> Bool {
-    xmlInitParser()
+    _ = xmlIsReady
     guard !body.isEmpty, let context = htmlNewParserCtxt() else { return true }
     defer { htmlFreeParserCtxt(context) }
     let reading = HTMLReading(handler, context)
@@ -62,8 +66,8 @@ private final class HTMLReading {
     let handler: any HTMLHandler
     let context: htmlParserCtxtPtr
     var isTooDeep = false
-    /// The limit that libxml2 has for trees. Each end tag is looked for among the open ones, so that without a limit the
-    /// time for a page of unclosed tags grows with its square.
+    /// The limit that libxml2 has for trees. Each end tag is looked for among the open ones, so that without a limit
+    /// the time for a page of unclosed tags grows with its square.
     let deepest = 256
 
     init(_ handler: any HTMLHandler, _ context: htmlParserCtxtPtr) {

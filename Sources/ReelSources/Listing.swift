@@ -33,6 +33,7 @@ package enum Listing {
     ) throws(ListingError) -> [SourceEntry] {
         guard body.count <= Int(Int32.max) else { throw .tooLarge }
         let directory = ListingDirectory(url)
+        guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
         let links = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
         let entries = merged(links)
@@ -40,11 +41,16 @@ package enum Listing {
         return entries
     }
 
+    /// A type that a listing may have; a text file about listings is none, and no type at all says nothing.
+    private static func isPageOrJSON(_ mediaType: String?) -> Bool {
+        mediaType.map { $0.hasSuffix("/html") || $0.hasSuffix("/xhtml+xml") || $0.hasSuffix("/json") } ?? true
+    }
+
     private static func parseHTML(
         _ body: [UInt8], _ directory: ListingDirectory, limit: Int
     ) throws(ListingError) -> [(link: ListingLink, facts: ListingFacts)] {
-        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links, where
-        // escapes are what they would have been in the first place.
+        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links,
+        // where escapes are what they would have been in the first place.
         let isKept = { (byte: UInt8) in
             byte >= 0x20 ? byte != 0x7F : byte == 0x0A || byte == 0x09 || byte == 0x0D || byte == 0x0C
         }
@@ -55,6 +61,7 @@ package enum Listing {
         let isRead = (repaired ?? body).withUnsafeBytes { bytes in
             readHTML(UnsafeRawBufferPointer(rebasing: bytes[(hasMark ? 3 : 0)...]), page)
         }
+        page.finish()
         guard isRead, !page.isDone else { throw .tooLarge }
         guard page.signs.isListing else { throw .notAListing }
         return page.links

@@ -13,8 +13,8 @@ struct ListingFacts: Equatable {
 
     /// Reads the text behind a link, cut into cells where the page has a table.
     ///
-    /// A number is believed to be a size only beside a date, and where nothing but the date and the number stands on the
-    /// line: a description ("1999 remaster") is no size.
+    /// A number is believed to be a size only beside a date, and where nothing but the date and the number stands on
+    /// the line: a description ("1999 remaster") is no size.
     init(cells: [ArraySlice<UInt8>]) {
         let cells = cells.map(trimmedBytes)
         for (index, cell) in cells.enumerated() {
@@ -24,27 +24,34 @@ struct ListingFacts: Equatable {
             if !rest.isEmpty {
                 take(rest)
             } else {
-                let beside = [index + 1, index - 1].lazy.filter { cells.indices.contains($0) }.map { cells[$0] }
-                for cell in beside where !hasSize { take(cell) }
+                // Two numbers around a date may be anything, a count of downloads for one: neither is believed.
+                let beside = [index - 1, index + 1].lazy.filter { cells.indices.contains($0) }.map { cells[$0] }
+                for cell in beside {
+                    let isSecond = hasSize
+                    if take(cell), isSecond { length = nil }
+                }
             }
             return
         }
     }
 
-    private mutating func take(_ text: ArraySlice<UInt8>) {
+    /// Takes the text for a size where it has the shape of one; false where it has not.
+    @discardableResult
+    private mutating func take(_ text: ArraySlice<UInt8>) -> Bool {
         if text.elementsEqual([0x2D]) {
             hasSize = true
-            return
+            return true
         }
         let digits = text.prefix { $0 >= 0x30 && $0 <= 0x39 }
-        guard !digits.isEmpty else { return }
+        guard !digits.isEmpty else { return false }
         let unit = trimmedBytes(text[digits.endIndex...])
         if unit.isEmpty || unit.elementsEqual([0x42]) {
             length = decimal(String(decoding: digits, as: UTF8.self))
         } else if unit.count > 6 || !unit.allSatisfy({ "0123456789. KMGTPEkiB".utf8.contains($0) }) {
-            return
+            return false
         }
         hasSize = true
+        return true
     }
 }
 

@@ -10,8 +10,8 @@ struct ListingLink {
 
 /// The directory that a listing is of: decides which links are its children.
 ///
-/// Only a direct child is an entry. A link is cut by hand and never resolved by the rules for URLs, so no spelling of it
-/// can lead out of the directory.
+/// Only a direct child is an entry. A link is cut by hand and never resolved by the rules for URLs, so no spelling of
+/// it can lead out of the directory.
 struct ListingDirectory {
     /// Without a query, its path ending in `/`.
     let url: ResourceURL

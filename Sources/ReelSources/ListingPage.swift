@@ -105,6 +105,9 @@ final class ListingPage: HTMLHandler {
         }
     }
 
+    /// The page's end, which need not have any tag.
+    func finish() { endRow() }
+
     private func endRow() {
         endLink()
         isRowTold = false
@@ -132,6 +135,7 @@ struct ListingSigns {
     private(set) var hasSortLink = false
     /// A link to the directory above inside a table, a list or preformatted text.
     var hasParentLink = false
+    private var hasTitle = false
     var hasPre = false
     var hasLooseText = false
     var isLinkOutsidePre = false
@@ -140,12 +144,13 @@ struct ListingSigns {
     /// A page that asks for a password is none, whatever else it looks like. One that is nothing but links in a `pre`
     /// comes from Go's file server.
     var isListing: Bool {
-        let isBare = hasPre && !hasLooseText && !isLinkOutsidePre
+        let isBare = hasPre && !hasTitle && !hasLooseText && !isLinkOutsidePre
         return !asksForPassword && (hasHeading || hasSortLink || hasParentLink || isBare)
     }
 
     mutating func heading(_ bytes: [UInt8]) {
         let text = asciiLowercased(String(decoding: trimmedBytes(bytes[...]), as: UTF8.self))
+        hasTitle = hasTitle || !text.isEmpty
         hasHeading = hasHeading || ["index of", "directory listing", "directory:"].contains { text.hasPrefix($0) }
     }
 

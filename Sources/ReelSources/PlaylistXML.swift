@@ -5,7 +5,7 @@ import ReelCore
 /// XSPF (xspf.org, version 1) by libxml2 as events. A document with a document type of its own is refused: XSPF has
 /// none, and entities are declared nowhere else, so neither files nor a billion laughs can come in.
 func parseXSPF(_ body: [UInt8]) throws(PlaylistError) -> [PlaylistTrack] {
-    xmlInitParser()
+    _ = xmlIsReady
     guard !body.isEmpty, let context = xmlNewParserCtxt() else { throw .malformed }
     defer { xmlFreeParserCtxt(context) }
     let reading = XSPFReading(context)

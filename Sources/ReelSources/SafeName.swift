@@ -1,8 +1,8 @@
 /// Names that a Linux filesystem can hold and a terminal can show.
 ///
 /// A byte that may not stand in a name is written as `%XX`, as a URL would write it: `/` becomes `%2F`, NUL `%00`, a
-/// newline `%0A`, a byte that is no UTF-8 `%FC`. `%` itself stays, so ordinary names are untouched; where that makes two
-/// names alike, `UniqueNames` keeps them apart. `.` becomes `%2E`, `..` becomes `%2E%2E`, no name at all `unnamed`.
+/// newline `%0A`, a byte that is no UTF-8 `%FC`. `%` itself stays, so ordinary names are untouched; where that makes
+/// two names alike, `UniqueNames` keeps them apart. `.` becomes `%2E`, `..` becomes `%2E%2E`, no name at all `unnamed`.
 /// A name over 255 bytes loses the end of its stem: what is left, `~`, eight hex digits of its hash, its extension.
 package enum SafeName {
     /// NAME_MAX of Linux, in bytes.

@@ -114,24 +114,31 @@ final class Prober: Sendable {
                 return state.queue.removeFirst()
             }
             guard let url = next else { return }
+            // It may have come between the look of whoever asks and the asking.
+            if let known = services.store.information(for: url.text)?.information {
+                finish(url, .success(known))
+                continue
+            }
             Inquiry.start(url, limit: services.options.timeout, services) { [self] outcome in
-                let result: Result<ContentInformation, VolumeError>
                 switch outcome {
                 case .information(let information):
                     services.store.remember(information, for: url.text, checkedAt: wallClock())
-                    result = .success(information)
-                case .unchanged: result = .failure(.failed)
+                    finish(url, .success(information))
+                case .unchanged: finish(url, .failure(.failed))
                 case .failure(let failure):
                     services.logger.info("\(url): \(failure)")
-                    result = .failure(VolumeError(failure))
+                    finish(url, .failure(VolumeError(failure)))
                 }
-                let waiting = state.withLock { state in
-                    state.running -= 1
-                    return state.waiting.removeValue(forKey: url.text) ?? []
-                }
-                for completion in waiting { completion(result) }
                 startNext()
             }
         }
+    }
+
+    private func finish(_ url: ResourceURL, _ result: Result<ContentInformation, VolumeError>) {
+        let waiting = state.withLock { state in
+            state.running -= 1
+            return state.waiting.removeValue(forKey: url.text) ?? []
+        }
+        for completion in waiting { completion(result) }
     }
 }

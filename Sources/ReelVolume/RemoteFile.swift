@@ -37,7 +37,9 @@ final class RemoteFile: Sendable {
         self.object = object
         self.services = services
         length = object.version.length
-        state = Mutex(State(ledger: Ledger(object.filled, acceptsRanges: information.acceptsRanges)))
+        let ledger = Ledger(
+            object.filled, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
+        state = Mutex(State(ledger: ledger))
     }
 
     // MARK: Reading

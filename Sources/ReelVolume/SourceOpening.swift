@@ -47,9 +47,14 @@ struct SourceOpening {
     func open(_ source: String) throws(SourceError) -> Source {
         guard let url = ResourceURL(source) else { return try openLocal(source) }
         switch fetch(url) {
-        case .source(let source, let kind):
+        case .source(let source, let kind, let entries):
             services.store.set("kind", kind.rawValue)
-            if kind == .list, case .list(let entries) = source { remember(entries, url) }
+            switch source {
+            case .file: break
+            case .list: remember(entries, for: url)
+            // What was fetched to see that it is a listing is the first directory that anybody will look at.
+            case .listing(let folder): remember(entries, for: folder)
+            }
             return source
         case .useless(let reason): throw .notUsable(url.description, reason)
         case .failure(let failure):
@@ -90,7 +95,7 @@ struct SourceOpening {
     // MARK: A URL
 
     private enum Found: Sendable {
-        case source(Source, Kind)
+        case source(Source, Kind, [SourceEntry])
         case useless(String)
         case failure(OriginFailure)
     }
@@ -126,15 +131,15 @@ struct SourceOpening {
         if let format = PlaylistFormat.detect(document.bytes, mediaType: head.mediaType, fileExtension: suffix) {
             do {
                 let entries = try entries(of: document.bytes, format, base: base, name: url.description)
-                return .source(.list(entries), .list)
+                return .source(.list(entries), .list, entries)
             } catch {
                 return .useless("\(error)")
             }
         }
         let folder = base.path.hasSuffix("/") ? base : base.with(path: base.path + "/")
         do throws(ListingError) {
-            _ = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
-            return .source(.listing(folder), .listing)
+            let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
+            return .source(.listing(folder), .listing, entries)
         } catch {
             if url.path.hasSuffix("/") { return .useless("it is no directory listing (\(error))") }
             return fileSource(url, head)
@@ -142,7 +147,7 @@ struct SourceOpening {
     }
 
     private func fileSource(_ url: ResourceURL, _ head: ResponseHead) -> Found {
-        .source(.file(fileEntry(url, length: head.contentLength, modified: head.lastModified)), .file)
+        .source(.file(fileEntry(url, length: head.contentLength, modified: head.lastModified)), .file, [])
     }
 
     private func fileEntry(_ url: ResourceURL, length: Int64?, modified: Int64?) -> SourceEntry {
@@ -153,7 +158,7 @@ struct SourceOpening {
 
     // MARK: Memory
 
-    private func remember(_ entries: [SourceEntry], _ url: ResourceURL) {
+    private func remember(_ entries: [SourceEntry], for url: ResourceURL) {
         let stored = entries.map { StoredEntry($0) }
         services.store.remember(
             RememberedListing(entries: stored, fetchedAt: wallClock(), complete: true), for: url.text)

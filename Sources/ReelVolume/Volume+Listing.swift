@@ -17,7 +17,8 @@ extension Volume {
         }
         if let listed = known(directory, url) {
             completion(.success(listed))
-            if wallClock() - listed.fetchedAt > Volume.refreshAfter, !services.weather.isCloudy {
+            let due = max(listed.fetchedAt + Volume.refreshAfter, directory.state.withLock { $0.refreshFrom })
+            if wallClock() > due, !services.weather.isCloudy {
                 fetch(node, directory, url) { _ in }
             }
         } else {
@@ -54,6 +55,7 @@ extension Volume {
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }
                     state.isFetching = false
+                    state.refreshFrom = wallClock() + Volume.refreshAfter
                     return state.waiting
                 }
                 let listed = parsed.map { take($0, node, directory, url) }

@@ -97,11 +97,8 @@ extension Volume {
     private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
         FirstTouch.start(url, files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
-            node.state.withLock { state in
-                state.information = whole
-                state.growing = nil
-            }
-            kernelCache?.forgetAttributes(of: node.id)
+            // The kernel was told no length for this node: the name leads to another, with the length.
+            replace(node, whole)
         } _: { [self] found in
             switch found {
             case .file(let file):
@@ -134,11 +131,15 @@ extension Volume {
             state.information = information
             return true
         }
-        if isSame { return true }
+        if !isSame { replace(node, information) }
+        return isSame
+    }
+
+    private func replace(_ node: Node, _ information: ContentInformation) {
         nodes[node.parent]?.directory?.correct(
             node.name, Node.Facts(length: information.length, modified: information.validator.lastModified))
         nodes.supersede(node)
-        return false
+        kernelCache?.forgetEntry(node.name, in: node.parent)
     }
 }
 

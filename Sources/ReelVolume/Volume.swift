@@ -15,6 +15,8 @@ package final class Volume: Sendable {
     let root: Node
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
+    /// Seconds since 1970: the date of what has none.
+    private let startedAt = wallClock()
     private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
@@ -79,10 +81,10 @@ package final class Volume: Sendable {
     func attributes(of node: Node) -> Attributes {
         let information = node.state.withLock { $0.information }
         let cached = node.isDirectory ? 0 : cachedBytes(node, information)
-        let modified = node.directory.map { $0.state.withLock { $0.listing?.fetchedAt } ?? 0 }
+        let listedAt = node.directory?.state.withLock { $0.listing?.fetchedAt }
         return Attributes(
             inode: node.inode, isDirectory: node.isDirectory, length: node.length ?? 0, cachedBytes: cached,
-            modified: information?.validator.lastModified ?? node.listed.modified ?? modified ?? 0)
+            modified: information?.validator.lastModified ?? node.listed.modified ?? listedAt ?? startedAt)
     }
 
     func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {

@@ -1,3 +1,4 @@
+import TestKit
 import Testing
 
 @testable import ReelCore
@@ -44,7 +45,7 @@ import Testing
     @Test(arguments: 0..<40)
     func everyReadEndsWithItsBytesOrAFailure(round: Int) {
         let seed = UInt64(round) &* 0x9E37_79B9 &+ 17
-        var random = SeededGenerator(seed)
+        var random = SeededGenerator(seed: seed)
         let unit: Int64 = 16 << 10
         let length = Int64.random(in: 1...(40 << 20), using: &random) / unit * unit + unit
         let hasRanges = round % 5 != 0
@@ -119,19 +120,5 @@ import Testing
             world.running[id] = nil
             world.perform(world.ledger.ended(id, nil, now: world.now, random: 0.5))
         }
-    }
-}
-
-/// SplitMix64: the same numbers for the same seed on every machine.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
     }
 }

@@ -1,0 +1,182 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// What an origin does wrong, and what a reader sees of it: right bytes, or an error.
+@Suite struct FaultTests {
+    private let length: Int64 = 3_000_000
+
+    private func withFilm(
+        timeout: Duration = .seconds(10), _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+    ) throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer(["/film.mkv": film, "/page/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"), timeout: timeout)
+        defer { fixture.remove() }
+        try body(fixture, film, server)
+    }
+
+    /// Faults that pass: whoever reads notices nothing.
+    @Test(arguments: [
+        FileOrigin.Fault.shortBody(after: 100_000), .resetAfter(300_000), .status(503, retryAfter: nil),
+        .status(429, retryAfter: 1), .noRanges, .wholeToRange, .headRefused, .drip(piece: 200_000, pause: .milliseconds(1)),
+    ])
+    func passingFaultIsRecoveredFrom(_ fault: FileOrigin.Fault) throws {
+        try withFilm { fixture, film, _ in
+            film.fail(fault, times: 2)
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test(arguments: [
+        FileOrigin.Fault.noRanges, .wholeToRange, .drip(piece: 500_000, pause: .milliseconds(1)),
+    ])
+    func lastingOddityIsLivedWith(_ fault: FileOrigin.Fault) throws {
+        try withFilm { fixture, film, server in
+            film.fault = fault
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.read(file, 2_500_000, 1000) == .success(film.expectedBytes(ByteRange(2_500_000, 2_501_000))))
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+            server.stop()
+            try fixture.restart()
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            fixture.volume.close(again)
+        }
+    }
+
+    /// Answers that are no bytes of the file: an error, never a byte.
+    @Test(arguments: [
+        (FileOrigin.Fault.wrongContentRange, VolumeError.failed), (.wrongTotal, .failed), (.noContentRange, .failed),
+        (.gzip, .failed), (.htmlWith200, .failed), (.hugeHeader, .failed), (.redirectLoop, .failed),
+        (.status(404, retryAfter: nil), .stale), (.status(410, retryAfter: nil), .stale),
+        (.status(401, retryAfter: nil), .accessDenied), (.status(403, retryAfter: nil), .accessDenied),
+        (.status(501, retryAfter: nil), .failed), (.status(416, retryAfter: nil), .failed),
+    ])
+    func uselessAnswerIsAnError(_ fault: FileOrigin.Fault, _ expected: VolumeError) throws {
+        try withFilm(timeout: .seconds(3)) { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            let start = film.expectedBytes(ByteRange(0, 1000))
+            #expect(fixture.read(file, 0, 1000) == .success(start))
+            film.fault = fault
+            // Behind what the first request brought.
+            #expect(fixture.read(file, 2_000_000, 1000) == .failure(expected))
+            #expect(fixture.read(file, 0, 1000) == .success(start))
+            film.fault = nil
+            if expected != .stale {
+                #expect(
+                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000))))
+            }
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test(arguments: [FileOrigin.Fault.silent, .stallAfter(10_000)])
+    func stalledAnswerEndsAtTheDeadline(_ fault: FileOrigin.Fault) throws {
+        try withFilm(timeout: .seconds(2)) { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fault = fault
+            let start = ContinuousClock.now
+            #expect(fixture.read(file, 2_900_000, 1000) == .failure(.timedOut))
+            #expect(ContinuousClock.now - start < .seconds(4))
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func anotherVersionUnderAnOpenHandleIsStaleAndANewOpenSeesItWhole() throws {
+        try withFilm { fixture, film, _ in
+            let old = film.version
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get() == old.bytes.bytes(ByteRange(0, 1000)))
+            film.change(to: .init(seed: 9, length: 2_500_000, entityTag: "\"v2\"", lastModified: 1_700_000_500))
+            #expect(fixture.read(file, 2_000_000, 1000) == .failure(.stale))
+            #expect(try fixture.read(file, 0, 1000).get() == old.bytes.bytes(ByteRange(0, 1000)))
+            // What was confirmed a moment ago is believed: the new open comes when that has passed.
+            fixture.expire()
+            let new = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(new).isRight(film, 0, 2_500_000))
+            #expect(try fixture.read(file, 0, 1000).get() == old.bytes.bytes(ByteRange(0, 1000)))
+            fixture.volume.close(file)
+            fixture.volume.close(new)
+        }
+    }
+
+    @Test func aWeakTagThatTurnsStrongIsTheSameVersion() throws {
+        try withFilm { fixture, film, server in
+            var version = film.version
+            version.entityTag = "W/\"v1\""
+            film.change(to: version)
+            let file = try fixture.open("film.mkv").get()
+            _ = try fixture.readAll(file).get()
+            fixture.volume.close(file)
+            version.entityTag = "\"v1\""
+            film.change(to: version)
+            fixture.expire()
+            let before = fixture.volume.status().bytesFromOrigin
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            fixture.volume.close(again)
+            #expect(fixture.volume.status().bytesFromOrigin - before <= 1)
+        }
+    }
+
+    @Test func withoutTagAndDateTheLengthTellsTheVersion() throws {
+        try withFilm { fixture, film, _ in
+            film.change(to: .init(seed: 3, length: length, entityTag: nil, lastModified: nil))
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+            film.change(to: .init(seed: 4, length: length + 1, entityTag: nil, lastModified: nil))
+            fixture.expire()
+            let new = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(new).isRight(film, 0, length + 1))
+            fixture.volume.close(new)
+        }
+    }
+
+    @Test func aRedirectThatExpiresIsFollowedAgainFromTheOriginalURL() throws {
+        try withFilm { fixture, film, _ in
+            film.fault = .redirectExpires(uses: 1)
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test(arguments: [FileOrigin.Fault.chunkedWithoutLength, .untilClose])
+    func aFileOfUnknownLengthIsReadToItsEndWhichTellsTheLength(_ fault: FileOrigin.Fault) throws {
+        try withFilm { fixture, film, server in
+            film.fault = fault
+            let file = try fixture.open("film.mkv").get()
+            #expect(file.wantsDirectIO)
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+            let count = server.requests.count
+            let again = try fixture.open("film.mkv").get()
+            #expect(!again.wantsDirectIO)
+            #expect(try fixture.lookup("film.mkv").get().attributes.length == length)
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            fixture.volume.close(again)
+            #expect(server.requests.count == count)
+        }
+    }
+
+    @Test func anEndlessBodyIsReadAsFarAsSomebodyReads() throws {
+        try withFilm { fixture, film, server in
+            film.fault = .endlessBody
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 100_000).get().count == 100_000)
+            // The origin is told to wait: it may run ahead by the lead and what is in buffers.
+            let status = fixture.volume.status()
+            #expect(status.bytesFromOrigin < 64 << 20)
+            fixture.volume.close(file)
+        }
+    }
+}

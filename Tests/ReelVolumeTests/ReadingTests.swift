@@ -1,0 +1,139 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Reads through the volume, from a well-behaved origin: right bytes, each fetched once.
+@Suite struct ReadingTests {
+    private let length: Int64 = 5_000_001
+
+    private func withFilm(
+        cap: Int64 = 1 << 30, length: Int64? = nil, _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+    ) throws {
+        let film = FileOrigin(length: length ?? self.length)
+        let server = try ScriptedServer(["/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"), cap: cap)
+        defer { fixture.remove() }
+        try body(fixture, film, server)
+    }
+
+    @Test func wholeFileIsFetchedOnceAndReadAgainFromTheCache() throws {
+        try withFilm { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            let before = server.bodyBytesSent
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+            // What the open fetched was counted before; nothing more than the file came.
+            #expect(eventually { fixture.volume.status().bytesFromOrigin >= length })
+            #expect(server.bodyBytesSent - before <= length)
+            #expect(fixture.volume.status().hits > 0)
+        }
+    }
+
+    @Test func remountedAndWithoutTheOriginACompleteFilePlays() throws {
+        try withFilm { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            _ = try fixture.readAll(file).get()
+            fixture.volume.close(file)
+            server.stop()
+            try fixture.restart()
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            fixture.volume.close(again)
+        }
+    }
+
+    @Test func withoutTheOriginAMissingPartFailsSoonAndACachedOneIsRead() throws {
+        try withFilm(length: 40 << 20) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 4096).get() == film.expectedBytes(ByteRange(0, 4096)))
+            fixture.volume.close(file)
+            server.stop()
+            try fixture.restart()
+            let again = try fixture.open("film.mkv").get()
+            let start = ContinuousClock.now
+            #expect(fixture.read(again, 30 << 20, 4096) == .failure(.unreachable))
+            #expect(ContinuousClock.now - start < .seconds(3))
+            #expect(try fixture.read(again, 0, 4096).get() == film.expectedBytes(ByteRange(0, 4096)))
+            fixture.volume.close(again)
+        }
+    }
+
+    @Test func aFewSmallReadsCostAboutAMegabyte() throws {
+        try withFilm(length: 200 << 20) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            for offset in stride(from: Int64(0), to: 100 << 10, by: 20 << 10) {
+                #expect(try fixture.read(file, offset, 4096).get() == film.expectedBytes(ByteRange(offset, offset + 4096)))
+            }
+            fixture.volume.close(file)
+            #expect(fixture.volume.status().bytesFromOrigin <= Readahead.first)
+        }
+    }
+
+    @Test(arguments: 0..<6) func randomReadersSeeRightBytesAndShareWhatTheyFetch(round: Int) throws {
+        let seed = UInt64(round + 1)
+        try withFilm(length: 12 << 20) { fixture, film, server in
+            let readers = (0..<4).map { index in
+                startJoinable {
+                    var random = SeededGenerator(seed: seed &* 100 &+ UInt64(index))
+                    guard let file = try? fixture.open("film.mkv").get() else { return false }
+                    defer { fixture.volume.close(file) }
+                    for _ in 0..<60 {
+                        let offset = Int64.random(in: 0..<12 << 20, using: &random)
+                        let count = Int.random(in: 1...400_000, using: &random)
+                        let expected = film.expectedBytes(ByteRange(offset, offset + Int64(count)))
+                        guard fixture.read(file, offset, count) == .success(expected) else { return false }
+                    }
+                    return true
+                }
+            }
+            for reader in readers { #expect(reader.join(), "seed \(seed)") }
+            // A stream that another takes over from has bytes in its buffers that come a second time; no more than that.
+            let limit = Int64(12 << 20) * 5 / 4
+            #expect(fixture.volume.status().bytesFromOrigin <= limit, "seed \(seed): much was fetched twice")
+        }
+    }
+
+    @Test func aFileLargerThanTheCapIsReadThroughIt() throws {
+        let cap: Int64 = 16 << 20
+        try withFilm(cap: cap, length: 48 << 20) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            for offset in stride(from: Int64(0), to: 48 << 20, by: 1 << 20) {
+                #expect(fixture.read(file, offset, 1 << 20).isRight(film, offset, 1 << 20))
+                #expect(fixture.store.usage.used <= cap)
+            }
+            var random = SeededGenerator(seed: 5)
+            for _ in 0..<40 {
+                let offset = Int64.random(in: 0..<47 << 20, using: &random)
+                #expect(fixture.read(file, offset, 70_000).isRight(film, offset, 70_000))
+                #expect(fixture.store.usage.used <= cap)
+            }
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func anEmptyFileIsEmpty() throws {
+        try withFilm(length: 0) { fixture, _, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.read(file, 0, 4096) == .success([]))
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func anAbandonedReadLeavesTheOthersAlone() throws {
+        try withFilm(length: 8 << 20) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            let lost = TestRead()
+            var buffer = [UInt8](repeating: 0, count: 4096)
+            let answer = buffer.withUnsafeMutableBytes { fixture.volume.read(file, offset: 6 << 20, into: $0) { lost } }
+            if case .parked = answer { fixture.volume.abandon(lost, of: file) }
+            #expect(fixture.read(file, 6 << 20, 4096) == .success(film.expectedBytes(ByteRange(6 << 20, 6 << 20 + 4096))))
+            fixture.volume.close(file)
+            fixture.stop()
+            #expect(lost.answerCount <= 1)
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import ReelCore
+import TestKit
+
+@testable import ReelVolume
+
+extension VolumeFixture {
+    /// As if the last confirmation of every remembered resource lay an hour back.
+    func expire() {
+        for object in store.objects() {
+            guard let remembered = store.information(for: object.key) else { continue }
+            store.remember(remembered.information, for: object.key, checkedAt: remembered.checkedAt - 3600)
+        }
+    }
+}
+
+/// A thread with an answer.
+final class Joinable: Sendable {
+    private let answer = Monitor<Bool?>(nil)
+
+    init(_ body: @escaping @Sendable () -> Bool) {
+        let answer = answer
+        _ = OwnThread {
+            let result = body()
+            answer.change { $0 = result }
+        }
+    }
+
+    /// False also where it takes longer than a minute.
+    func join() -> Bool { answer.wait(atMost: .seconds(60)) { $0 } ?? false }
+}
+
+func startJoinable(_ body: @escaping @Sendable () -> Bool) -> Joinable { Joinable(body) }
+
+extension Result where Success == [UInt8], Failure == VolumeError {
+    /// Apart from `#expect`, so that a failure does not print megabytes.
+    func isRight(_ film: FileOrigin, _ offset: Int64, _ count: Int64) -> Bool {
+        self == .success(film.expectedBytes(ByteRange(offset, offset + count)))
+    }
+}

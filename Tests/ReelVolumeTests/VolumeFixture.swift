@@ -1,0 +1,193 @@
+import Glibc
+import Logging
+import ReelCache
+import ReelCore
+import ReelHTTP
+import Synchronization
+import TestKit
+
+@testable import ReelVolume
+
+/// A volume without a kernel: a scripted origin, the real transport, a cache in a directory of its own.
+final class VolumeFixture: Sendable {
+    let directory: String
+    let source: String
+    private let cap: Int64
+    private let timeout: Duration
+    private let running = Mutex<Running?>(nil)
+
+    private struct Running: Sendable {
+        let origin: CurlOrigin
+        let store: Store
+        let volume: Volume
+    }
+
+    init(_ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10)) throws {
+        var template = Array("/tmp/reelfs-volume-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw VolumeError.failed }
+        directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        self.source = source
+        self.cap = cap
+        self.timeout = timeout
+        try start()
+    }
+
+    convenience init(_ source: ResourceURL, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10)) throws {
+        try self.init(source.text, cap: cap, timeout: timeout)
+    }
+
+    var volume: Volume { running.withLock { $0!.volume } }
+    var store: Store { running.withLock { $0!.store } }
+
+    func start() throws {
+        var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let store = try Store(directory: directory + "/cache", source: source, cap: cap, owner: "/nowhere")
+        var configuration = TransportConfiguration(version: "test")
+        configuration.usesProxies = false
+        let origin = try CurlOrigin(configuration)
+        do {
+            let volume = try Volume.open(
+                source, origin: origin, store: store, options: VolumeOptions(timeout: timeout), logger: logger)
+            running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
+        } catch {
+            origin.shutdown()
+            store.close()
+            throw error
+        }
+    }
+
+    func stop() {
+        guard let running = running.withLock({ $0.take() }) else { return }
+        running.volume.shutdown()
+        running.origin.shutdown()
+        running.store.close()
+    }
+
+    /// As umount and mount.
+    func restart() throws {
+        stop()
+        try start()
+    }
+
+    func remove() {
+        stop()
+        removeTree(directory)
+    }
+
+    // MARK: What the kernel would ask
+
+    func lookup(_ path: String) -> Result<Entry, VolumeError> {
+        var node = rootNode
+        var result: Result<Entry, VolumeError> = .failure(.notFound)
+        for name in path.split(separator: "/") {
+            result = wait { self.volume.lookup(String(name), in: node, $0) }
+            guard case .success(let entry) = result else { return result }
+            node = entry.node
+        }
+        return result
+    }
+
+    /// Opens as open(2) does: an ESTALE is followed by one more look at the name.
+    func open(_ path: String) -> Result<any FileHandle, VolumeError> {
+        for attempt in 0..<2 {
+            let entry: Entry
+            switch lookup(path) {
+            case .success(let found): entry = found
+            case .failure(let error): return .failure(error)
+            }
+            let opened = wait { self.volume.open(entry.node, $0) }
+            if case .failure(.stale) = opened, attempt == 0 { continue }
+            return opened
+        }
+        return .failure(.stale)
+    }
+
+    func read(_ file: any FileHandle, _ offset: Int64, _ count: Int) -> Result<[UInt8], VolumeError> {
+        let parked = TestRead()
+        var answer = ReadAnswer.parked
+        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            answer = volume.read(file, offset: offset, into: UnsafeMutableRawBufferPointer(buffer)) { parked }
+            if case .read(let count) = answer { filled = count }
+        }
+        return switch answer {
+        case .read: .success(bytes)
+        case .failed(let error): .failure(error)
+        case .parked: parked.wait()
+        }
+    }
+
+    /// The whole file, in pieces as the kernel asks for them.
+    func readAll(_ file: any FileHandle, piece: Int = 128 << 10) -> Result<[UInt8], VolumeError> {
+        var bytes: [UInt8] = []
+        while true {
+            switch read(file, Int64(bytes.count), piece) {
+            case .failure(let error): return .failure(error)
+            case .success(let next):
+                bytes += next
+                if next.count < piece { return .success(bytes) }
+            }
+        }
+    }
+
+    func names(_ path: String = "") -> Result<[String], VolumeError> {
+        var node = rootNode
+        if !path.isEmpty {
+            switch lookup(path) {
+            case .success(let entry): node = entry.node
+            case .failure(let error): return .failure(error)
+            }
+        }
+        return wait { (done: @escaping Completion<any DirectoryHandle>) in self.volume.openDirectory(node, done) }
+            .map { directory in
+                var names: [String] = []
+                directory.items(from: 2, withAttributes: false) {
+                    names.append($0.name)
+                    return true
+                }
+                return names
+            }
+    }
+
+    /// Waits for a completion; a test that waits half a minute has found a hang.
+    func wait<Value: Sendable>(
+        _ start: (@escaping Completion<Value>) -> Void
+    ) -> Result<Value, VolumeError> {
+        let answer = Monitor<Result<Value, VolumeError>?>(nil)
+        start { result in answer.change { $0 = result } }
+        return answer.wait(atMost: .seconds(30)) { $0 } ?? .failure(.interrupted)
+    }
+}
+
+final class TestRead: ParkedRead {
+    private let answer = Monitor<[Result<[UInt8], VolumeError>]>([])
+
+    func succeed(_ bytes: UnsafeRawBufferPointer) {
+        let copy = Array(bytes)
+        answer.change { $0.append(.success(copy)) }
+    }
+
+    func fail(_ error: VolumeError) { answer.change { $0.append(.failure(error)) } }
+
+    /// `.interrupted` stands for "never answered", which the volume itself never says.
+    func wait(atMost limit: Duration = .seconds(30)) -> Result<[UInt8], VolumeError> {
+        answer.wait(atMost: limit) { $0.first } ?? .failure(.interrupted)
+    }
+
+    var answerCount: Int { answer.change { $0.count } }
+}
+
+/// Only what this process made: directories are entered, links are not followed.
+func removeTree(_ path: String) {
+    if let stream = opendir(path) {
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name == "." || name == ".." { continue }
+            if entry.pointee.d_type == UInt8(DT_DIR) { removeTree(path + "/" + name) } else { unlink(path + "/" + name) }
+        }
+        closedir(stream)
+    }
+    rmdir(path)
+}
