@@ -11,7 +11,7 @@ RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
                  ffmpeg mpv attr python3 openssl
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
-BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio python3
+BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
 
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
