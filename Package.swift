@@ -47,7 +47,7 @@ let package = Package(
         .testTarget(
             name: "ReelFuseTests",
             dependencies: [
-                "ReelFuse", "ReelVolume", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
+                "ReelFuse", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "ReelCache", "TestKit"]),
     ],

@@ -6,8 +6,8 @@
 typedef size_t (*reel_data_callback)(char *bytes, size_t size, size_t count, void *context);
 typedef curl_socket_t (*reel_socket_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
 
-// curl_easy_setopt(3), curl_multi_setopt(3) and curl_easy_getinfo(3) are variadic, and macros that want a constant option:
-// one function for each type of argument.
+// curl_easy_setopt(3), curl_multi_setopt(3) and curl_easy_getinfo(3) are variadic, and macros that want a constant
+// option: one function for each type of argument.
 static inline CURLcode reel_set_long(CURL *easy, CURLoption option, long value) {
     return (curl_easy_setopt)(easy, option, value);
 }
@@ -61,7 +61,3 @@ static inline CURLcode reel_leave_resolver(CURL *easy) {
     return CURLE_OK;
 #endif
 }
-
-// A macro with a cast, and one from a header's enum that differs between versions.
-static const curl_socket_t reel_bad_socket = CURL_SOCKET_BAD;
-static const size_t reel_write_pause = CURL_WRITEFUNC_PAUSE;

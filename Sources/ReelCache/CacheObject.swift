@@ -3,9 +3,9 @@ import Synchronization
 
 /// Who reads and fills an object, and can therefore give up parts of it.
 package protocol ObjectHolder: AnyObject, Sendable {
-    /// Frees filled blocks of its own object with `discard`, about `wanted` bytes or more, those least likely to be read
-    /// again first. Returns the bytes freed. Called from `makeRoom`, so by any thread that is about to write; never under
-    /// a lock of the cache.
+    /// Frees filled blocks of its own object with `discard`, about `wanted` bytes or more, those least likely to be
+    /// read again first. Returns the bytes freed. Called from `makeRoom`, so by any thread that is about to write;
+    /// never under a lock of the cache.
     func relinquish(_ wanted: Int64) -> Int64
 }
 
@@ -50,8 +50,8 @@ package final class CacheObject: Sendable {
         try file.descriptor.write(bytes, at: offset)
     }
 
-    /// Bytes read, fewer than asked for only at the end of the file; -1 where the cache cannot be read. Whether they are
-    /// filled is the caller's to know.
+    /// Bytes read, fewer than asked for only at the end of the file; -1 where the cache cannot be read. Whether they
+    /// are filled is the caller's to know.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
         guard !file.isBroken.load(ordering: .relaxed) else { return -1 }
         return file.descriptor.read(into: buffer, at: offset)
@@ -63,15 +63,17 @@ package final class CacheObject: Sendable {
         if bytes > 0 { store.filled(bytes) }
     }
 
-    /// Empties filled blocks: first their rows, durably, then the bytes on disk, then the account. Parts of blocks that were
-    /// written and never filled go as well, but not from the account: see `abandon`. The caller lets nobody read or fill
-    /// them meanwhile.
+    /// Empties filled blocks: first their rows, durably, then the bytes on disk, then the account. Parts of blocks that
+    /// were written and never filled go as well, but not from the account: see `abandon`. The caller lets nobody read
+    /// or fill them meanwhile.
     package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.discard(blocks, of: file) }
 
     /// Gives up blocks that room was made for and that were not filled: their bytes on disk go, then their room.
     package func abandon(_ blocks: Range<Int>) throws(CacheError) {
         let bytes = file.fill { state in
-            blocks.reduce(Int64(0)) { $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count) }
+            blocks.clamped(to: 0..<state.map.blockCount).reduce(Int64(0)) {
+                $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count)
+            }
         }
         try store.discard(blocks, of: file)
         store.release(bytes)

@@ -90,6 +90,10 @@ private func milliseconds() -> Int64 {
 }
 
 private func commitThread(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    // Signals are for the threads of the program that know what to do with them.
+    var signals = sigset_t()
+    sigfillset(&signals)
+    pthread_sigmask(SIG_BLOCK, &signals, nil)
     Unmanaged<Committer>.fromOpaque(argument!).takeRetainedValue().run()
     return nil
 }

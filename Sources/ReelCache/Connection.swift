@@ -1,4 +1,5 @@
 import CSQLite
+import Glibc
 import Synchronization
 
 /// One connection to an index, with its statements prepared once each.
@@ -83,14 +84,25 @@ final class Connection: @unchecked Sendable {
 final class Gate: Sendable {
     private let connection: Mutex<Connection?>
 
-    init(_ connection: Connection) { self.connection = Mutex(connection) }
+    private let damageMark: String
+
+    /// - Parameter damageMark: path of a file that is made when the index turns out to be broken.
+    init(_ connection: Connection, damageMark: String) {
+        self.connection = Mutex(connection)
+        self.damageMark = damageMark
+    }
 
     func use<Result: Sendable>(
         _ body: (Connection) throws(CacheError) -> Result
     ) throws(CacheError) -> Result {
         try connection.withLock { (connection) throws(CacheError) -> Result in
             guard let connection else { throw .closed }
-            return try body(connection)
+            do throws(CacheError) {
+                return try body(connection)
+            } catch {
+                if error.isDamage { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
+                throw error
+            }
         }
     }
 

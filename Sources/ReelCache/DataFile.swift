@@ -9,7 +9,8 @@ final class DataFile: Sendable {
     let name: FileName
     let descriptor: Descriptor
     let lastUse: Atomic<Int64>
-    /// fdatasync failed once: what the page cache still shows may be gone later, so nothing is read or written any more.
+    /// fdatasync failed once: what the page cache still shows may be gone later, so nothing is read or written any
+    /// more.
     let isBroken = Atomic(false)
     private let state: Mutex<FillState>
 
@@ -38,7 +39,7 @@ final class DataFile: Sendable {
             }
             if start < block {
                 let lower = Int64(start) * BlockSize.block
-                try descriptor.punch(lower, min(Int64(block) * BlockSize.block, map.length) - lower)
+                try descriptor.punch(lower, Int64(min(block, map.blockCount)) * BlockSize.block - lower)
             }
             block += 1
         }

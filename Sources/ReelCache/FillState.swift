@@ -3,8 +3,8 @@ import ReelCore
 /// What is filled of one data file, in memory and in the index. A value: it takes events and says what to write.
 ///
 /// A block goes one way: written in part → filled → syncing → durable. Only a block that was filled *before* fdatasync
-/// began becomes durable after it; one that is cleared meanwhile leaves every stage at once, also when it is filled anew
-/// before the sync has ended.
+/// began becomes durable after it; one that is cleared meanwhile leaves every stage at once, also when it is filled
+/// anew before the sync has ended.
 struct FillState: Sendable {
     /// Filled: all bytes were written.
     private(set) var map: BlockMap

@@ -2,8 +2,8 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// A resource whose length nobody knows, streamed from its start into a file without a map. `finish` makes it a complete
-/// object; dropped before, its file goes. It makes its own room.
+/// A resource whose length nobody knows, streamed from its start into a file without a map. `finish` makes it a
+/// complete object; dropped before, its file goes. It makes its own room.
 package final class GrowingObject: Sendable {
     private struct State {
         var length: Int64 = 0

@@ -65,6 +65,18 @@ extension Connection {
         return lastRow
     }
 
+    /// What a later answer tells more of the same version (a tag that was missing, or weak and is strong now), so that
+    /// a third one that contradicts it is seen to be another version.
+    func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) {
+        let mine = row.version.validator
+        var best = wanted
+        if wanted.entityTag?.isWeak ?? true, let tag = mine.entityTag { best.entityTag = tag }
+        best.lastModified = wanted.lastModified ?? mine.lastModified
+        guard best != mine else { return }
+        let sql = "UPDATE objects SET tag = ?, weak = ?, modified = ? WHERE id = ?"
+        try run(sql, best.columns + [.integer(row.id)])
+    }
+
     func delete(_ id: Int64) throws(CacheError) {
         try run("DELETE FROM extents WHERE object = ?", [.integer(id)])
         try run("DELETE FROM objects WHERE id = ?", [.integer(id)])

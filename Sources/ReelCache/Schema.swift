@@ -5,7 +5,8 @@ enum Schema {
     /// Kept in `user_version`; 0 is a new file.
     static let version = 1
 
-    /// As `sqlite_schema` gives them back, so that an index with other tables, views or triggers than these is not used.
+    /// As `sqlite_schema` gives them back, so that an index with other tables, views or triggers than these is not
+    /// used.
     static let statements = [
         "CREATE TABLE meta (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
         "CREATE TABLE settings (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",

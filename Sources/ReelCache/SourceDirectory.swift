@@ -43,8 +43,9 @@ struct SourceDirectory: ~Copyable, Sendable {
     /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
         let index = path + "/index.sqlite"
-        if let pair = try openPair(index) { return pair }
+        if access(damageMark, F_OK) != 0, let pair = try openPair(index) { return pair }
         try setAside(index)
+        unlink(damageMark)
         guard let pair = try openPair(index) else { throw .index(SQLITE_CORRUPT) }
         return pair
     }
@@ -56,9 +57,15 @@ struct SourceDirectory: ~Copyable, Sendable {
         return (writer, reader)
     }
 
+    /// Made by a daemon that met damage while it ran: pages deep inside are not read at start.
+    var damageMark: String { path + "/index.sqlite.is-damaged" }
+
+    func markDamage() { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
+
     private func setAside(_ index: String) throws(CacheError) {
         var number = 1
-        while access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
+        // Nine to look into, then the last one again: nothing may grow without end.
+        while number < 9, access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
         for suffix in ["-wal", "-shm"] { rename(index + suffix, "\(index).damaged-\(number)\(suffix)") }
         guard rename(index, "\(index).damaged-\(number)") == 0 else { throw .last("rename") }
     }

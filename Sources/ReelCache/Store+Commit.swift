@@ -12,11 +12,12 @@ extension Store {
     }
 
     /// Everything filled and remembered so far is durable when this returns, unless the disk refuses; then it is tried
-    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, rows in one transaction.
+    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, rows in one
+    /// transaction.
     package func commit() {
         commits.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
-            let synced = files.all.filter { $0.fill { $0.beginSync() } }.filter(synchronise)
+            let synced = files.all.filter(synchronise)
             let facts = facts.begin()
             do throws(CacheError) {
                 try write(synced, facts)
@@ -31,7 +32,14 @@ extension Store {
         }
     }
 
+    /// True where there are rows to write. A second fdatasync may well succeed and yet not bring back what the first
+    /// one lost: nothing of a broken file is committed any more.
     private func synchronise(_ file: DataFile) -> Bool {
+        guard !file.isBroken.load(ordering: .relaxed) else {
+            room.release(file.fill { $0.loseUnsynced() })
+            return false
+        }
+        guard file.fill({ $0.beginSync() }) else { return false }
         do throws(CacheError) {
             try file.descriptor.synchronise()
             return true
@@ -85,8 +93,8 @@ extension Store {
         room.release(bytes)
     }
 
-    /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names of
-    /// our own form, one directory at a time.
+    /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names
+    /// of our own form, one directory at a time.
     private func sweep() throws(CacheError) {
         for number in 0..<256 {
             let name = String(number + 256, radix: 16).suffix(2)

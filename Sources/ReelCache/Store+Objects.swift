@@ -14,8 +14,7 @@ extension ObjectRow {
 extension Store {
     /// The object of a version: the living instance, or the one of the index with its map, or a new empty one.
     package func object(for version: Version) throws(CacheError) -> CacheObject {
-        // ext4 ends at 16 TiB, a map of that is 16 MiB; a server that tells more does not get it.
-        guard version.length >= 0, version.length <= 16 << 40 else { throw .badLength }
+        guard version.length >= 0, version.length <= Self.longestFile else { throw .badLength }
         let now = clock.now()
         return try writer.use { (index) throws(CacheError) -> CacheObject in
             if let row = try index.row(of: version) {
@@ -24,6 +23,7 @@ extension Store {
                     files.supersede(row.id, false)
                 }
                 if let file = try openFile(row, index) {
+                    try index.know(version.validator, of: row)
                     file.lastUse.max(now, ordering: .relaxed)
                     return files.object(file, self)
                 }
@@ -34,9 +34,8 @@ extension Store {
 
     private func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
         if let file = files.file(row.id), !file.isBroken.load(ordering: .relaxed) { return file }
-        // The tag was unknown, or weak and is strong now: the better one is kept by whoever remembers information.
-        let map = row.version.length < 0 ? nil : try index.map(of: row)
-        if files.file(row.id) == nil, let map, let file = row.open(in: directory.objects, map: map) {
+        let map = try index.map(of: row)
+        if files.file(row.id) == nil, let file = row.open(in: directory.objects, map: map) {
             if !map.isComplete { try index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)]) }
             // The account took the row's word for it; the map knows better.
             if map.filledBytes > row.cached { room.add(map.filledBytes - row.cached) }
@@ -144,9 +143,9 @@ extension Store {
                 throw error
             }
             file.fill { $0.confirm(cleared) }
-            let lower = Int64(blocks.lowerBound) * BlockSize.block
-            let upper = min(Int64(blocks.upperBound) * BlockSize.block, file.version.length)
-            if lower < upper { try file.descriptor.punch(lower, upper - lower) }
+            // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
+            let count = Int64(blocks.count) * BlockSize.block
+            if count > 0 { try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count) }
             return cleared.bytes
         }
         room.release(bytes)

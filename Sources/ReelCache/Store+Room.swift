@@ -4,8 +4,8 @@ extension Store {
     /// Bytes in use and the cap: the given one, but never more than what leaves 5 % of the disk free.
     package var usage: (used: Int64, cap: Int64) { room.usage }
 
-    /// Takes `bytes` (whole blocks, the last one of a file short) from the cap before data is written. Where they do not
-    /// fit, files that nobody holds are evicted, the longest unused first; then the holders of open ones are asked.
+    /// Takes `bytes` (whole blocks, the last one of a file short) from the cap before data is written. Where they do
+    /// not fit, files that nobody holds are evicted, the longest unused first; then the holders of open ones are asked.
     /// False where that is not enough. Called under no lock that a holder's `relinquish` takes.
     package func makeRoom(for bytes: Int64) -> Bool {
         if room.reserve(bytes) { return true }
@@ -14,7 +14,8 @@ extension Store {
             if shortfall > 0, (try? evict(shortfall)) ?? 0 == 0 { break }
             if room.reserve(bytes) { return true }
         }
-        // More than is needed right now, as each discard costs a transaction: a sixteenth of the cap, at most two extents.
+        // More than is needed right now, as each discard costs a transaction: a sixteenth of the cap, at most two
+        // extents.
         let slack = min(room.usage.cap / 16, 2 * BlockSize.extent)
         let objects = files.objects.map { ($0, $0.file.lastUse.load(ordering: .relaxed)) }
         for (object, _) in objects.sorted(by: { $0.1 < $1.1 }) {

@@ -21,6 +21,9 @@ package final class Store: Sendable {
     /// Bytes filled since the last commit began.
     let uncommitted = Atomic<Int64>(0)
 
+    /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
+    static let longestFile: Int64 = 16 << 40
+
     struct CommitState: Sendable { var isSwept = false }
 
     /// Opens the cache of one source, alone.
@@ -40,18 +43,12 @@ package final class Store: Sendable {
         disk: @escaping @Sendable (Int32) -> Room.Disk?
     ) throws(CacheError) {
         let directory = try SourceDirectory(path, owner: mountPoint)
-        let index = try directory.connections()
-        try index.writer.claim(source: source)
-        try index.writer.tidyAfterCrash(directory.objects)
-        let used = try index.writer.first("SELECT total(min(max(cached, 0), max(length, 0))) FROM objects") {
-            $0.integer(0)
-        }
-        let lastUse = try index.writer.first("SELECT max(last_use) FROM objects") { $0.integer(0) }
+        let index = try openTidyIndex(directory, source)
         let objects = directory.objects.number
-        room = Room(cap: cap, used: used ?? 0) { disk(objects) }
-        clock = UseClock(after: lastUse ?? 0)
-        writer = Gate(index.writer)
-        reader = Gate(index.reader)
+        room = Room(cap: cap, used: index.used) { disk(objects) }
+        clock = UseClock(after: index.lastUse)
+        writer = Gate(index.writer, damageMark: directory.damageMark)
+        reader = Gate(index.reader, damageMark: directory.damageMark)
         committer = try Committer()
         self.directory = directory
         let surplus = room.shortfall(0)
@@ -114,6 +111,37 @@ package final class Store: Sendable {
     }
 }
 
+/// An index that is this source's, without what a crash left.
+private struct TidyIndex {
+    let writer: Connection
+    let reader: Connection
+    /// Bytes in filled blocks.
+    let used: Int64
+    let lastUse: Int64
+
+    init(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) {
+        let (writer, reader) = try directory.connections()
+        try writer.claim(source: source)
+        try writer.tidyAfterCrash(directory.objects)
+        used = try writer.first("SELECT sum(min(max(cached, 0), length)) FROM objects") { $0.integer(0) } ?? 0
+        lastUse = try writer.first("SELECT max(last_use) FROM objects") { $0.integer(0) } ?? 0
+        self.writer = writer
+        self.reader = reader
+    }
+}
+
+/// A second try starts with a new index, where the first one met damage. By then the first one's connections are
+/// closed: they would remove the new one's log.
+private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) -> TidyIndex {
+    do throws(CacheError) {
+        return try TidyIndex(directory, source)
+    } catch {
+        guard error.isDamage else { throw error }
+    }
+    directory.markDamage()
+    return try TidyIndex(directory, source)
+}
+
 extension Connection {
     /// The directory is this source's, from now on or since long.
     fileprivate func claim(source: String) throws(CacheError) {
@@ -125,8 +153,9 @@ extension Connection {
 
     /// Objects that were in use when the last daemon died hold bytes that no row tells of; superseded ones go.
     fileprivate func tidyAfterCrash(_ objects: borrowing Descriptor) throws(CacheError) {
-        var gone = try rows(where: "superseded")
-        for row in try rows(where: "unclean AND NOT superseded") {
+        let nonsense = "superseded OR length NOT BETWEEN 0 AND \(Store.longestFile)"
+        var gone = try rows(where: nonsense)
+        for row in try rows(where: "unclean AND NOT (\(nonsense))") {
             let map = try map(of: row)
             guard map.filledBlocks > 0, let file = row.open(in: objects, map: map) else {
                 gone.append(row)

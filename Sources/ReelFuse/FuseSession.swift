@@ -122,6 +122,7 @@ package final class FuseSession: @unchecked Sendable {
     /// The loop of one worker. Not fuse_session_loop_mt, which ends its threads by pthread_cancel: Swift code cannot be
     /// unwound.
     private func serve() {
+        allowWakeUp()
         var buffer = fuse_buf()
         while !isStopping.load(ordering: .sequentiallyConsistent), fuse_session_exited(session) == 0 {
             let count = fuse_session_receive_buf(session, &buffer)
@@ -142,4 +143,12 @@ private func installWakeUp() {
     var action = sigaction()
     action.__sigaction_handler.sa_handler = { _ in }
     sigaction(wakeUpSignal, &action, nil)
+}
+
+/// A thread inherits its creator's mask, and some libraries' threads block everything.
+private func allowWakeUp() {
+    var signals = sigset_t()
+    sigemptyset(&signals)
+    sigaddset(&signals, wakeUpSignal)
+    pthread_sigmask(SIG_UNBLOCK, &signals, nil)
 }

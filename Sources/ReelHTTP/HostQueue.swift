@@ -1,47 +1,89 @@
 /// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival.
 ///
 /// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
-struct HostQueue<Element> {
+/// A class, because the loop looks at all queues while it changes one: as values they would be copied each time.
+final class HostQueue<Element> {
     let slots: Int
     private(set) var running = 0
-    private var demanded: ArraySlice<Element> = []
-    private var speculative: ArraySlice<Element> = []
+    private(set) var paused = 0
+    /// When a byte last came from there.
+    var lastByte: ContinuousClock.Instant?
+    private var demanded = Line<Element>()
+    private var speculative = Line<Element>()
 
     init(slots: Int) {
         self.slots = slots
     }
 
-    var isIdle: Bool { running == 0 && demanded.isEmpty && speculative.isEmpty }
-    var waiting: [Element] { Array(demanded) + Array(speculative) }
+    var isIdle: Bool { running == 0 && paused == 0 && demanded.isEmpty && speculative.isEmpty }
 
-    mutating func add(_ element: Element, isDemanded: Bool) {
+    func add(_ element: Element, isDemanded: Bool) {
         if isDemanded { demanded.append(element) } else { speculative.append(element) }
     }
 
-    mutating func remove(where isGone: (Element) -> Bool) {
-        demanded.removeAll(where: isGone)
-        speculative.removeAll(where: isGone)
+    func remove(where isGone: (Element) -> Bool) {
+        demanded.remove(where: isGone)
+        speculative.remove(where: isGone)
     }
 
     /// The next one that may run, which takes a slot; nil: none waits, or no slot is free for it.
-    mutating func next() -> Element? {
-        if running < slots, let first = demanded.popFirst() {
-            running += 1
-            return first
-        }
-        if running < max(1, slots - slots / 4), let first = speculative.popFirst() {
-            running += 1
-            return first
-        }
-        return nil
+    func next() -> Element? {
+        let limit = demanded.isEmpty ? max(1, slots - slots / 4) : slots
+        guard running < limit, let first = demanded.popFirst() ?? speculative.popFirst() else { return nil }
+        running += 1
+        return first
     }
 
-    /// A slot is free again: its request ended, or is paused and takes no bytes.
-    mutating func release() {
+    /// A running request takes no bytes for now: its slot is free, its connection is not.
+    func pause() {
+        release()
+        paused += 1
+    }
+
+    /// A paused one goes on. It has its connection already, so it never waits: the slots may be over-full.
+    func resume() {
+        releasePaused()
+        running += 1
+    }
+
+    /// A running request ended.
+    func release() {
         precondition(running > 0, "a slot was given back twice")
         running -= 1
     }
 
-    /// A paused request goes on. It has its connection already, so it never waits: the slots may be over-full.
-    mutating func take() { running += 1 }
+    /// A paused request ended.
+    func releasePaused() {
+        precondition(paused > 0, "a request was resumed twice")
+        paused -= 1
+    }
+}
+
+/// First in, first out. What was taken is let go at once (a slice of an array would hold it, and its receiver with it).
+private struct Line<Element> {
+    private var elements: [Element?] = []
+    private var first = 0
+
+    var isEmpty: Bool { first == elements.count }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    mutating func popFirst() -> Element? {
+        guard !isEmpty else { return nil }
+        defer {
+            elements[first] = nil
+            first += 1
+            if first > 64, first * 2 > elements.count {
+                elements.removeFirst(first)
+                first = 0
+            }
+        }
+        return elements[first]
+    }
+
+    mutating func remove(where isGone: (Element) -> Bool) {
+        elements.removeFirst(first)
+        first = 0
+        elements.removeAll { $0.map(isGone) ?? true }
+    }
 }

@@ -114,6 +114,6 @@ private func receiveBody(
 private func openSocket(
     _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
 ) -> curl_socket_t {
-    guard let address = address?.pointee else { return reel_bad_socket }
+    guard let address = address?.pointee else { return CURL_SOCKET_BAD }
     return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
 }

@@ -144,11 +144,11 @@ final class Transfer {
             received += Int64(bytes.count)
             return received <= Self.drainLimit ? bytes.count : 0
         }
-        if stage == .paused { return reel_write_pause }
+        if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }
         if buffered + bytes.count > BufferPool.bufferSize {
             switch handOver() {
             case .more: break
-            case .pause: return reel_write_pause
+            case .pause: return Int(CURL_WRITEFUNC_PAUSE)
             case .stop: return 0
             }
         }

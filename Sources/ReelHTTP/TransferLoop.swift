@@ -12,8 +12,6 @@ final class TransferLoop {
 
     private var transfers: [OriginRequestID: Transfer] = [:]
     private var hosts: [String: HostQueue<Transfer>] = [:]
-    /// When a byte last came from each origin.
-    private var lastBytes: [String: ContinuousClock.Instant] = [:]
     private var memory = RedirectMemory()
     /// No deadline is before this.
     private var nextCheck = ContinuousClock.now
@@ -32,6 +30,7 @@ final class TransferLoop {
             let (commands, isShutDown) = mailbox.takeAll()
             for command in commands { perform(command) }
             if isShutDown {
+                hosts = [:]
                 for transfer in transfers.values { finish(transfer, with: .failed(.cancelled)) }
                 return
             }
@@ -68,24 +67,33 @@ final class TransferLoop {
             guard let transfer = transfers[id], transfer.stage == .paused else { return }
             transfer.stage = .running
             transfer.lastByte = .now
-            hosts[transfer.origin, default: newQueue].take()
+            host(transfer.origin).resume()
             nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-            // Bytes that curl holds come from inside this call.
-            curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
+            // Bytes that curl holds come from inside this call, and a refusal of them ends nothing by itself.
+            let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
+            if result != CURLE_OK {
+                _ = transfer.handOver()
+                finish(transfer, with: transfer.verdict ?? verdict(transfer, result))
+            }
         }
     }
 
     private func enqueue(_ transfer: Transfer) {
         transfer.lastByte = .now
         nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        hosts[transfer.origin, default: newQueue].add(transfer, isDemanded: transfer.request.isDemanded)
+        host(transfer.origin).add(transfer, isDemanded: transfer.request.isDemanded)
     }
 
-    private var newQueue: HostQueue<Transfer> { HostQueue(slots: configuration.connectionsPerOrigin) }
+    private func host(_ origin: String) -> HostQueue<Transfer> {
+        if let known = hosts[origin] { return known }
+        let queue = HostQueue<Transfer>(slots: configuration.connectionsPerOrigin)
+        hosts[origin] = queue
+        return queue
+    }
 
     private func startWaiting() {
-        for origin in hosts.keys {
-            while let transfer = hosts[origin]!.next() {
+        for (origin, queue) in hosts {
+            while let transfer = queue.next() {
                 transfer.stage = .running
                 transfer.lastByte = .now
                 guard transfer.prepare(configuration),
@@ -96,17 +104,14 @@ final class TransferLoop {
                 }
                 counters.requests.add(1, ordering: .relaxed)
             }
-            if hosts[origin]!.isIdle {
-                hosts[origin] = nil
-                lastBytes[origin] = nil
-            }
+            if queue.isIdle { hosts[origin] = nil }
         }
     }
 
     /// Called when the receiver asked for it: the slot goes to another while nothing is read.
     func pause(_ transfer: Transfer) {
         transfer.stage = .paused
-        hosts[transfer.origin]?.release()
+        hosts[transfer.origin]?.pause()
     }
 
     /// A transfer's place took the request: it is where to ask next time.
@@ -128,7 +133,7 @@ final class TransferLoop {
         for transfer in round {
             let answer = transfer.handOver()
             giveBack(transfer)
-            lastBytes[transfer.origin] = transfer.lastByte
+            hosts[transfer.origin]?.lastByte = transfer.lastByte
             switch answer {
             case .more: break
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
@@ -165,19 +170,21 @@ final class TransferLoop {
 
     /// Takes the handle from curl and the slot from the transfer, then goes on to another place or ends it.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?) {
-        let origin = transfer.origin
+        let queue = hosts[transfer.origin]
         if transfer.buffer != nil {
             gathering.removeAll { $0 === transfer }
             giveBack(transfer)
         }
-        if transfer.stage == .waiting {
-            hosts[origin]?.remove { $0 === transfer }
-        } else if let easy = transfer.handle {
+        if transfer.collector.status != 0 { queue?.lastByte = transfer.lastByte }
+        if let easy = transfer.handle, transfer.stage != .waiting {
             counters.connections.add(Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS)), ordering: .relaxed)
             curl_multi_remove_handle(mailbox.multi, easy)
-            if transfer.stage == .running { hosts[origin]?.release() }
         }
-        if transfer.collector.status != 0 { lastBytes[origin] = transfer.lastByte }
+        switch transfer.stage {
+        case .waiting: queue?.remove { $0 === transfer }
+        case .running: queue?.release()
+        case .paused: queue?.releasePaused()
+        }
         switch verdict {
         case .redirected(let target):
             transfer.move(to: target, visited: transfer.visited + [transfer.place.text])
@@ -227,7 +234,7 @@ final class TransferLoop {
         case .running: transfer.drainEnd ?? (transfer.lastByte + transfer.request.stallLimit)
         // While others get bytes from there, standing in line is no stall.
         case .waiting:
-            max(transfer.lastByte, lastBytes[transfer.origin] ?? transfer.lastByte) + transfer.request.stallLimit
+            max(transfer.lastByte, hosts[transfer.origin]?.lastByte ?? transfer.lastByte) + transfer.request.stallLimit
         }
     }
 }

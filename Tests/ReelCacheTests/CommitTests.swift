@@ -9,14 +9,7 @@ struct CommitTests {
         let fixture = Fixture()
         let wanted = version(blocks: 130, less: 1000)
         var store = try fixture.open()
-        do {
-            let object = try store.object(for: wanted)
-            #expect(object.filled.filledBlocks == 0)
-            for block in [0, 63, 64, 129] {
-                #expect(store.makeRoom(for: object.filled.bytes(of: block).count))
-                try object.fill(block)
-            }
-        }
+        try store.fill(wanted, [0, 63, 64, 129])
         let used = store.usage.used
         #expect(used == 4 * BlockSize.block - 1000)
         store.close()
@@ -24,8 +17,166 @@ struct CommitTests {
         store = try fixture.open()
         #expect(store.usage.used == used)
         let object = try store.object(for: wanted)
-        #expect((0..<130).filter { object.filled[$0] } == [0, 63, 64, 129])
+        #expect(object.filledBlocks == [0, 63, 64, 129])
         for block in [0, 63, 64, 129] { #expect(object.holds(block)) }
+        store.close()
+    }
+
+    @Test func aCrashForgetsWhatWasNotCommittedAndNothingElse() throws {
+        let fixture = Fixture()
+        let wanted = version(blocks: 8)
+        let store = try fixture.open()
+        let object = try store.object(for: wanted)
+        for block in 0..<8 {
+            #expect(store.makeRoom(for: BlockSize.block))
+            if block < 4 { try object.fill(block) }
+            if block == 3 { store.commit() }
+            if block > 3 { try object.put(block) }
+        }
+        let image = try fixture.crashImage()
+        let after = try image.open()
+        #expect(after.usage.used == 4 * BlockSize.block)
+        // The four that no row tells of were given back to the disk.
+        #expect(image.diskBytes == 4 * BlockSize.block)
+        let again = try after.object(for: wanted)
+        #expect(again.filledBlocks == [0, 1, 2, 3])
+        for block in 0..<4 { #expect(again.holds(block)) }
+        after.close()
+        store.close()
+    }
+
+    @Test func theCommitterWritesByItself() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.object(for: version(blocks: 300))
+        for block in 0..<257 {
+            #expect(store.makeRoom(for: BlockSize.block))
+            try object.fill(block)
+        }
+        // More than 32 MiB: at once, not after the interval.
+        #expect(eventually { object.file.fill { $0.durable.filledBlocks } >= 256 })
+        store.close()
+    }
+
+    @Test func closedFilesAreTidiedByTheCommitter() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        do {
+            let object = try store.object(for: version(blocks: 2))
+            #expect(store.makeRoom(for: BlockSize.block))
+            try object.put(0)
+            store.release(BlockSize.block)
+        }
+        #expect(eventually { store.objects().isEmpty && fixture.objectFiles.isEmpty })
+        #expect(store.usage.used == 0)
+        store.close()
+    }
+
+    @Test func theSameInstanceIsGivenWhileOneLives() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let one = try store.object(for: version(blocks: 2))
+        #expect(try store.object(for: version(blocks: 2)) === one)
+        #expect(try store.object(for: version(tag: "2", blocks: 2)) !== one)
+        #expect(try store.object(for: version(blocks: 3)) !== one)
+        #expect(throws: CacheError.badLength) { try store.object(for: version(blocks: -1)) }
+        store.close()
+    }
+
+    @Test func aDiscardWhoseRowsCannotBeWrittenLeavesTheBytes() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.fill(version(blocks: 4), [0, 1, 2, 3])
+        store.commit()
+        let other = try Connection(fixture.index)
+        try other.run("ALTER TABLE extents RENAME TO elsewhere")
+        #expect(throws: CacheError.self) { try object.discard(1..<3) }
+        for block in 0..<4 { #expect(object.holds(block)) }
+        #expect(store.usage.used == 4 * BlockSize.block)
+
+        try other.run("ALTER TABLE elsewhere RENAME TO extents")
+        try object.discard(1..<3)
+        #expect(store.usage.used == 2 * BlockSize.block)
+        #expect(fixture.diskBytes == 2 * BlockSize.block)
+        // Durable without a commit.
+        let word = try other.first("SELECT word FROM extents") { $0.integer(0) }
+        #expect(word == 0b1001)
+        store.close()
+    }
+
+    @Test func nothingIsCommittedOfAFileWhoseSyncFailed() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        do {
+            let object = try store.fill(version(blocks: 4), [0])
+            store.commit()
+            try store.fill(version(blocks: 4), [1])
+            try #require(store.makeRoom(for: BlockSize.block))
+            // What the committer does when fdatasync fails.
+            object.file.isBroken.store(true, ordering: .relaxed)
+            object.markFilled(2)
+            #expect(object.bytes(of: 0).isEmpty)
+            #expect(throws: CacheError.self) { try object.put(3) }
+            // The next open starts anew beside it.
+            #expect(try store.object(for: version(blocks: 4)).filled.filledBlocks == 0)
+        }
+        store.commit()
+        #expect(store.usage.used == 0 && fixture.objectFiles.isEmpty)
+        store.close()
+    }
+
+    @Test func abandonedBlocksLeaveNeitherBytesNorRoom() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.fill(version(blocks: 4, less: 7), [0])
+        #expect(store.makeRoom(for: 2 * BlockSize.block - 7))
+        try object.put(3)
+        try object.abandon(2..<4)
+        #expect(store.usage.used == BlockSize.block)
+        store.commit()
+        #expect(fixture.diskBytes == BlockSize.block)
+        store.close()
+    }
+
+    @Test func aGrowingObjectBecomesAnOrdinaryOne() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        let growing = try store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: 5))
+        let text = content(0, 300_000)
+        try text.withUnsafeBufferPointer { (bytes) throws(CacheError) in
+            try growing.append(UnsafeRawBufferPointer(bytes))
+        }
+        #expect(store.usage.used == 3 * BlockSize.block)
+        do {
+            let object = try growing.finish()
+            #expect(object.filled.isComplete && object.version.length == 300_000)
+        }
+        #expect(store.usage.used == 300_000)
+        store.close()
+
+        store = try fixture.open()
+        let wanted = Version(key: "k", validator: Validator(entityTag: nil, lastModified: 5), length: 300_000)
+        let object = try store.object(for: wanted)
+        #expect(object.filled.isComplete && object.bytes(of: 1) == Array(text[131_072..<262_144]))
+        #expect(store.usage.used == 300_000)
+        store.close()
+    }
+
+    @Test func aGrowingObjectThatIsDroppedLeavesNothing() throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 2 * BlockSize.block)
+        do {
+            let growing = try store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: nil))
+            let bytes = content(0, BlockSize.block)
+            try bytes.withUnsafeBytes { try growing.append($0) }
+            try bytes.withUnsafeBytes { try growing.append($0) }
+            #expect(throws: CacheError.full) { try bytes.withUnsafeBytes { try growing.append($0) } }
+            #expect(growing.length == 2 * BlockSize.block)
+            store.commit()
+            #expect(fixture.objectFiles.count == 1)
+        }
+        #expect(fixture.objectFiles.isEmpty)
+        #expect(store.usage.used == 0)
         store.close()
     }
 }

@@ -87,7 +87,9 @@ func version(_ key: String = "http://h/films/a.mkv", tag: String? = "1", blocks:
 
 /// The bytes that a test writes into a block: never zeros.
 func content(_ block: Int, _ count: Int64, salt: Int = 0) -> [UInt8] {
-    (0..<Int(count)).map { UInt8(truncatingIfNeeded: ($0 &* 31 &+ block &* 7 &+ salt) % 255 + 1) }
+    var bytes = [UInt8](repeating: UInt8((block &* 7 &+ salt &* 31) % 255 + 1), count: Int(count))
+    for offset in stride(from: 0, to: bytes.count, by: 4096) { bytes[offset] = UInt8(offset / 4096 % 255 + 1) }
+    return bytes
 }
 
 extension CacheObject {
@@ -115,4 +117,29 @@ extension CacheObject {
     func holds(_ block: Int, salt: Int = 0) -> Bool {
         bytes(of: block) == content(block, filled.bytes(of: block).count, salt: salt)
     }
+}
+
+extension CacheObject {
+    var filledBlocks: [Int] { (0..<filled.blockCount).filter { filled[$0] } }
+}
+
+extension Store {
+    /// Makes room for blocks and fills them.
+    @discardableResult func fill(_ version: Version, _ blocks: some Sequence<Int>) throws -> CacheObject {
+        let object = try object(for: version)
+        for block in blocks {
+            try #require(makeRoom(for: object.filled.bytes(of: block).count))
+            try object.fill(block)
+        }
+        return object
+    }
+}
+
+/// Waits for a condition, at most ten seconds.
+func eventually(_ condition: () -> Bool) -> Bool {
+    for _ in 0..<10_000 {
+        if condition() { return true }
+        usleep(1000)
+    }
+    return false
 }

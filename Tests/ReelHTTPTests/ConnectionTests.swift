@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test func theQueueKeepsOrderAndASlotForDemand() {
-        var queue = HostQueue<Int>(slots: 4)
+        let queue = HostQueue<Int>(slots: 4)
         for number in 0..<6 { queue.add(number, isDemanded: false) }
         #expect([queue.next(), queue.next(), queue.next(), queue.next()] == [0, 1, 2, nil])
         queue.add(10, isDemanded: true)
@@ -126,7 +126,15 @@ import Testing
         #expect(queue.next() == nil, "three of four run")
         queue.release()
         #expect(queue.next() == 3)
-        queue.take()
-        #expect(queue.running == 4 && queue.next() == nil && !queue.isIdle)
+        queue.pause()
+        #expect(queue.next() == 4)
+        queue.resume()
+        #expect(queue.running == 4 && queue.next() == nil)
+        queue.remove { _ in true }
+        for _ in 0..<3 { queue.release() }
+        queue.pause()
+        #expect(!queue.isIdle, "a paused request still belongs here")
+        queue.releasePaused()
+        #expect(queue.isIdle)
     }
 }

@@ -7,11 +7,14 @@ import Testing
 
 /// Pausing, cancelling, stalling, ending: the life of a request.
 @Suite struct FlowTests {
-    /// Pauses after pieces that a seed chooses, resumed by another thread.
-    @Test(arguments: 1...6)
+    /// Pauses after pieces that a seed chooses, resumed by another thread, in every way a body can be framed.
+    @Test(arguments: 1...8)
     func pausingNeitherLosesNorDoublesBytes(seed: UInt64) throws {
         let file = FileOrigin(length: 20_000_000, seed: seed)
-        if seed.isMultiple(of: 2) { file.fault = .drip(piece: 500_000, pause: .milliseconds(2)) }
+        let faults: [FileOrigin.Fault?] = [
+            nil, .drip(piece: 500_000, pause: .milliseconds(2)), .chunkedWithoutLength, .untilClose,
+        ]
+        file.fault = faults[Int(seed % 4)]
         let server = try ScriptedServer(["/film": file])
         try withTransport(to: server) { origin in
             let pauses = Atomic<Int>(0)
@@ -22,7 +25,7 @@ import Testing
                 pauses.add(1, ordering: .relaxed)
                 return .pause
             })
-            let range = ByteRange(12_345, 20_000_000)
+            let range = ByteRange(seed % 4 < 2 ? 12_345 : 0, 20_000_000)
             let id = origin.start(OriginRequest(url: server.url("/film"), range: range), recorder)
             #expect(
                 eventually {

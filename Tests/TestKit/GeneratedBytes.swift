@@ -40,7 +40,7 @@ package struct GeneratedBytes: Hashable, Sendable {
         }
     }
 
-    /// Where the first byte that does not belong there stands in `bytes`, which were read from `offset` on; nil: all do.
+    /// The offset of the first byte in `bytes`, read from `offset` on, that does not belong there; nil: all do.
     package func firstDifference(in bytes: UnsafeRawBufferPointer, from offset: Int64) -> Int64? {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { expected in
             var done = 0
@@ -58,11 +58,7 @@ package struct GeneratedBytes: Hashable, Sendable {
         }
     }
 
-    /// SplitMix64, which spreads neighbouring offsets over all bits.
     private func word(_ offset: Int64) -> UInt64 {
-        var word = (UInt64(bitPattern: offset) ^ seed &* 0xD6E8_FEB8_6659_FD93) &+ 0x9E37_79B9_7F4A_7C15
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
+        SeededGenerator.mixed((UInt64(bitPattern: offset) ^ seed &* 0xD6E8_FEB8_6659_FD93) &+ 0x9E37_79B9_7F4A_7C15)
     }
 }

@@ -1,13 +1,19 @@
-/// SplitMix64: the same numbers for the same seed on every machine.
-package struct SeededGenerator: RandomNumberGenerator {
+/// SplitMix64, for random tests: the same seed, the same test. A test prints its seed when it fails.
+package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
-    package init(seed: UInt64) { state = seed }
+    package init(seed: UInt64) {
+        state = seed
+    }
 
     package mutating func next() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ (word >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        return Self.mixed(state)
+    }
+
+    /// Spreads neighbouring numbers over all bits.
+    static func mixed(_ number: UInt64) -> UInt64 {
+        var word = (number ^ (number >> 30)) &* 0xBF58_476D_1CE4_E5B9
         word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
         return word ^ (word >> 31)
     }

@@ -1,0 +1,190 @@
+import CSQLite
+import Glibc
+import ReelCore
+import Testing
+
+@testable import ReelCache
+
+/// The cache directory's content is not trusted.
+struct DistrustTests {
+    enum Harm: CaseIterable, Sendable {
+        case truncated, grown, missing, linked, directory, pipe, holed, truncatedAndGrown
+    }
+
+    @Test(arguments: Harm.allCases) func aDataFileThatIsNotWhatItWasIsStartedAnew(_ harm: Harm) throws {
+        let fixture = Fixture()
+        let wanted = version(blocks: 4)
+        var store = try fixture.open()
+        try store.fill(wanted, 0..<4)
+        store.close()
+        let path = try #require(fixture.objectFiles.first)
+        switch harm {
+        case .truncated: truncate(path, 1000)
+        case .grown: truncate(path, 1 << 20)
+        case .missing: unlink(path)
+        case .linked:
+            rename(path, fixture.directory + "/elsewhere")
+            symlink(fixture.directory + "/elsewhere", path)
+        case .directory:
+            unlink(path)
+            mkdir(path, 0o700)
+        case .pipe:
+            unlink(path)
+            mkfifo(path, 0o600)
+        case .holed:
+            let file = try Descriptor(path, O_RDWR)
+            try file.punch(2 * BlockSize.block, 4096)
+        case .truncatedAndGrown:
+            truncate(path, 0)
+            truncate(path, Int(wanted.length))
+        }
+
+        store = try fixture.open()
+        let object = try store.object(for: wanted)
+        #expect(object.filled.filledBlocks == 0)
+        #expect(store.usage.used == 0)
+        try store.fill(wanted, 0..<4)
+        for block in 0..<4 { #expect(object.holds(block)) }
+        #expect(!fixture.objectFiles.contains(path) || harm == .directory)
+        store.close()
+    }
+
+    @Test(arguments: ["garbage", "header", "other tables"]) func aDamagedIndexIsSetAside(_ harm: String) throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version(blocks: 2), 0..<2)
+        store.close()
+        switch harm {
+        case "other tables":
+            try Connection(fixture.index).run("CREATE TRIGGER t AFTER INSERT ON objects BEGIN DELETE FROM objects; END")
+        default:
+            let index = try Descriptor(fixture.index, O_RDWR)
+            let garbage = content(3, harm == "header" ? 100 : 60_000)
+            try garbage.withUnsafeBufferPointer { (bytes) throws(CacheError) in
+                try index.write(UnsafeRawBufferPointer(bytes), at: 0)
+            }
+        }
+        store = try fixture.open()
+        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(store.usage.used == 0)
+        #expect(try store.object(for: version(blocks: 2)).filled.filledBlocks == 0)
+        // The old data file has no row any more.
+        #expect(eventually { fixture.objectFiles.count <= 1 })
+        store.close()
+    }
+
+    @Test func damageMetWhileRunningIsSetAsideAtTheNextStart() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        store.set("kind", "listing")
+        try store.fill(version(blocks: 2), 0..<2)
+        store.close()
+        // The first page, which holds the schema, stays.
+        let size = try #require(status(fixture.index)).st_size
+        let index = try Descriptor(fixture.index, O_RDWR)
+        let garbage = content(3, Int64(size) - 4096)
+        try garbage.withUnsafeBufferPointer { (bytes) throws(CacheError) in
+            try index.write(UnsafeRawBufferPointer(bytes), at: 4096)
+        }
+        // Whether a start meets the damage depends on which pages it reads; the second one finds all well.
+        store = try fixture.open()
+        _ = store.setting("kind")
+        store.close()
+        store = try fixture.open()
+        #expect(store.setting("kind") == nil)
+        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        store.set("kind", "file")
+        store.close()
+        store = try fixture.open()
+        #expect(store.setting("kind") == "file")
+        store.close()
+    }
+
+    @Test func anIndexOfANewerProgramIsRefused() throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        try Connection(fixture.index).run("PRAGMA user_version=7")
+        #expect(throws: CacheError.newerIndex(found: 7, known: 1)) { try fixture.open() }
+        #expect(!names(in: fixture.source).contains("index.sqlite.damaged-1"))
+    }
+
+    @Test func numbersOfTheIndexAreNotBelieved() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version("a", blocks: 2), 0..<2)
+        try store.fill(version("b", blocks: 2), 0..<2)
+        try store.fill(version("c", blocks: 2), 0..<1)
+        store.close()
+        let index = try Connection(fixture.index)
+        try index.run("UPDATE objects SET cached = 9223372036854775807, last_use = 9223372036854775807")
+        try index.run("UPDATE objects SET length = 9223372036854775807 WHERE key = CAST('b' AS BLOB)")
+        try index.run("UPDATE extents SET word = -1")
+        store = try fixture.open()
+        #expect(store.usage.used == 4 * BlockSize.block)
+        #expect(try store.object(for: version("a", blocks: 2)).filled.filledBlocks == 2)
+        // Its second block is a hole, whatever the row says.
+        #expect(try store.object(for: version("c", blocks: 2)).filled.filledBlocks == 0)
+        #expect(store.usage.used == 2 * BlockSize.block)
+        store.close()
+    }
+
+    @Test func leftoversGoAndStrangersStay() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version(blocks: 1), [0])
+        store.close()
+        let kept = try #require(fixture.objectFiles.first)
+        let objects = fixture.source + "/objects"
+        let leftover = "ab" + String(repeating: "0", count: 30)
+        let strangers = ["readme", leftover.uppercased(), leftover + "0", "cd" + String(repeating: "0", count: 30)]
+        mkdir(objects + "/ab", 0o700)
+        for name in strangers + [leftover] { close(creat(objects + "/ab/" + name, 0o600)) }
+        store = try fixture.open()
+        store.commit()
+        #expect(fixture.objectFiles.sorted() == (strangers.map { objects + "/ab/" + $0 } + [kept]).sorted())
+        store.close()
+    }
+
+    @Test func aSecondOpenerIsToldWhoHoldsTheDirectory() throws {
+        let fixture = Fixture()
+        let store = try fixture.open(owner: "/mnt/my films")
+        #expect(throws: CacheError.inUse(by: "/mnt/my films")) { try fixture.open(owner: "/elsewhere") }
+        store.close()
+        try fixture.open().close()
+    }
+
+    @Test func anotherSourceIsRefusedAndSecretsAreNotWritten() throws {
+        let fixture = Fixture()
+        let source = "http://user:secret@h/films/?token=hidden"
+        try Store(directory: fixture.source, source: source, cap: 1, owner: "/m").close()
+        #expect(throws: CacheError.otherSource) { try fixture.open() }
+        let text = try Connection(fixture.index).first("SELECT value FROM meta") { $0.text(0) }
+        #expect(text == "http://h/films/?…")
+    }
+
+    @Test func filesAreForTheirOwnerOnly() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        try store.fill(version(blocks: 1), [0])
+        store.commit()
+        #expect(status(fixture.source)?.st_mode == S_IFDIR | 0o700)
+        #expect(status(fixture.source + "/objects")?.st_mode == S_IFDIR | 0o700)
+        for name in ["lock", "index.sqlite", "index.sqlite-wal"] {
+            #expect(status(fixture.source + "/" + name)?.st_mode == S_IFREG | 0o600, "\(name)")
+        }
+        #expect(status(fixture.objectFiles[0])?.st_mode == S_IFREG | 0o600)
+        for name in names(in: "/proc/self/fd") {
+            guard let number = Int32(name), let target = destination("/proc/self/fd/" + name),
+                target.hasPrefix(fixture.source)
+            else { continue }
+            #expect(fcntl(number, F_GETFD) & FD_CLOEXEC != 0, "\(target)")
+        }
+        store.close()
+    }
+}
+
+private func destination(_ link: String) -> String? {
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let count = bytes.withUnsafeMutableBytes { readlink(link, $0.baseAddress!, 4096) }
+    return count < 0 ? nil : String(decoding: bytes.prefix(count), as: UTF8.self)
+}

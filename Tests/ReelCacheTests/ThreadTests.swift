@@ -1,0 +1,89 @@
+import Glibc
+import ReelCore
+import Synchronization
+import Testing
+
+@testable import ReelCache
+
+/// One open file that fills blocks and gives them up, as the reading side of the program does.
+private final class Reader: ObjectHolder {
+    let object: CacheObject
+    private let filled: Mutex<Set<Int>>
+
+    init(_ object: CacheObject) {
+        self.object = object
+        filled = Mutex(Set(object.filledBlocks))
+        object.holder = self
+    }
+
+    func relinquish(_ wanted: Int64) -> Int64 {
+        var freed: Int64 = 0
+        while freed < wanted, let block = filled.withLock({ $0.popFirst() }) {
+            guard (try? object.discard(block..<block + 1)) != nil else { break }
+            freed += object.filled.bytes(of: block).count
+        }
+        return freed
+    }
+
+    func fill(_ block: Int) throws {
+        object.markFilled(block)
+        filled.withLock { _ = $0.insert(block) }
+    }
+}
+
+struct ThreadTests {
+    @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
+        let fixture = Fixture()
+        let cap = 40 * BlockSize.block
+        let store = try fixture.open(cap: cap)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for thread in 0..<4 {
+                group.addTask {
+                    for round in 0..<12 {
+                        let reader = Reader(try store.object(for: version("\(thread)-\(round % 3)", blocks: 16)))
+                        for block in 0..<16 where !reader.object.filled[block] {
+                            guard store.makeRoom(for: BlockSize.block) else { continue }
+                            try reader.object.put(block)
+                            try reader.fill(block)
+                            #expect(store.usage.used <= cap)
+                        }
+                        if round % 4 == 0 { store.commit() }
+                        store.remember(
+                            ContentInformation(length: 1, validator: reader.object.version.validator), for: "k",
+                            checkedAt: 1)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        store.commit()
+        #expect(store.usage.used == store.objects().reduce(0) { $0 + $1.cachedBytes })
+        #expect(fixture.diskBytes <= cap + Int64(fixture.objectFiles.count) * 8192)
+        let used = store.usage.used
+        store.close()
+
+        let again = try fixture.open(cap: cap)
+        #expect(again.usage.used == used)
+        for summary in again.objects() {
+            let object = try again.object(for: version(summary.key, blocks: 16))
+            for block in object.filledBlocks { #expect(object.holds(block)) }
+        }
+        again.close()
+    }
+
+    @Test func aStoreThatIsDroppedEndsItsThreadAndUnlocks() throws {
+        let fixture = Fixture()
+        do {
+            let store = try fixture.open()
+            try store.fill(version(blocks: 2), 0..<1)
+        }
+        // The committer may hold it for the length of one commit.
+        var store: Store?
+        #expect(
+            eventually {
+                store = try? fixture.open()
+                return store != nil
+            })
+        store?.close()
+    }
+}

@@ -1,0 +1,126 @@
+import Glibc
+import ReelFuse
+import ReelVolume
+import Testing
+
+@Suite("Ends of waiting and of mounts", .serialized, .enabled(if: fuseIsUsable))
+struct EndTests {
+    /// A thread inside read(2) on a file that never answers.
+    final class Reader: Sendable {
+        let result = Monitor<Int32?>(nil)
+        let thread: ReelFuse.Thread?
+
+        init(_ path: String) {
+            thread = Thread("reader") { [result] in
+                // Inherited from a thread of the test runner, which blocks it.
+                var signals = sigset_t()
+                sigemptyset(&signals)
+                sigaddset(&signals, SIGUSR2)
+                pthread_sigmask(SIG_UNBLOCK, &signals, nil)
+                let descriptor = open(path, O_RDONLY)
+                var byte: UInt8 = 0
+                let number = code { read(descriptor, &byte, 1) }
+                result.withLock { $0 = number }
+                close(descriptor)
+            }
+        }
+    }
+
+    @Test("A signal ends a parked direct read with EINTR, and the filesystem is told")
+    func interrupt() throws {
+        var action = sigaction()
+        action.__sigaction_handler.sa_handler = { _ in }
+        sigaction(SIGUSR2, &action, nil)
+        try withMount(["slow": MemoryFile(node: 2, length: 100, reading: .never, wantsDirectIO: true)]) { mount in
+            let reader = Reader(mount.file("slow"))
+            let isParked = mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked == 1 ? true : nil }
+            #expect(isParked == true)
+            pthread_kill(try #require(reader.thread).handle, SIGUSR2)
+            #expect(reader.result.wait(atMost: .seconds(10)) { $0 } == EINTR)
+            #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.abandoned == 1 ? true : nil } == true)
+            reader.thread?.join()
+            // The answer that comes after all is ignored.
+            let late = mount.filesystem.state.withLock { $0.kept }
+            for read in late { read.fail(.failed) }
+        }
+    }
+
+    @Test("A mount ends while reads are parked and files are open", arguments: [true, false])
+    func stopWithParkedReads(isDirect: Bool) throws {
+        let file = MemoryFile(node: 2, length: 100, reading: .never, wantsDirectIO: isDirect)
+        try withMount(["slow": file, "film": MemoryFile(node: 4, length: 100)]) { mount in
+            let readers = (0..<4).map { _ in Reader(mount.file("slow")) }
+            // Through the page cache the readers share one request.
+            let expected = isDirect ? 4 : 1
+            #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked >= expected ? true : nil } == true)
+            let open = Glibc.open(mount.file("film"), O_RDONLY)
+            defer { close(open) }
+            let begin = ContinuousClock.now
+            mount.session.stop()
+            for reader in readers {
+                let number = reader.result.wait(atMost: .seconds(10)) { $0 }
+                #expect(number != nil && number != 0)
+            }
+            #expect(eventually { !Mount.all().contains { $0.mountpoint == mount.path } })
+            #expect(ContinuousClock.now - begin < .seconds(5))
+            for reader in readers { reader.thread?.join() }
+        }
+    }
+
+    @Test("umount ends the session")
+    func unmounted() throws {
+        try withMount(["film": MemoryFile(node: 2, length: 100)]) { mount in
+            var status = stat()
+            #expect(stat(mount.file("film"), &status) == 0)
+            #expect(umount2(mount.path, 0) == 0)
+            #expect(mount.hasEnded.wait(atMost: .seconds(10)) { $0 ? true : nil } == true)
+            #expect(!Mount.all().contains { $0.mountpoint == mount.path })
+        }
+    }
+
+    @Test("umount -l with an open file: it reads on, and its close ends the session")
+    func lazilyUnmounted() throws {
+        let file = MemoryFile(node: 2, length: 100)
+        try withMount(["film": file]) { mount in
+            let descriptor = open(mount.file("film"), O_RDONLY)
+            #expect(umount2(mount.path, Int32(MNT_DETACH)) == 0)
+            #expect(readFile(descriptor, at: 0, count: 100) == file.bytes(0..<100))
+            #expect(!mount.hasEnded.withLock { $0 })
+            close(descriptor)
+            #expect(mount.hasEnded.wait(atMost: .seconds(10)) { $0 ? true : nil } == true)
+        }
+    }
+
+    @Test("Opening, reading and closing race with the end of the mount", arguments: 0..<5)
+    func races(round: Int) throws {
+        let files = [
+            "hit": MemoryFile(node: 2, length: 300_000),
+            "parked": MemoryFile(node: 3, length: 300_000, reading: .parked),
+        ]
+        try withMount(files) { mount in
+            let rounds = Monitor(0)
+            let wrong = Monitor(0)
+            let isOver = Monitor(false)
+            let threads = (0..<6).map { number in
+                Thread("racer") {
+                    let name = number % 2 == 0 ? "hit" : "parked"
+                    let expected = files[name]!.bytes(0..<300_000)
+                    while !isOver.withLock({ $0 }) {
+                        let descriptor = open(mount.file(name), O_RDONLY)
+                        guard descriptor >= 0 else { break }
+                        let bytes = readFile(descriptor, at: 0, count: 300_000)
+                        close(descriptor)
+                        // An error is fair once the mount ends; other bytes or fewer never are.
+                        if let bytes, bytes != expected { wrong.withLock { $0 += 1 } }
+                        rounds.withLock { $0 += 1 }
+                    }
+                }
+            }
+            #expect(rounds.wait(atMost: .seconds(10)) { $0 > round * 5 ? true : nil } == true)
+            mount.session.stop()
+            isOver.withLock { $0 = true }
+            for thread in threads { thread?.join() }
+            #expect(wrong.withLock { $0 } == 0)
+        }
+    }
+}

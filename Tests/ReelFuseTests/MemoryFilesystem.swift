@@ -1,0 +1,181 @@
+import Glibc
+import ReelCore
+import ReelFuse
+import ReelVolume
+
+/// One file of `MemoryFilesystem`: bytes made from their offsets, and how reads of it are answered.
+struct MemoryFile: Sendable {
+    enum Reading: Sendable, Hashable {
+        case hit
+        /// Parked, answered by another thread.
+        case parked
+        /// Parked until somebody gives up.
+        case never
+        /// Parked and then lost, which no filesystem may do.
+        case dropped
+        case failed(VolumeError)
+        case parkedThenFailed(VolumeError)
+    }
+
+    var node: NodeID
+    var length: Int64
+    var reading = Reading.hit
+    var wantsDirectIO = false
+    var seed: UInt8 = 0
+    var cachedBytes: Int64 = 0
+
+    /// A prime number of bytes, so that no block looks like another; made once, as making bytes is slow in a debug build.
+    private static let pattern = (0..<1_048_573).map { UInt8(truncatingIfNeeded: ($0 &* 2_654_435_761) >> 13) }
+
+    func bytes(_ range: Range<Int64>) -> [UInt8] {
+        let range = range.clamped(to: 0..<length)
+        var result: [UInt8] = []
+        result.reserveCapacity(range.count)
+        while result.count < range.count {
+            let start = (Int(range.lowerBound) + result.count + Int(seed) * 7919) % Self.pattern.count
+            result += Self.pattern[start...].prefix(range.count - result.count)
+        }
+        return result
+    }
+}
+
+/// A flat tree in memory that counts what it is asked.
+final class MemoryFilesystem: Filesystem {
+    struct State: Sendable {
+        var files: [String: MemoryFile] = [:]
+        var openHandles = 0
+        var parked = 0
+        var abandoned = 0
+        var late: [@Sendable () -> Void] = []
+        var kept: [any ParkedRead] = []
+        var isOver = false
+    }
+
+    final class Handle: FileHandle {
+        let file: MemoryFile
+        var wantsDirectIO: Bool { file.wantsDirectIO }
+        init(_ file: MemoryFile) { self.file = file }
+    }
+
+    struct Listing: Sendable { var name: String, file: MemoryFile }
+
+    final class Directory: DirectoryHandle {
+        let list: [Listing]
+        init(_ list: [Listing]) { self.list = list }
+
+        func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
+            for (index, item) in list.enumerated().dropFirst(offset) {
+                let entry = Entry(node: item.file.node, attributes: MemoryFilesystem.attributes(item.file))
+                // Every third entry's attributes are not known.
+                let isKnown = withAttributes && index % 3 != 0
+                let listed = DirectoryItem(
+                    name: item.name, inode: item.file.node, isDirectory: false, nextOffset: index + 1,
+                    entry: isKnown ? entry : nil)
+                if !add(listed) { return }
+            }
+        }
+    }
+
+    let state: Monitor<State>
+
+    init(_ files: [String: MemoryFile]) {
+        state = Monitor(State(files: files))
+    }
+
+    /// The thread that answers what was parked; ends when told.
+    func answerLate() -> ReelFuse.Thread? {
+        Thread("late") { [state] in
+            while true {
+                let next = state.wait { state -> ((@Sendable () -> Void)?)? in
+                    if !state.late.isEmpty { return state.late.removeFirst() }
+                    return state.isOver ? .some(nil) : nil
+                }
+                guard let next else { return }
+                next()
+            }
+        }
+    }
+
+    static func attributes(_ file: MemoryFile) -> Attributes {
+        Attributes(
+            inode: file.node, isDirectory: false, length: file.length, cachedBytes: file.cachedBytes,
+            modified: 1_000_000_000)
+    }
+
+    private func file(_ node: NodeID) -> MemoryFile? {
+        state.withLock { $0.files.values.first { $0.node == node } }
+    }
+
+    func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        guard let file = state.withLock({ $0.files[name] }) else { return completion(.failure(.notFound)) }
+        let entry = Entry(node: file.node, attributes: Self.attributes(file))
+        // Half of the names are answered by another thread.
+        if file.node % 2 == 0 { return completion(.success(entry)) }
+        state.withLock { $0.late.append { completion(.success(entry)) } }
+    }
+
+    func forget(_ node: NodeID, count: UInt64) {}
+
+    func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>) {
+        if node == rootNode {
+            return completion(
+                .success(Attributes(inode: 1, isDirectory: true, length: 0, cachedBytes: 0, modified: 1_000_000_000)))
+        }
+        completion(file(node).map { .success(Self.attributes($0)) } ?? .failure(.stale))
+    }
+
+    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        guard let file = file(node) else { return completion(.failure(.stale)) }
+        state.withLock { $0.openHandles += 1 }
+        completion(.success(Handle(file)))
+    }
+
+    func close(_ file: any FileHandle) { state.withLock { $0.openHandles -= 1 } }
+
+    func read(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
+    ) -> ReadAnswer {
+        let file = (file as! Handle).file
+        let range = offset..<offset + Int64(buffer.count)
+        switch file.reading {
+        case .hit:
+            let bytes = file.bytes(range)
+            buffer.copyBytes(from: bytes)
+            return .read(bytes.count)
+        case .failed(let error): return .failed(error)
+        case .parked, .parkedThenFailed, .never:
+            let read = park()
+            state.withLock { state in
+                state.parked += 1
+                switch file.reading {
+                case .parked: state.late.append { file.bytes(range).withUnsafeBytes { read.succeed($0) } }
+                case .parkedThenFailed(let error): state.late.append { read.fail(error) }
+                // Kept, as a filesystem keeps what it has parked.
+                default: state.kept.append(read)
+                }
+            }
+            return .parked
+        case .dropped:
+            _ = park()
+            return .parked
+        }
+    }
+
+    func abandon(_ read: any ParkedRead, of file: any FileHandle) { state.withLock { $0.abandoned += 1 } }
+
+    func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        guard node == rootNode else { return completion(.failure(.notDirectory)) }
+        let files = state.withLock { $0.files }
+        completion(.success(Directory(files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) })))
+    }
+
+    func capacity() -> Capacity { Capacity(total: 1 << 30, used: 1 << 20) }
+
+    func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError> {
+        name == "user.mime_type" ? .success(Array("video/mp4".utf8)) : .failure(.noAttribute)
+    }
+
+    func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError> {
+        .success(["user.mime_type", "user.reelfs.url"])
+    }
+}

@@ -1,0 +1,96 @@
+import Glibc
+import Logging
+import ReelFuse
+import Testing
+
+/// Without the device the tests are skipped, except in CI, where a missing mount must not look like a pass.
+let fuseIsUsable =
+    access("/dev/fuse", R_OK | W_OK) == 0 || getenv("CI").map { String(cString: $0) } == "true"
+
+/// A directory under the temporary one, gone at the end of `body`.
+func withTemporaryDirectory<Value>(_ body: (String) throws -> Value) throws -> Value {
+    var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
+    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
+    defer { rmdir(path) }
+    return try body(path)
+}
+
+struct MountFixture {
+    var path: String
+    var filesystem: MemoryFilesystem
+    var session: FuseSession
+    /// True once `session.wait` has returned.
+    var hasEnded: Monitor<Bool>
+
+    func file(_ name: String) -> String { path + "/" + name }
+}
+
+/// Mounts `files`, runs `body`, ends the mount. A watchdog tears the mount down when a test hangs: its own calls then
+/// fail instead of sleeping for ever.
+func withMount(
+    _ files: [String: MemoryFile], ownership: Ownership = Ownership(user: 0, group: 0),
+    _ body: (MountFixture) throws -> Void
+) throws {
+    try withTemporaryDirectory { path in
+        let filesystem = MemoryFilesystem(files)
+        let late = filesystem.answerLate()
+        var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        logger.logLevel = .critical
+        let session = try FuseSession(
+            filesystem,
+            options: FuseSession.Options(source: #"http://h/a, b\c d"#, mountpoint: path, ownership: ownership),
+            logger: logger)
+        let isOver = Monitor(false)
+        let watchdog = Thread("watchdog") {
+            if isOver.wait(atMost: .seconds(20), { $0 ? true : nil }) == nil {
+                umount2(path, Int32(MNT_FORCE | MNT_DETACH))
+                session.stop()
+            }
+        }
+        let ended = Monitor(false)
+        try session.start()
+        let waiter = Thread("waiter") {
+            session.wait()
+            ended.withLock { $0 = true }
+        }
+        defer {
+            session.stop()
+            waiter?.join()
+            filesystem.state.withLock { $0.isOver = true }
+            late?.join()
+            isOver.withLock { $0 = true }
+            watchdog?.join()
+        }
+        try body(MountFixture(path: path, filesystem: filesystem, session: session, hasEnded: ended))
+    }
+}
+
+/// The errno of a call that says -1 when it fails; 0 where it does not.
+func code(_ call: () -> Int) -> Int32 {
+    errno = 0
+    return call() < 0 ? errno : 0
+}
+
+/// Waits for a condition nobody tells of. - Returns: whether it came true within ten seconds.
+func eventually(_ condition: () -> Bool) -> Bool {
+    let end = ContinuousClock.now + .seconds(10)
+    while !condition() {
+        guard ContinuousClock.now < end else { return false }
+        sched_yield()
+    }
+    return true
+}
+
+func readFile(_ descriptor: Int32, at offset: Int, count: Int) -> [UInt8]? {
+    var bytes = [UInt8](repeating: 0xEE, count: count)
+    var done = 0
+    while done < count {
+        let got = bytes.withUnsafeMutableBytes {
+            pread(descriptor, $0.baseAddress! + done, count - done, off_t(offset + done))
+        }
+        if got < 0 { return nil }
+        if got == 0 { break }
+        done += got
+    }
+    return Array(bytes[..<done])
+}

@@ -1,0 +1,112 @@
+import Testing
+
+@testable import reelfs
+
+@Suite("Mount options")
+struct OptionTests {
+    static let good: [(String, @Sendable (inout MountOptions) -> Void)] = [
+        ("", { _ in }),
+        ("rw,noatime,nodev,suid,x-systemd.automount,_netdev,nofail,user,comment=a b,defaults", { _ in }),
+        ("cache_dir=/a\\,b", { $0.cacheDirectory = "/a,b" }),
+        ("cache-dir=/a\\\\b\\c", { $0.cacheDirectory = "/a\\b\\c" }),
+        ("cache_size=20G", { $0.cacheSize = 20 << 30 }),
+        ("cache_size=1t,cache_size=512", { $0.cacheSize = 512 }),
+        ("timeout=5", { $0.timeout = 5 }),
+        (
+            "uid=1000,gid=100,umask=027",
+            {
+                $0.user = 1000; $0.group = 100; $0.umask = 0o027
+            }
+        ),
+        (
+            "allow_other,ro,foreground",
+            {
+                $0.allowOther = true; $0.foreground = true
+            }
+        ),
+        (
+            "header=Authorization: Bearer a=b\\,c,header=X: ",
+            {
+                $0.headers = [.field(name: "Authorization", value: "Bearer a=b,c"), .field(name: "X", value: "")]
+            }
+        ),
+        ("header=@/etc/token", { $0.headers = [.file("/etc/token")] }),
+        (
+            "user_agent=A/1,log_level=debug",
+            {
+                $0.userAgent = "A/1"; $0.logLevel = "debug"
+            }
+        ),
+        ("remount,,", { $0.isRemount = true }),
+    ]
+
+    @Test("A list of options is what its words say", arguments: good.indices)
+    func accepted(index: Int) throws {
+        var expected = MountOptions()
+        Self.good[index].1(&expected)
+        var options = MountOptions()
+        try options.apply(list: Self.good[index].0)
+        #expect(options == expected)
+    }
+
+    static let bad = [
+        ("colour=red", "\"colour\""), ("cache_size=10X", "cache-size"), ("cache_size=", "cache-size"),
+        ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),
+        ("cache_size=G", "cache-size"), ("timeout=0", "timeout"), ("timeout=1.5", "timeout"), ("timeout", "timeout"),
+        ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
+        ("allow_other=1", "allow-other"), ("header=nothing", "header"), ("header=A b: c", "header"),
+        ("header=A: b\nC: d", "header"), ("header=: x", "header"), ("user_agent=a\u{7}", "user-agent"),
+        ("log_level=loud", "log-level"),
+    ]
+
+    @Test("A wrong option is an error that names it and keeps its value to itself", arguments: bad)
+    func refused(list: String, named: String) {
+        var options = MountOptions()
+        let failure = #expect(throws: Failure.self) { try options.apply(list: list) }
+        #expect(failure?.status == .usage && failure?.sentence.contains(named) == true)
+        #expect(failure?.sentence.contains("\n") == false)
+    }
+
+    @Test("mount -s ignores unknown words and nothing else")
+    func sloppy() throws {
+        var options = MountOptions()
+        try options.apply(list: "colour=red,timeout=7", isSloppy: true)
+        #expect(options.timeout == 7)
+        #expect(throws: Failure.self) { try options.apply(list: "timeout=x", isSloppy: true) }
+    }
+
+    @Test(
+        "A source shows no password, and otherwise stays as it is",
+        arguments: [
+            ("http://h/a?b=c", "http://h/a?b=c"), ("http://u@h/", "http://u@h/"),
+            ("http://u:p@h/a:b@c", "http://u:***@h/a:b@c"), ("https://u:p@x@h:80/", "https://u:***@h:80/"),
+            ("http://h:80/@", "http://h:80/@"), ("/list.m3u", "/list.m3u"), ("http://u:@h", "http://u:***@h"),
+            ("http://h?a:b@c", "http://h?a:b@c"),
+        ])
+    func redaction(source: String, expected: String) {
+        #expect(redacted(source) == expected)
+    }
+
+    @Test(
+        "Secrets of an argument are found",
+        arguments: [
+            ("http://u:p@h/", false, "p"), ("X-Key: secret", true, " secret"), ("rw,header=A: b\\,c", false, " b\\,c"),
+            ("--header=A: b", false, " b"), ("/films", false, nil), ("http://h/?header", false, nil),
+            ("@/etc/token", true, nil),
+        ])
+    func secrets(argument: String, isHeader: Bool, expected: String?) {
+        let bytes = Array(argument.utf8)
+        #expect(
+            secretRange(argument, isHeader: isHeader).map { String(decoding: bytes[$0], as: UTF8.self) } == expected)
+    }
+
+    @Test(
+        "Sizes read well",
+        arguments: [
+            (0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_572_864, "1.5 MiB"), (10 << 30, "10.0 GiB"),
+            (123 << 20, "123 MiB"),
+        ] as [(Int64, String)])
+    func sizes(bytes: Int64, expected: String) {
+        #expect(humanSize(bytes) == expected)
+    }
+}
