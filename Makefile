@@ -1,0 +1,78 @@
+# What people do here; `make` alone lists it.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# mount(8) looks for mount.TYPE in /sbin and nowhere else that is common. Without root, beside the program.
+SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREFIX))),/sbin,$(PREFIX)/sbin)
+
+# Debian's and Ubuntu's packages, a line a purpose. `?` behind a name: left out where the distribution has none.
+BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev
+RUN_PACKAGES   = fuse3
+TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
+                 ffmpeg mpv attr python3 openssl
+DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
+BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
+
+INSTALL_PACKAGES = Tests/install-packages
+RELEASE  = -c release --static-swift-stdlib --product reelfs
+PROGRAM  = .build/release/reelfs
+SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo
+# Scratch paths of their own: a sanitized object file must not meet a plain one.
+SANITIZE = swift test --disable-xctest --skip 'EndToEnd|Mount' --scratch-path
+# Root installs as it is, everybody else through sudo where the place is not theirs.
+SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d=$${d%/*}; done; \
+         [ -w "$${d:-/}" ] || echo sudo)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test test-sanitizers demo bench install uninstall format lint clean
+
+help:  ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
+
+build:  ## The program, optimised: .build/release/reelfs
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
+	swift build $(RELEASE)
+
+test:  ## Every test, with real servers, players and mounts
+	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
+	swift build --build-tests
+	swift test --skip-build --disable-xctest
+
+test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and AddressSanitizer
+	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
+	$(SANITIZE) .build-tsan --sanitize thread
+	ASAN_OPTIONS=detect_leaks=0 $(SANITIZE) .build-asan --sanitize address
+
+demo:  ## A film from a web server, played from a mount: a minute after the build
+	@$(INSTALL_PACKAGES) $(DEMO_PACKAGES)
+	@$(MAKE) --no-print-directory build
+	@Tests/Demo/demo $(PROGRAM)
+
+bench:  ## Speed, memory and CPU beside curl, rclone and the local file (SIZE=1G ROUNDS=3)
+	@$(INSTALL_PACKAGES) $(BENCH_PACKAGES)
+	@$(MAKE) --no-print-directory build
+	@python3 -B Tests/Bench/bench.py $(PROGRAM)
+
+install:  ## reelfs and mount.reelfs (PREFIX=/usr/local DESTDIR=)
+	@# Under sudo there is often no swift in PATH: what the user built is installed as it is.
+	@if [ -z "$$SUDO_USER" ] || [ ! -x $(PROGRAM) ]; then $(MAKE) --no-print-directory build; fi
+	@$(INSTALL_PACKAGES) $(if $(DESTDIR),,$(RUN_PACKAGES))
+	$(SUDO) install -D -m 755 -s $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/reelfs
+	$(SUDO) install -d $(DESTDIR)$(SBINDIR)
+	$(SUDO) ln -sf $(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs
+	$(SUDO) install -D -m 644 mount-helpers/fstab.example $(DESTDIR)$(PREFIX)/share/doc/reelfs/fstab.example
+
+uninstall:  ## Removes what install put there; caches stay
+	$(SUDO) rm -f $(DESTDIR)$(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs
+	$(SUDO) rm -rf $(DESTDIR)$(PREFIX)/share/doc/reelfs
+
+format:  ## Swift sources in the house's form
+	swift format -i --recursive --parallel --configuration .swift-format Package.swift Sources Tests
+
+lint:  ## The form of every source, without changing it
+	swift format lint --strict --recursive --parallel --configuration .swift-format Package.swift Sources Tests
+	for script in $(SCRIPTS); do bash -n $$script || exit 1; done
+	if command -v shellcheck > /dev/null; then shellcheck $(SCRIPTS); fi
+
+clean:  ## Everything that was built
+	rm -rf .build .build-tsan .build-asan
