@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// A resource that does not say how long it is: its one body runs into a file of the cache from its first byte on, reads

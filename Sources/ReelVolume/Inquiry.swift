@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".

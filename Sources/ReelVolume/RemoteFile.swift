@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// One version of one resource: its bytes in the cache, and what is under way to them. Shared by all who have it open.

@@ -1,6 +1,7 @@
 import Logging
 import ReelCache
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// What every file of a mount shares.
@@ -11,10 +12,10 @@ final class Services: Sendable {
     let logger: Logger
     let counters = Counters()
     let ticker = Ticker()
-    let answers = Line()
+    let answers = Line("answers")
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
     /// writing them down.
-    let chores = Line()
+    let chores = Line("chores")
     let weather = Weather()
     private let answerBuffer = AnswerBuffer()
 
@@ -96,29 +97,31 @@ final class Line: Sendable {
     }
 
     private let state: Monitor<State>
-    private let thread: OwnThread
+    private let thread: Thread
 
-    init() {
+    init(_ name: String) {
         let state = Monitor(State())
         self.state = state
-        thread = OwnThread {
+        let thread = Thread(name) {
             while true {
                 let jobs = state.wait { state -> [@Sendable () -> Void]? in
                     if state.jobs.isEmpty { return state.isOver ? [] : nil }
                     defer { state.jobs.removeAll(keepingCapacity: true) }
                     return state.jobs
                 }
-                guard let jobs, !jobs.isEmpty else { return }
+                if jobs.isEmpty { return }
                 for job in jobs { job() }
             }
         }
+        guard let thread else { fatalError("the system has no thread to spare at the start of a mount") }
+        self.thread = thread
     }
 
-    func add(_ job: @escaping @Sendable () -> Void) { state.change { $0.jobs.append(job) } }
+    func add(_ job: @escaping @Sendable () -> Void) { state.withLock { $0.jobs.append(job) } }
 
     /// Does what is left and ends the thread.
     func stop() {
-        state.change { $0.isOver = true }
+        state.withLock { $0.isOver = true }
         thread.join()
     }
 }
@@ -140,49 +143,54 @@ final class Ticker: Sendable {
     }
 
     private let state: Monitor<State>
-    private let thread: OwnThread
+    private let thread: Thread
 
     init() {
         let state = Monitor(State())
         self.state = state
-        thread = OwnThread {
+        let thread = Thread("ticker") {
             while true {
                 guard state.wait({ $0.isOver ? false : $0.members.isEmpty && $0.timers.isEmpty ? nil : true }) == true else { return }
                 if state.wait(atMost: Ticker.interval, { $0.isOver ? true : nil }) == true { return }
                 let moment = now()
-                let (members, due) = state.change { state in
+                let (members, due) = state.withLock { state in
                     let due = state.timers.filter { $0.due <= moment }
                     state.timers.removeAll { $0.due <= moment }
                     return (state.members, due)
                 }
                 for timer in due { timer.job() }
                 for (id, member) in members where !member.tick(moment) {
-                    state.change { $0.members[id] = nil }
+                    state.withLock { $0.members[id] = nil }
                     // Work that came in between may have found itself still a member.
                     if member.tick(now()) { Ticker.add(member, to: state) }
                 }
             }
         }
+        guard let thread else { fatalError("the system has no thread to spare at the start of a mount") }
+        self.thread = thread
     }
 
-    func add(_ member: any Ticking) { Ticker.add(member, to: state) }
+    func add(_ member: any Ticking) {
+        if state.withLock(notifying: false, { $0.members[ObjectIdentifier(member)] != nil }) { return }
+        Ticker.add(member, to: state)
+    }
 
     private static func add(_ member: any Ticking, to state: Monitor<State>) {
-        state.change { state in
+        state.withLock { state in
             if !state.isOver { state.members[ObjectIdentifier(member)] = member }
         }
     }
 
     /// Does a short job some time from now; never, if the volume ends before.
     func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
-        state.change { state in
+        state.withLock { state in
             if !state.isOver { state.timers.append((now() + pause, job)) }
         }
     }
 
     func stop() {
-        state.change { $0.isOver = true }
+        state.withLock { $0.isOver = true }
         thread.join()
-        state.change { $0.members.removeAll() }
+        state.withLock { $0.members.removeAll() }
     }
 }

@@ -1,6 +1,7 @@
 import ReelCache
 import ReelCore
 import ReelSources
+import ReelThreads
 
 /// Names and listings.
 extension Volume {

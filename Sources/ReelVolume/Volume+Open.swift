@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelThreads
 
 /// Which version of a file an open gets.
 extension Volume {

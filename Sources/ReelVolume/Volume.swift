@@ -2,6 +2,7 @@ import Logging
 import ReelCache
 import ReelCore
 import ReelSources
+import ReelThreads
 import Synchronization
 
 /// The filesystem: joins a source's tree, the cache and the origin.

@@ -1,10 +1,11 @@
 import Glibc
+import ReelThreads
 import Synchronization
 
 /// Does something when a test has not called it off in time: what makes a hanging test fail instead.
 package final class Watchdog: Sendable {
     private let calledOff = Gate()
-    private let thread: pthread_t
+    private let thread: Thread
     private let bitten: BittenFlag
 
     private final class BittenFlag: Sendable {
@@ -25,7 +26,7 @@ package final class Watchdog: Sendable {
     /// Once. - Returns: whether it was too late.
     package func callOff() -> Bool {
         calledOff.open()
-        pthread_join(thread, nil)
+        thread.join()
         return bitten.value.load(ordering: .acquiring)
     }
 }
