@@ -36,8 +36,18 @@ package final class ChildProcess: Sendable {
         variables.merge(environment) { $1 }
         let pairs = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
         defer { for pointer in arguments + pairs { free(pointer) } }
+        // The threads that run tests block signals; a server must hear SIGTERM.
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        var (none, all) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         var pid = pid_t()
-        let code = posix_spawnp(&pid, words[0], &actions, nil, arguments, pairs)
+        let code = posix_spawnp(&pid, words[0], &actions, &attributes, arguments, pairs)
         self.pid = pid
         guard code == 0 else { throw ChildError(words: words, reason: String(cString: strerror(code))) }
     }
@@ -86,6 +96,12 @@ package final class ChildProcess: Sendable {
 package struct ChildError: Error, CustomStringConvertible {
     package var words: [String]
     package var reason: String
+
+    package init(words: [String], reason: String) {
+        self.words = words
+        self.reason = reason
+    }
+
     package var description: String { words.joined(separator: " ") + ": " + reason }
 }
 
