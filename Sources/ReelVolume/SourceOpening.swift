@@ -15,7 +15,8 @@ package enum SourceError: Error, CustomStringConvertible {
         switch self {
         case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
-        case .origin(let url, let failure): "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
+        case .origin(let url, let failure):
+            "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
         }
     }
 }
