@@ -9,9 +9,11 @@ import Testing
     private let length: Int64 = 3_000_000
 
     private func withFilm(
-        timeout: Duration = .seconds(10), _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+        timeout: Duration = .seconds(10), fault: FileOrigin.Fault? = nil,
+        _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: length)
+        film.fault = fault
         let server = try ScriptedServer(["/film.mkv": film, "/page/film.mkv": film])
         defer { server.stop() }
         let fixture = try VolumeFixture(server.url("/film.mkv"), timeout: timeout)
@@ -155,8 +157,7 @@ import Testing
 
     @Test(arguments: [FileOrigin.Fault.chunkedWithoutLength, .untilClose])
     func aFileOfUnknownLengthIsReadToItsEndWhichTellsTheLength(_ fault: FileOrigin.Fault) throws {
-        try withFilm { fixture, film, server in
-            film.fault = fault
+        try withFilm(fault: fault) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(file.wantsDirectIO)
             #expect(fixture.readAll(file).isRight(film, 0, length))
@@ -172,8 +173,7 @@ import Testing
     }
 
     @Test func anEndlessBodyIsReadAsFarAsSomebodyReads() throws {
-        try withFilm { fixture, film, server in
-            film.fault = .endlessBody
+        try withFilm(fault: .endlessBody) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 100_000).get().count == 100_000)
             // The origin is told to wait: it may run ahead by the lead and what is in buffers.
