@@ -19,26 +19,29 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         .target(name: "ReelCore"),
-        .target(name: "ReelCache", dependencies: ["ReelCore", "CSQLite", "CLinux"]),
-        .target(name: "ReelHTTP", dependencies: ["ReelCore", "CCurl", "CLinux"]),
+        .target(name: "ReelThreads", dependencies: ["CLinux"]),
+        .target(name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CLinux"]),
+        .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl"]),
         .target(name: "ReelSources", dependencies: ["ReelCore", "CXML"]),
         .target(
             name: "ReelVolume",
             dependencies: [
-                "ReelCore", "ReelCache", "ReelSources", .product(name: "Logging", package: "swift-log"),
+                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "ReelFuse",
-            dependencies: ["ReelCore", "ReelVolume", "CFuse", .product(name: "Logging", package: "swift-log")]),
+            dependencies: [
+                "ReelCore", "ReelThreads", "ReelVolume", "CFuse", .product(name: "Logging", package: "swift-log"),
+            ]),
         .executableTarget(
             name: "reelfs",
             dependencies: [
-                "ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
+                "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
 
-        .target(name: "TestKit", dependencies: ["ReelCore", "CLinux"], path: "Tests/TestKit"),
+        .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
         .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
@@ -47,9 +50,12 @@ let package = Package(
         .testTarget(
             name: "ReelFuseTests",
             dependencies: [
-                "ReelFuse", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
+                "ReelFuse", "ReelThreads", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit",
+                .product(name: "Logging", package: "swift-log"),
             ]),
-        .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelHTTP", "ReelCache", "TestKit"]),
+        .testTarget(
+            name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
+        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -2,6 +2,7 @@
 // Linux calls and constants that Glibc's Swift module lacks, because their headers hide them behind _GNU_SOURCE.
 
 #include <linux/falloc.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,3 +14,7 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 
 // lseek(2) with SEEK_HOLE: the constant is only declared with _GNU_SOURCE; 4 since Linux 3.1.
 static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset, 4); }
+
+// pthread_setname_np(3): only declared with _GNU_SOURCE.
+extern int pthread_setname_np(pthread_t, const char *);
+static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

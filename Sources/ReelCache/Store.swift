@@ -49,7 +49,7 @@ package final class Store: Sendable {
         clock = UseClock(after: index.lastUse)
         writer = Gate(index.writer, damageMark: directory.damageMark)
         reader = Gate(index.reader, damageMark: directory.damageMark)
-        committer = try Committer()
+        committer = Committer()
         self.directory = directory
         let surplus = room.shortfall(0)
         if surplus > 0 { _ = try evict(surplus) }

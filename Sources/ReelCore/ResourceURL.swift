@@ -32,7 +32,8 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
             hostAndPort = authority[authority.index(after: at)...]
             let pair = authority[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             credentials = Credentials(
-                user: percentDecodedText(String(pair[0])), password: pair.count > 1 ? percentDecodedText(String(pair[1])) : "")
+                user: percentDecodedText(String(pair[0])),
+                password: pair.count > 1 ? percentDecodedText(String(pair[1])) : "")
         }
         var port: Int?
         if let colon = hostAndPort.lastIndex(of: ":"), !hostAndPort[colon...].contains("]") {
@@ -186,7 +187,8 @@ private func encoded(_ text: String, keeping isKept: (UInt8) -> Bool) -> String 
     if bytes.allSatisfy({ isKept($0) && $0 != UInt8(ascii: "%") }) { return text }
     var result = ""
     for (index, byte) in bytes.enumerated() {
-        let isEscape = byte == UInt8(ascii: "%")
+        let isEscape =
+            byte == UInt8(ascii: "%")
             && index + 2 < bytes.count && hexDigit(bytes[index + 1]) != nil && hexDigit(bytes[index + 2]) != nil
         if isKept(byte) && (byte != UInt8(ascii: "%") || isEscape) {
             result.unicodeScalars.append(Unicode.Scalar(byte))

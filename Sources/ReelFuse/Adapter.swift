@@ -1,6 +1,7 @@
 import CFuse
 import Glibc
 import Logging
+import ReelThreads
 import ReelVolume
 
 /// What every operation works on; libfuse carries it as the session's user data.

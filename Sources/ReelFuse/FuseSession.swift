@@ -1,6 +1,7 @@
 import CFuse
 import Glibc
 import Logging
+import ReelThreads
 import ReelVolume
 import Synchronization
 

@@ -1,5 +1,6 @@
 import CFuse
 import Glibc
+import ReelThreads
 import ReelVolume
 
 /// Tells the kernel what to forget, from a thread of its own: the call waits for locks that a process holds while it

@@ -1,4 +1,5 @@
 import Glibc
+import ReelThreads
 import ReelVolume
 
 /// The replies that are owed, by number.

@@ -1,5 +1,5 @@
-import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// The program's one `Origin`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls all
@@ -8,7 +8,7 @@ package final class CurlOrigin: Origin {
     private let mailbox: Mailbox
     private let running = RunningCounters()
     private let lastID = Atomic<UInt64>(0)
-    private let thread: pthread_t
+    private let thread: Thread
 
     /// Starts the thread. `shutdown` or the last reference going ends it.
     package init(_ configuration: TransportConfiguration) throws(TransportError) {
@@ -16,9 +16,11 @@ package final class CurlOrigin: Origin {
         mailbox = try Mailbox()
         let (mailbox, counters) = (mailbox, running)
         guard
-            let thread = startThread({
-                TransferLoop(mailbox: mailbox, configuration: configuration, counters: counters).run()
-            })
+            let thread = Thread(
+                "origin",
+                {
+                    TransferLoop(mailbox: mailbox, configuration: configuration, counters: counters).run()
+                })
         else { throw .noResources }
         self.thread = thread
     }
@@ -32,7 +34,7 @@ package final class CurlOrigin: Origin {
         let id = OriginRequestID(lastID.add(1, ordering: .relaxed).newValue)
         if !mailbox.put(.start(id, request, receiver)) {
             // The transport's thread is gone, and the receiver must not be called from inside `start`.
-            if let helper = startThread({ receiver.ended(.cancelled) }) { pthread_detach(helper) }
+            Thread("origin-end") { receiver.ended(.cancelled) }?.detach()
         }
         return id
     }
@@ -45,6 +47,6 @@ package final class CurlOrigin: Origin {
     /// last receiver was called, unless a receiver itself called this.
     package func shutdown() {
         guard mailbox.shutDown() else { return }
-        if pthread_equal(pthread_self(), thread) != 0 { pthread_detach(thread) } else { pthread_join(thread, nil) }
+        if thread.isCurrent { thread.detach() } else { thread.join() }
     }
 }

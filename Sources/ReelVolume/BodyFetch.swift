@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// A whole document, kept in memory: a listing, a list. Bounded, as the origin is not trusted.

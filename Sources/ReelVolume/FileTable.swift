@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// The files that are open, or were a moment ago: exactly one `RemoteFile` a version, however many names lead to it.

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// The first request for a resource of which nothing is known: its head is the content information, its body the first

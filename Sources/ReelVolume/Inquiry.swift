@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".
@@ -75,10 +76,17 @@ final class Inquiry: OriginReceiver {
 
 /// Asks for the lengths that no listing tells: many at once, each resource once, answers remembered on disk.
 final class Prober: Sendable {
-    /// As many connections as an origin gladly gives one client.
-    private static let limit = 16
+    /// Requests at once: first as many as browsers make, then more as long as none is slow. A server with a short queue
+    /// for connections (Python's holds 5) drops what is too much, and TCP asks again only after a second.
+    private static let limits = (first: 6, most: 16)
+    private static let fast = Duration.milliseconds(500)
+    private static let trial = 32
 
     private struct State {
+        var limit = Prober.limits.first
+        var fastInARow = 0
+        /// Once it was too much, it stays with the few.
+        var mayGrow = true
         var waiting: [String: [Completion<ContentInformation>]] = [:]
         var queue: [ResourceURL] = []
         var running = 0
@@ -109,34 +117,38 @@ final class Prober: Sendable {
     private func startNext() {
         while true {
             let next = state.withLock { state -> ResourceURL? in
-                guard state.running < Prober.limit, !state.queue.isEmpty else { return nil }
+                guard state.running < state.limit, !state.queue.isEmpty else { return nil }
                 state.running += 1
                 return state.queue.removeFirst()
             }
             guard let url = next else { return }
             // It may have come between the look of whoever asks and the asking.
             if let known = services.store.information(for: url.text)?.information {
-                finish(url, .success(known))
+                finish(url, .success(known), after: .zero)
                 continue
             }
+            let start = now()
             Inquiry.start(url, limit: services.options.timeout, services) { [self] outcome in
                 switch outcome {
                 case .information(let information):
                     services.store.remember(information, for: url.text, checkedAt: wallClock())
-                    finish(url, .success(information))
-                case .unchanged: finish(url, .failure(.failed))
+                    finish(url, .success(information), after: now() - start)
+                case .unchanged: finish(url, .failure(.failed), after: now() - start)
                 case .failure(let failure):
                     services.logger.info("\(url): \(failure)")
-                    finish(url, .failure(VolumeError(failure)))
+                    finish(url, .failure(VolumeError(failure)), after: now() - start)
                 }
                 startNext()
             }
         }
     }
 
-    private func finish(_ url: ResourceURL, _ result: Result<ContentInformation, VolumeError>) {
+    private func finish(_ url: ResourceURL, _ result: Result<ContentInformation, VolumeError>, after time: Duration) {
         let waiting = state.withLock { state in
             state.running -= 1
+            state.fastInARow = time < Prober.fast ? state.fastInARow + 1 : 0
+            if time >= Prober.fast { (state.limit, state.mayGrow) = (Prober.limits.first, false) }
+            if state.mayGrow, state.fastInARow == Prober.trial { state.limit = Prober.limits.most }
             return state.waiting.removeValue(forKey: url.text) ?? []
         }
         for completion in waiting { completion(result) }

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 
 /// What may have come to nothing, and then says why.
 protocol Attempted: Sendable {

@@ -3,6 +3,7 @@ import Logging
 import ReelCache
 import ReelCore
 import ReelSources
+import ReelThreads
 
 /// Why a source cannot be mounted; `description` is the one sentence for the user.
 package enum SourceError: Error, CustomStringConvertible {
@@ -14,7 +15,8 @@ package enum SourceError: Error, CustomStringConvertible {
         switch self {
         case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
-        case .origin(let url, let failure): "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
+        case .origin(let url, let failure):
+            "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
         }
     }
 }
@@ -105,17 +107,17 @@ struct SourceOpening {
         let answer = Monitor<BodyFetch.Outcome?>(nil)
         let head = Monitor<ResponseHead?>(nil)
         BodyFetch.start(url, limit: services.options.timeout, services) { seen in
-            head.change { $0 = seen }
+            head.withLock { $0 = seen }
             return isDocument(seen, of: url) ? nil : .cancelled
         } _: { outcome in
-            answer.change { $0 = outcome }
+            answer.withLock { $0 = outcome }
         }
         // The fetch keeps its own time; this is the belt to its braces.
         let outcome = answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
         switch outcome {
         case .document(let document): return interpret(document, url)
         case .failure(let failure):
-            let seen = head.change { $0 }
+            let seen = head.withLock { $0 }
             // No document by its head, or too long for one.
             let isFile = seen.map { !isDocument($0, of: url) || ($0.contentLength ?? 0) > BodyFetch.limit } ?? false
             if let seen, isFile, seen.status == 200 { return fileSource(url, seen) }

@@ -1,6 +1,7 @@
 import ReelCache
 import ReelCore
 import ReelSources
+import ReelThreads
 
 /// Names and listings.
 extension Volume {
@@ -67,7 +68,8 @@ extension Volume {
     private func parse(_ document: BodyFetch.Document, _ url: ResourceURL) -> Result<[SourceEntry], VolumeError> {
         do throws(ListingError) {
             // Links count from where the page really was, as a browser sees it.
-            let base = document.head.url.with(credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
+            let base = document.head.url.with(
+                credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
             return .success(try Listing.parse(document.bytes, mediaType: document.head.mediaType, url: base))
         } catch {
             services.logger.warning("\(url): \(error)")
@@ -98,8 +100,8 @@ extension Volume {
     func resolve(
         _ entry: SourceEntry, in parent: Node, _ listed: Directory.Listed, _ completion: @escaping Completion<Entry>
     ) {
+        if entry.length == nil, !entry.isDirectory { probeAhead(of: entry, listed) }
         if let known = knownEntry(entry, in: parent) { return completion(.success(known)) }
-        probeAhead(of: entry, listed)
         prober.probe(entry.url) { [self] result in
             switch result {
             case .failure(let error): completion(.failure(error))
@@ -122,11 +124,17 @@ extension Volume {
         return Entry(node: node.id, attributes: attributes(of: node))
     }
 
+    /// Keeps the lengths of the next entries coming: looks half a window ahead, so that one window follows the other.
     private func probeAhead(of entry: SourceEntry, _ listed: Directory.Listed) {
         guard let place = listed.places[ExactText(entry.name)] else { return }
-        for next in listed.entries[(place + 1)...].prefix(Volume.probedAhead) where !next.isDirectory && next.length == nil {
-            if services.store.information(for: next.url.text) == nil { prober.probe(next.url, isDemanded: false) }
+        let window = listed.entries[min(place + 1, listed.entries.count)...].prefix(Volume.probedAhead)
+        let isUnknown: (SourceEntry) -> Bool = { [self] in
+            !$0.isDirectory && $0.length == nil && services.store.information(for: $0.url.text) == nil
         }
+        guard window.dropFirst(Volume.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else {
+            return
+        }
+        for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
     }
 }
 

@@ -1,5 +1,6 @@
 import Glibc
 import ReelFuse
+import ReelThreads
 
 /// A connection to the daemon of a mount.
 struct ControlClient: ~Copyable, Sendable {

@@ -1,5 +1,6 @@
 import Glibc
 import ReelFuse
+import ReelThreads
 import ReelVolume
 
 /// Answers `status` on a Unix socket, 0600, from one thread of its own.

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import ReelFuse
+import ReelThreads
 import ReelVolume
 
 /// The process that serves one mount.

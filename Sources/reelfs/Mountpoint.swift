@@ -45,10 +45,11 @@ enum Mountpoint {
         return folder == "/" ? "/" + name : folder + "/" + name
     }
 
-    /// True where the daemon of the mount has gone without unmounting.
+    /// True where the daemon of the mount has gone without unmounting. A call that its end overtakes is told
+    /// ECONNABORTED, later ones ENOTCONN.
     static func isDead(_ path: String) -> Bool {
         var status = statvfs()
-        return statvfs(path, &status) != 0 && errno == ENOTCONN
+        return statvfs(path, &status) != 0 && [ENOTCONN, ECONNABORTED].contains(errno)
     }
 
     static func unmountLazily(_ path: String) throws(Failure) { try unmount(path, isLazy: true) }

@@ -1,5 +1,6 @@
 import Glibc
 import ReelFuse
+import ReelThreads
 import ReelVolume
 import Testing
 
@@ -8,7 +9,7 @@ struct EndTests {
     /// A thread inside read(2) on a file that never answers.
     final class Reader: Sendable {
         let result = Monitor<Int32?>(nil)
-        let thread: ReelFuse.Thread?
+        let thread: ReelThreads.Thread?
 
         init(_ path: String) {
             thread = Thread("reader") { [result] in

@@ -1,6 +1,7 @@
 import Glibc
 import ReelCore
 import ReelFuse
+import ReelThreads
 import ReelVolume
 
 /// One file of `MemoryFilesystem`: bytes made from their offsets, and how reads of it are answered.
@@ -83,7 +84,7 @@ final class MemoryFilesystem: Filesystem {
     }
 
     /// The thread that answers what was parked; ends when told.
-    func answerLate() -> ReelFuse.Thread? {
+    func answerLate() -> ReelThreads.Thread? {
         Thread("late") { [state] in
             while true {
                 let next = state.wait { state -> ((@Sendable () -> Void)?)? in

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import ReelFuse
+import ReelThreads
 import Testing
 
 /// Without the device the tests are skipped, except in CI, where a missing mount must not look like a pass.

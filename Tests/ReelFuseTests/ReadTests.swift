@@ -1,5 +1,6 @@
 import Glibc
 import ReelFuse
+import ReelThreads
 import ReelVolume
 import Testing
 

@@ -22,7 +22,8 @@ import Testing
     /// Faults that pass: whoever reads notices nothing.
     @Test(arguments: [
         FileOrigin.Fault.shortBody(after: 100_000), .resetAfter(300_000), .status(503, retryAfter: nil),
-        .status(429, retryAfter: 1), .noRanges, .wholeToRange, .headRefused, .drip(piece: 200_000, pause: .milliseconds(1)),
+        .status(429, retryAfter: 1), .noRanges, .wholeToRange, .headRefused,
+        .drip(piece: 200_000, pause: .milliseconds(1)),
     ])
     func passingFaultIsRecoveredFrom(_ fault: FileOrigin.Fault) throws {
         try withFilm { fixture, film, _ in
@@ -40,7 +41,8 @@ import Testing
         try withFilm { fixture, film, server in
             film.fault = fault
             let file = try fixture.open("film.mkv").get()
-            #expect(fixture.read(file, 2_500_000, 1000) == .success(film.expectedBytes(ByteRange(2_500_000, 2_501_000))))
+            #expect(
+                fixture.read(file, 2_500_000, 1000) == .success(film.expectedBytes(ByteRange(2_500_000, 2_501_000))))
             #expect(fixture.readAll(file).isRight(film, 0, length))
             fixture.volume.close(file)
             server.stop()
@@ -71,7 +73,8 @@ import Testing
             film.fault = nil
             if expected != .stale {
                 #expect(
-                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000))))
+                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000)))
+                )
             }
             fixture.volume.close(file)
         }

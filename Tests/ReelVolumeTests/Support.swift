@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import TestKit
 
 @testable import ReelVolume
@@ -19,10 +20,10 @@ final class Joinable: Sendable {
 
     init(_ body: @escaping @Sendable () -> Bool) {
         let answer = answer
-        _ = OwnThread {
+        Thread("reader") {
             let result = body()
-            answer.change { $0 = result }
-        }
+            answer.withLock { $0 = result }
+        }?.detach()
     }
 
     /// False also where it takes longer than a minute.

@@ -3,6 +3,7 @@ import Logging
 import ReelCache
 import ReelCore
 import ReelHTTP
+import ReelThreads
 import Synchronization
 import TestKit
 
@@ -154,7 +155,7 @@ final class VolumeFixture: Sendable {
         _ start: (@escaping Completion<Value>) -> Void
     ) -> Result<Value, VolumeError> {
         let answer = Monitor<Result<Value, VolumeError>?>(nil)
-        start { result in answer.change { $0 = result } }
+        start { result in answer.withLock { $0 = result } }
         return answer.wait(atMost: .seconds(30)) { $0 } ?? .failure(.interrupted)
     }
 }
@@ -164,15 +165,15 @@ final class TestRead: ParkedRead {
 
     func succeed(_ bytes: UnsafeRawBufferPointer) {
         let copy = Array(bytes)
-        answer.change { $0.append(.success(copy)) }
+        answer.withLock { $0.append(.success(copy)) }
     }
 
-    func fail(_ error: VolumeError) { answer.change { $0.append(.failure(error)) } }
+    func fail(_ error: VolumeError) { answer.withLock { $0.append(.failure(error)) } }
 
     /// `.interrupted` stands for "never answered", which the volume itself never says.
     func wait(atMost limit: Duration = .seconds(30)) -> Result<[UInt8], VolumeError> {
         answer.wait(atMost: limit) { $0.first } ?? .failure(.interrupted)
     }
 
-    var answerCount: Int { answer.change { $0.count } }
+    var answerCount: Int { answer.withLock { $0.count } }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// An HTTP/1.1 server on loopback whose every byte the test decides: a closure gives the steps of each answer.
@@ -18,7 +19,7 @@ package final class ScriptedServer: Sendable {
     let script: Script
     let log = Mutex(Log())
     private let listener: Int32
-    private let threads = Mutex<[pthread_t]>([])
+    private let threads = Mutex<[Thread]>([])
 
     struct Log {
         var requests: [ServerRequest] = []
@@ -70,9 +71,9 @@ package final class ScriptedServer: Sendable {
         }
         guard mine else { return }
         shutdown(listener, Int32(SHUT_RDWR))
-        pthread_join(threads.withLock { $0.removeFirst() }, nil)
+        threads.withLock { $0.removeFirst() }.join()
         log.withLock { for descriptor in $0.open { shutdown(descriptor, Int32(SHUT_RDWR)) } }
-        for thread in threads.withLock({ $0 }) { pthread_join(thread, nil) }
+        for thread in threads.withLock({ $0 }) { thread.join() }
         close(listener)
     }
 

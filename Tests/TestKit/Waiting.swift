@@ -1,4 +1,5 @@
 import Glibc
+import ReelThreads
 
 /// Waits until `condition` holds, at most `limit`. - Returns: whether it held.
 ///
@@ -45,24 +46,7 @@ package final class Gate: Sendable {
 }
 
 /// Runs `body` on a thread of its own that must be joined.
-func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t {
-    var attributes = pthread_attr_t()
-    pthread_attr_init(&attributes)
-    pthread_attr_setstacksize(&attributes, 512 << 10)
-    var thread = pthread_t()
-    let box = Unmanaged.passRetained(ThreadBody(body))
-    let result = pthread_create(&thread, &attributes, runThreadBody, box.toOpaque())
-    precondition(result == 0, "no threads left")
-    pthread_attr_destroy(&attributes)
+func startThread(_ body: @escaping @Sendable () -> Void) -> Thread {
+    guard let thread = Thread("test", body) else { preconditionFailure("no threads left") }
     return thread
-}
-
-private final class ThreadBody: Sendable {
-    let body: @Sendable () -> Void
-    init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-}
-
-private func runThreadBody(_ box: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    Unmanaged<ThreadBody>.fromOpaque(box!).takeRetainedValue().body()
-    return nil
 }

@@ -28,10 +28,12 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {
     }
 
     /// Changes or reads the value; whoever waits looks again afterwards.
-    package func withLock<Result>(_ body: (inout Value) -> Result) -> Result {
+    /// - Parameter notifying: false where nothing is changed that anybody waits for: waking a thread is not free.
+    @discardableResult
+    package func withLock<Result>(notifying: Bool = true, _ body: (inout Value) -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer {
-            pthread_cond_broadcast(changed)
+            if notifying { pthread_cond_broadcast(changed) }
             pthread_mutex_unlock(mutex)
         }
         return body(&value)

@@ -1,7 +1,10 @@
-import CFuse
+import CLinux
 import Glibc
 
-/// A joinable thread with a name that `ps -L` shows. Join it exactly once.
+/// A thread with a name that `ps -L` shows. Join or detach it exactly once.
+///
+/// All signals are blocked in it: they are for the one thread that waits for them, and a write to a closed connection
+/// must not end the program by SIGPIPE.
 ///
 /// `@unchecked Sendable`: pthread_t is a plain number on Linux.
 package struct Thread: @unchecked Sendable {
@@ -16,6 +19,10 @@ package struct Thread: @unchecked Sendable {
     /// - Parameter name: at most 15 bytes.
     package init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let work = Unmanaged.passRetained(Work(body))
+        var (all, before) = (sigset_t(), sigset_t())
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
         var handle = pthread_t()
         let code = pthread_create(
             &handle, nil,
@@ -32,4 +39,6 @@ package struct Thread: @unchecked Sendable {
     }
 
     package func join() { pthread_join(handle, nil) }
+    package func detach() { pthread_detach(handle) }
+    package var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 }

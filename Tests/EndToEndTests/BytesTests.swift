@@ -1,0 +1,179 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// Promise 1 and 3: right bytes by every way of reading, each fetched once.
+    @Suite struct BytesTests {
+        /// Neither a multiple of a block nor of a page, and more than two extents.
+        static let length: Int64 = 20 << 20 + 12_345
+
+        enum Way: CaseIterable {
+            case sequential, random, mapped, direct, sendfile, copyFileRange, cp, backwards
+        }
+
+        @Test("Every way of reading gives the origin's bytes", arguments: Way.allCases)
+        func everyWay(_ way: Way) throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, server, mount in
+                try read(way, mount.file("film.mkv"), scene.work("copy"), film)
+            }
+        }
+
+        private func read(_ way: Way, _ path: String, _ copy: String, _ film: FileOrigin) throws {
+            switch way {
+            case .sequential: #expect(film.difference(inFile: path) == nil)
+            case .random:
+                var random = SeededRandom()
+                let file = try OpenDescriptor(path)
+                for _ in 0..<200 {
+                    let offset = Int64.random(in: 0..<Self.length, using: &random)
+                    let count = Int.random(in: 1...(300 << 10), using: &random)
+                    let bytes = try file.bytes(at: offset, count: count)
+                    let expected = film.expectedBytes(ByteRange(offset, offset + Int64(count)))
+                    #expect(bytes == expected, "at \(offset), \(count) bytes, seed \(random.seed)")
+                }
+            case .mapped:
+                try OpenDescriptor(path).mapped { bytes in
+                    #expect(film.version.bytes.firstDifference(in: bytes, from: 0) == nil)
+                }
+            case .direct: try copied(["dd", "if=\(path)", "of=\(copy)", "bs=1M", "iflag=direct"], copy, film)
+            case .sendfile:
+                try copied(["python3", "-c", Self.loop("os.sendfile(b, a, None, 1 << 20)"), path, copy], copy, film)
+            case .copyFileRange:
+                // The kernel refuses between filesystems of different kinds, as cp knows: then it is read and write.
+                let call = "os.copy_file_range(a, b, 1 << 20)"
+                try copied(["python3", "-c", Self.loop(call), path, copy], copy, film)
+            case .cp: try copied(["cp", path, copy], copy, film)
+            case .backwards:
+                let file = try OpenDescriptor(path)
+                for offset in stride(from: Self.length / 1_000_000 * 1_000_000, through: 0, by: -1_000_000) {
+                    let expected = film.expectedBytes(ByteRange(offset, offset + 1_000_000))
+                    #expect(try file.bytes(at: offset, count: 1_000_000) == expected, "at \(offset)")
+                }
+            }
+        }
+
+        private static func loop(_ call: String) -> String {
+            """
+            import errno, os, sys
+            a = os.open(sys.argv[1], os.O_RDONLY)
+            b = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+            try:
+                while \(call): pass
+            except OSError as error:
+                if error.errno not in (errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL): raise
+                while chunk := os.read(a, 1 << 20): os.write(b, chunk)
+            """
+        }
+
+        private func copied(_ words: [String], _ copy: String, _ film: FileOrigin) throws {
+            let end = try ChildProcess.run(words)
+            #expect(end.status == 0, "\(end.errors)")
+            #expect(film.difference(inFile: copy) == nil)
+        }
+
+        @Test("Eight processes at once cost the origin the file's length, once")
+        func eightProcesses() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, server, mount in
+                try writeFile(scene.work("same"), film.whole)
+                _ = try names(in: mount.path)
+                let before = server.bodyBytesSent
+                let readers = try (0..<8).map { _ in
+                    try ChildProcess(["cmp", scene.work("same"), mount.file("film.mkv")])
+                }
+                for reader in readers {
+                    let end = try reader.wait()
+                    #expect(end.status == 0, "\(end.output)\(end.errors)")
+                }
+                #expect(server.bodyBytesSent - before == film.length)
+            }
+        }
+
+        @Test("Two places of one file are read at once, and nothing twice")
+        func twoPlaces() throws {
+            let film = FileOrigin(length: 24 << 20)
+            try withMount(of: film) { scene, server, mount in
+                _ = try names(in: mount.path)
+                let before = server.bodyBytesSent
+                let readers = try [0, 12].map { start in
+                    let words = ["bs=1M", "skip=\(start)", "count=12", "if=\(mount.file("film.mkv"))"]
+                    return try ChildProcess(["dd", "of=\(scene.work("part\(start)"))"] + words)
+                }
+                for reader in readers { #expect(try reader.wait().status == 0) }
+                let parts = try [0, 12].flatMap { try readWhole(scene.work("part\($0)")) }
+                #expect(film.difference(from: parts) == nil)
+                #expect(server.bodyBytesSent - before == film.length)
+            }
+        }
+
+        @Test("What was read is not fetched again: without pages, after a remount")
+        func readAgain() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, server, mount in
+                var mount = mount
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                let before = bytesOfFiles(server)
+                mount.dropPages("film.mkv")
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                #expect(bytesOfFiles(server) == before)
+                try mount.unmount()
+                mount = try scene.mount(server.address)
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                // A confirmation of the version may cost the one byte of a one-byte range.
+                #expect(bytesOfFiles(server) - before <= 1)
+            }
+        }
+
+        /// What the requests for files asked for: a listing that is read anew does not count.
+        private func bytesOfFiles(_ server: ScriptedServer) -> Int64 {
+            server.fileRequests.reduce(0) { $0 + ($1.range(of: Self.length)?.count ?? Self.length) }
+        }
+
+        @Test("After kill -9 the next mount heals the place, and reads on from what was written down")
+        func killed() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, server, mount in
+                var mount = mount
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                let index = try #require(try wal(under: scene.cache))
+                // The commit that comes some seconds later at the latest; the read's own bytes are older than it.
+                let (size, end) = (try attributes(index).st_size, try attributes(index).st_mtim)
+                _ = eventually(within: .seconds(8)) {
+                    guard let now = try? attributes(index) else { return false }
+                    return now.st_size != size || now.st_mtim.tv_nsec != end.tv_nsec || now.st_mtim.tv_sec != end.tv_sec
+                }
+                mount.crash()
+                var space = statvfs()
+                #expect(eventually { code { Int(statvfs(mount.path, &space)) } == ENOTCONN })
+                let before = bytesOfFiles(server)
+                mount = try scene.mount(server.address)
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                #expect(bytesOfFiles(server) - before <= film.length / 2)
+            }
+        }
+
+        private func wal(under cache: String) throws -> String? {
+            try names(in: cache).map { "\(cache)/\($0)/index.sqlite-wal" }.first { access($0, F_OK) == 0 }
+        }
+    }
+}
+
+/// SplitMix64; its seed stands in the message of a test that failed.
+struct SeededRandom: RandomNumberGenerator {
+    let seed: UInt64
+    private var state: UInt64
+
+    init(seed: UInt64 = .random(in: 0..<1 << 32)) {
+        (self.seed, state) = (seed, seed)
+    }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var word = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
+        return word ^ (word >> 31)
+    }
+}

@@ -1,0 +1,44 @@
+import Glibc
+
+/// True for a process that lives, and is no zombie.
+func isRunning(_ pid: pid_t) -> Bool {
+    guard let status = contents("/proc/\(pid)/stat") else { return false }
+    return status.split(separator: ")").last?.dropFirst().first != "Z"
+}
+
+/// The process that serves a mount, by its command line: also one that answers nobody.
+func daemon(of mountpoint: String) -> pid_t? {
+    guard let folder = opendir("/proc") else { return nil }
+    defer { closedir(folder) }
+    while let entry = readdir(folder) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        guard let pid = pid_t(name), let line = contents("/proc/\(pid)/cmdline") else { continue }
+        let words = line.split(separator: "\0")
+        if words.count == 4, words[0] == "reelfs", words[1] == "daemon", words[3] == mountpoint { return pid }
+    }
+    return nil
+}
+
+struct MountLine {
+    var mountpoint: String
+    var line: String
+}
+
+func mountTable() -> [MountLine] {
+    (contents("/proc/self/mountinfo") ?? "").split(separator: "\n").compactMap { line in
+        let fields = line.split(separator: " ")
+        return fields.count > 4 ? MountLine(mountpoint: String(fields[4]), line: String(line)) : nil
+    }
+}
+
+/// A value of /proc/PID/status, in KiB: `VmHWM` is the peak of resident memory.
+func memory(_ field: String, of pid: pid_t) -> Int? {
+    let line = contents("/proc/\(pid)/status")?.split(separator: "\n").first { $0.hasPrefix(field + ":") }
+    return line?.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) }
+}
+
+func contents(_ path: String) -> String? {
+    try? String(decoding: readWhole(path), as: UTF8.self)
+}

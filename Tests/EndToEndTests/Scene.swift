@@ -1,0 +1,138 @@
+import Glibc
+import Synchronization
+import TestKit
+import Testing
+
+/// The program under test: it stands beside the test bundle.
+let program: String = {
+    var bytes = [CChar](repeating: 0, count: 4096)
+    let count = readlink("/proc/self/exe", &bytes, bytes.count - 1)
+    let path = String(decoding: bytes[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return path[..<(path.lastIndex(of: "/") ?? path.startIndex)] + "/reelfs"
+}()
+
+/// Without the device there is nothing to test with. In CI that fails instead: a missing mount must not look like a pass.
+let fuseIsUsable = access("/dev/fuse", R_OK | W_OK) == 0 || getenv("CI").map { String(cString: $0) } == "true"
+
+/// All tests that mount; each needs `/dev/fuse`.
+@Suite(.enabled(if: fuseIsUsable, "/dev/fuse cannot be opened")) struct EndToEnd {}
+
+/// A temporary directory with a place to mount on, a cache and the mounts of one test.
+final class Scene: Sendable {
+    let folder: String
+    private let daemons = Mutex<[pid_t: String]>([:])
+
+    fileprivate init() throws {
+        var template = Array("/tmp/reelfs-scene-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw SystemFailure("mkdtemp") }
+        folder = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        for name in ["cache", "mount", "work"] { mkdir(folder + "/" + name, 0o755) }
+    }
+
+    var cache: String { folder + "/cache" }
+    var mountpoint: String { folder + "/mount" }
+
+    /// A path for the test's own files.
+    func work(_ name: String) -> String { folder + "/work/" + name }
+
+    /// - Parameter on: the name of another mount point of this scene.
+    @discardableResult
+    func mount(_ source: String, _ options: [String] = [], on name: String = "mount") throws -> Mounted {
+        let end = try tryMount(source, options, on: name)
+        guard end.status == 0 else { throw Unmounted(sentence: end.errors) }
+        let path = folder + "/" + name
+        let pid = try #require(daemon(of: path), "no daemon serves \(path)")
+        daemons.withLock { $0[pid] = path }
+        return Mounted(path: path, pid: pid)
+    }
+
+    /// As a user sees it: exit status and sentence.
+    func tryMount(_ source: String, _ options: [String] = [], on name: String = "mount") throws -> ChildProcess.End {
+        let path = folder + "/" + name
+        mkdir(path, 0o755)
+        let words = [program, "mount", source, path, "--cache-dir", cache] + options
+        // Where the test's own proxies would stand between.
+        return try ChildProcess.run(words, environment: ["no_proxy": "127.0.0.1,localhost"], within: .seconds(30))
+    }
+
+    /// Ends everything, however it stands. Never waits for the daemons' good will.
+    fileprivate func end() {
+        for path in mounts() where umount2(path, 0) != 0 {
+            umount2(path, Int32(MNT_FORCE | MNT_DETACH))
+        }
+        let known = daemons.withLock { $0 }
+        eventually(within: .seconds(5)) { known.keys.allSatisfy { !isRunning($0) } }
+        for pid in known.keys where isRunning(pid) { kill(pid, SIGKILL) }
+        abandonMounts()
+        _ = try? ChildProcess.run(["rm", "-rf", "--one-file-system", folder])
+    }
+
+    fileprivate func cutShort() {
+        for pid in daemons.withLock({ $0.keys }) where isRunning(pid) { kill(pid, SIGKILL) }
+        abandonMounts()
+    }
+
+    private func abandonMounts() {
+        for path in mounts() { umount2(path, Int32(MNT_FORCE | MNT_DETACH)) }
+    }
+
+    private func mounts() -> [String] {
+        mountTable().map { $0.mountpoint }.filter { $0.hasPrefix(folder + "/") }
+    }
+}
+
+struct Unmounted: Error, CustomStringConvertible {
+    var sentence: String
+    var description: String { "not mounted: \(sentence)" }
+}
+
+/// Runs `body` with a scene of its own and clears away whatever it leaves. A test that hangs loses its daemons and
+/// mounts after `limit`, so that its calls fail.
+func withScene(limit: Duration = .seconds(60), _ body: (Scene) throws -> Void) throws {
+    let scene = try Scene()
+    let watchdog = Watchdog(after: limit) { scene.cutShort() }
+    defer {
+        scene.end()
+        if watchdog.callOff() { Issue.record("the test was cut short: something hung for \(limit)") }
+    }
+    try body(scene)
+}
+
+/// A scene with a mount of a scripted server, whose listing has the one file `film.mkv`.
+func withMount(
+    of film: FileOrigin, _ options: [String] = [], limit: Duration = .seconds(60),
+    _ body: (Scene, ScriptedServer, Mounted) throws -> Void
+) throws {
+    let server = try filmServer(film)
+    defer { server.stop() }
+    try withScene(limit: limit) { scene in try body(scene, server, try scene.mount(server.address, options)) }
+}
+
+/// A running mount.
+struct Mounted {
+    var path: String
+    /// Of the daemon.
+    var pid: pid_t
+
+    func file(_ name: String) -> String { path + "/" + name }
+
+    /// As `reelfs umount`, which waits until the cache is written.
+    func unmount() throws {
+        let end = try ChildProcess.run([program, "umount", path])
+        #expect(end.status == 0, "\(end.errors)")
+        #expect(eventually { !isRunning(pid) }, "the daemon stays")
+    }
+
+    /// As a crash: the mount stays behind.
+    func crash() {
+        kill(pid, SIGKILL)
+        eventually { !isRunning(pid) }
+    }
+
+    /// Throws away what the kernel keeps of a file.
+    func dropPages(_ name: String) {
+        let descriptor = open(file(name), O_RDONLY | O_CLOEXEC)
+        posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED)
+        close(descriptor)
+    }
+}

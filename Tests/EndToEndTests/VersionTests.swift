@@ -1,0 +1,93 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// One version, never two mixed. The volume asks again after five seconds (`Volume.freshFor`): the tests open until
+    /// the change shows.
+    @Suite struct VersionTests {
+        private static let old = FileOrigin.Version(seed: 1, length: 3 << 20 + 100)
+
+        private static func new(length: Int64) -> FileOrigin.Version {
+            FileOrigin.Version(seed: 2, length: length, entityTag: "\"v2\"", lastModified: 1_700_009_000)
+        }
+
+        @Test(
+            "A changed file is seen whole by a new open, also through the page cache",
+            arguments: [3 << 20 + 100, 4 << 20 + 1, 1 << 20 + 3, 0] as [Int64])
+        func changed(_ length: Int64) throws {
+            let film = FileOrigin(Self.old)
+            try withMount(of: film) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                #expect(film.difference(inFile: path) == nil)
+                let old = film.whole
+                film.change(to: Self.new(length: length))
+                let new = film.whole
+                let isNew = eventually(within: .seconds(20)) {
+                    guard let bytes = try? readWhole(path) else { return false }
+                    if bytes != new, bytes != old { Issue.record("\(bytes.count) bytes of neither version") }
+                    return bytes == new
+                }
+                #expect(isNew)
+                let shown = try attributes(path)
+                #expect(Int64(shown.st_size) == length)
+                guard length > 0 else { return }
+                try OpenDescriptor(path).mapped { bytes in #expect(bytes.elementsEqual(new)) }
+            }
+        }
+
+        @Test("An old handle gets the old bytes or ESTALE", arguments: [false, true])
+        func oldHandle(_ isNewOpened: Bool) throws {
+            let film = FileOrigin(FileOrigin.Version(seed: 1, length: 24 << 20))
+            try withMount(of: film) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                let old = try OpenDescriptor(path)
+                let oldVersion = film.version
+                _ = try old.bytes(at: 0, count: 4096)
+                film.change(to: Self.new(length: 24 << 20))
+                if isNewOpened {
+                    let isNew = eventually(within: .seconds(20)) {
+                        guard let file = try? OpenDescriptor(path), let bytes = try? file.bytes(at: 0, count: 4096)
+                        else { return false }
+                        return bytes == film.expectedBytes(ByteRange(0, 4096))
+                    }
+                    #expect(isNew)
+                }
+                for offset: Int64 in [0, 4096, 300_000, 12 << 20, 24 << 20 - 5000] {
+                    do throws(SystemFailure) {
+                        let bytes = try old.bytes(at: offset, count: 4096)
+                        #expect(bytes == oldVersion.bytes.bytes(ByteRange(offset, offset + 4096)), "at \(offset)")
+                    } catch {
+                        #expect(error.number == ESTALE, "at \(offset)")
+                    }
+                }
+                // What the origin no longer has can only be an error.
+                #expect(throws: SystemFailure("pread", ESTALE)) { try old.bytes(at: 6 << 20, count: 4096) }
+            }
+        }
+
+        @Test("A weak tag that turns strong is no change: nothing is fetched again")
+        func weakTag() throws {
+            let weak = FileOrigin.Version(seed: 1, length: 3 << 20, entityTag: "W/\"same\"")
+            let film = FileOrigin(weak)
+            try withMount(of: film) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                #expect(film.difference(inFile: path) == nil)
+                let before = server.fileRequests.count
+                var strong = weak
+                strong.entityTag = "\"same\""
+                film.change(to: strong)
+                let isAsked = eventually(within: .seconds(20)) {
+                    (try? OpenDescriptor(path)) != nil && server.fileRequests.count > before
+                }
+                #expect(isAsked)
+                mount.dropPages("film.mkv")
+                #expect(film.difference(inFile: path) == nil)
+                for request in server.fileRequests[before...] {
+                    #expect(request.range(of: weak.length)?.count == 1, "\(request.headers)")
+                }
+            }
+        }
+    }
+}
