@@ -143,7 +143,8 @@ extension Ledger {
         if stream.retryAt != nil { return false }
         if openHandles == 0 { return now - lastClose < .seconds(10) }
         if !acceptsRanges || stream.end - stream.position <= 256 << 10 { return true }
-        let latest = cursors.map(\.lastRead).max() ?? now
+        // A paused player comes back to its place; one that waits elsewhere has left it.
+        let latest = waiting.isEmpty ? cursors.map(\.lastRead).max() ?? now : now
         return cursors.contains { cursor in
             (latest - cursor.lastRead < .seconds(2))
                 && cursor.position < stream.end && stream.position <= cursor.position + 2 * cursor.window

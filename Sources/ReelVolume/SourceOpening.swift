@@ -49,23 +49,24 @@ struct SourceOpening {
     func open(_ source: String) throws(SourceError) -> Source {
         guard let url = ResourceURL(source) else { return try openLocal(source) }
         switch fetch(url) {
-        case .source(let source, let kind, let entries):
+        case .source(let source, let kind):
             services.store.set("kind", kind.rawValue)
             switch source {
             case .file: break
-            case .list: remember(entries, for: url)
-            // What was fetched to see that it is a listing is the first directory that anybody will look at.
-            case .listing(let folder): remember(entries, for: folder)
+            case .list(let entries): remember(entries, for: url)
+            case .listing(let folder, let entries): remember(entries ?? [], for: folder)
             }
             return source
-        case .useless(let reason): throw .notUsable(url.description, reason)
-        case .failure(let failure):
-            if let source = remembered(url) {
-                services.logger.warning("\(url): \(failure.reason); mounted from what is remembered")
-                return source
-            }
-            throw .origin(url, failure)
+        case .useless(let reason): return try fallBack(url, reason, .notUsable(url.description, reason))
+        case .failure(let failure): return try fallBack(url, failure.reason, .origin(url, failure))
         }
+    }
+
+    /// A login page or an error in the place of a known source takes nothing away.
+    private func fallBack(_ url: ResourceURL, _ reason: String, _ error: SourceError) throws(SourceError) -> Source {
+        guard let source = remembered(url) else { throw error }
+        services.logger.warning("\(url): \(reason); mounted from what is remembered")
+        return source
     }
 
     // MARK: A path
@@ -97,7 +98,7 @@ struct SourceOpening {
     // MARK: A URL
 
     private enum Found: Sendable {
-        case source(Source, Kind, [SourceEntry])
+        case source(Source, Kind)
         case useless(String)
         case failure(OriginFailure)
     }
@@ -135,7 +136,7 @@ struct SourceOpening {
         if let format = PlaylistFormat.detect(document.bytes, mediaType: head.mediaType, fileExtension: suffix) {
             do {
                 let entries = try entries(of: document.bytes, format, base: base, name: url.description)
-                return .source(.list(entries), .list, entries)
+                return .source(.list(entries), .list)
             } catch {
                 return .useless("\(error)")
             }
@@ -143,7 +144,7 @@ struct SourceOpening {
         let folder = base.path.hasSuffix("/") ? base : base.with(path: base.path + "/")
         do throws(ListingError) {
             let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
-            return .source(.listing(folder), .listing, entries)
+            return .source(.listing(folder, entries), .listing)
         } catch {
             if url.path.hasSuffix("/") { return .useless("it is no directory listing (\(error))") }
             let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
@@ -152,7 +153,7 @@ struct SourceOpening {
     }
 
     private func fileSource(_ url: ResourceURL, _ information: ContentInformation) -> Found {
-        .source(.file(fileEntry(url, information)), .file, [])
+        .source(.file(fileEntry(url, information)), .file)
     }
 
     private func fileEntry(_ url: ResourceURL, _ information: ContentInformation?) -> SourceEntry {
@@ -175,7 +176,7 @@ struct SourceOpening {
         case .file:
             return .file(fileEntry(url, services.store.information(for: url.text)?.information))
         case .listing:
-            return .listing(url.path.hasSuffix("/") ? url : url.with(path: url.path + "/"))
+            return .listing(url.path.hasSuffix("/") ? url : url.with(path: url.path + "/"), nil)
         case .list:
             return services.store.listing(url.text).map { .list($0.entries.compactMap { $0.entry(under: url) }) }
         case nil: return nil

@@ -40,17 +40,21 @@ package final class Volume: Sendable {
         files = FileTable(services)
         prober = Prober(services)
         switch source {
-        case .listing(let url): rootURL = url
+        case .listing(let url, _): rootURL = url
         case .file, .list: rootURL = nil
         }
         root = Node(
             id: rootNode, parent: rootNode, name: "", inode: rootNode, url: rootURL, isDirectory: true,
             listed: Node.Facts())
         nodes = NodeTable(root: root)
-        switch source {
-        case .listing: break
-        case .file(let entry): root.directory?.state.withLock { $0.listing = .init([entry], fetchedAt: wallClock()) }
-        case .list(let entries): root.directory?.state.withLock { $0.listing = .init(entries, fetchedAt: wallClock()) }
+        let entries: [SourceEntry]? =
+            switch source {
+            case .file(let entry): [entry]
+            case .listing(_, let entries): entries
+            case .list(let entries): entries
+            }
+        if let entries {
+            root.directory?.state.withLock { $0.listing = Directory.Listed(entries, fetchedAt: wallClock()) }
         }
     }
 
@@ -145,8 +149,8 @@ package final class Volume: Sendable {
 enum Source: Sendable {
     /// One file.
     case file(SourceEntry)
-    /// A tree of directory listings.
-    case listing(ResourceURL)
+    /// A tree of directory listings, with the first one where it was just fetched.
+    case listing(ResourceURL, [SourceEntry]?)
     /// A directory with these files.
     case list([SourceEntry])
 }
