@@ -72,7 +72,7 @@ format:  ## Swift sources in the house's form
 lint:  ## The form of every source, without changing it
 	swift format lint --strict --recursive --parallel --configuration .swift-format Package.swift Sources Tests
 	for script in $(SCRIPTS); do bash -n $$script || exit 1; done
-	if command -v shellcheck > /dev/null; then shellcheck $(SCRIPTS); fi
+	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 
 clean:  ## Everything that was built
 	rm -rf .build .build-tsan .build-asan

@@ -53,7 +53,8 @@ let package = Package(
                 "ReelFuse", "ReelThreads", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .testTarget(name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
+        .testTarget(
+            name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
         .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse"]),
     ],
     swiftLanguageModes: [.v6]

@@ -57,7 +57,8 @@ package struct BlockMap: Hashable, Sendable {
     /// The blocks that hold any byte of `range`.
     package func blocks(touching range: ByteRange) -> Range<Int> {
         guard !range.isEmpty else { return 0..<0 }
-        return Int(range.lower / BlockSize.block)..<Int((min(range.upper, length) + BlockSize.block - 1) / BlockSize.block)
+        return Int(
+            range.lower / BlockSize.block)..<Int((min(range.upper, length) + BlockSize.block - 1) / BlockSize.block)
     }
 
     /// True where every byte of `range` lies in a filled block. The hit path's one question: no allocation.

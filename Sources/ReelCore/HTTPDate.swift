@@ -6,7 +6,9 @@ package func httpDate(_ text: String) -> Int64? {
     // "sun 06 nov 1994 08:49:37 gmt", "sunday 06 nov 94 08:49:37 gmt", "sun nov 6 08:49:37 1994"
     guard words.count >= 5 else { return nil }
     if let month = months.firstIndex(of: words[2]), words.count >= 5 {
-        guard let day = decimal(words[1]), var year = decimal(words[3]), let time = timeOfDay(words[4]) else { return nil }
+        guard let day = decimal(words[1]), var year = decimal(words[3]), let time = timeOfDay(words[4]) else {
+            return nil
+        }
         if words[3].utf8.count == 2 { year += year < 70 ? 2000 : 1900 }
         return secondsSince1970(year: year, month: Int64(month + 1), day: day).map { $0 + time }
     }

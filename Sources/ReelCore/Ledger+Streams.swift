@@ -96,7 +96,9 @@ extension Ledger {
         var actions: [Action] = []
         for read in waiting where read.deadline <= now {
             let cause = streams.first { isWaiting(read, for: $0) }?.lastFailure
-            actions.append(.fail(read.id, cause.map { ReadFailure($0) } ?? .timedOut))
+            let failure = cause.map { ReadFailure($0) } ?? .timedOut
+            timedOut = (read.range, now, failure)
+            actions.append(.fail(read.id, failure))
         }
         waiting.removeAll { $0.deadline <= now }
         for index in streams.indices {

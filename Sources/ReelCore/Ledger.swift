@@ -48,6 +48,8 @@ package struct Ledger: Sendable {
     package internal(set) var isSuperseded = false
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
     package let windowLimit: Int64
+    /// Longer than the kernel takes to ask again, shorter than a person.
+    static let echo = Duration.milliseconds(300)
     package var openHandles = 0
     package var lastClose: Duration = .zero
 
@@ -55,6 +57,9 @@ package struct Ledger: Sendable {
     var waiting: [WaitingRead] = []
     var cursors: [Cursor] = []
     var pace = Pace()
+    /// The last read that its deadline ended, and when: the kernel asks for the pages of a failed readahead once more,
+    /// and the program that waits is to hear of it now.
+    var timedOut: (range: ByteRange, at: Duration, failure: ReadFailure)?
     private var nextStream: StreamID = 1
 
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
@@ -91,6 +96,9 @@ package struct Ledger: Sendable {
         // The bytes may have come since they were missed.
         if coverage.covers(range) { return [.complete(id)] }
         if isSuperseded { return [.fail(id, .changed)] }
+        if let timedOut, timedOut.range.overlaps(range), now - timedOut.at < Self.echo {
+            return [.fail(id, timedOut.failure)]
+        }
         touchCursor(range, now: now)
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline))
         return planDemanded() + readAhead()

@@ -4,16 +4,35 @@
 /// of one listing entry become one URL. User name and password are kept apart and are part of neither `text` nor
 /// equality: they may reach the origin and nothing else.
 package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
-    /// `http` or `https`.
-    package let scheme: String
-    /// In lower case; an IPv6 address with its brackets.
-    package let host: String
-    package let port: Int?
+    /// Shared by all URLs of a listing: ten thousand entries hold one.
+    private let authority: Authority
     /// Starts with `/`; encoded, without dot segments.
     package let path: String
     package let query: String?
+
+    private final class Authority: Sendable {
+        let scheme: String
+        let host: String
+        let port: Int?
+        let credentials: Credentials?
+        let origin: String
+
+        init(scheme: String, host: String, port: Int?, credentials: Credentials?) {
+            self.scheme = scheme
+            self.host = host
+            self.port = port
+            self.credentials = credentials
+            origin = scheme + "://" + host + (port.map { ":\($0)" } ?? "")
+        }
+    }
+
+    /// `http` or `https`.
+    package var scheme: String { authority.scheme }
+    /// In lower case; an IPv6 address with its brackets.
+    package var host: String { authority.host }
+    package var port: Int? { authority.port }
     /// Decoded user name and password, where the URL had any.
-    package let credentials: Credentials?
+    package var credentials: Credentials? { authority.credentials }
 
     package struct Credentials: Hashable, Sendable {
         package var user: String
@@ -32,7 +51,8 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
             hostAndPort = authority[authority.index(after: at)...]
             let pair = authority[..<at].split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             credentials = Credentials(
-                user: percentDecodedText(String(pair[0])), password: pair.count > 1 ? percentDecodedText(String(pair[1])) : "")
+                user: percentDecodedText(String(pair[0])),
+                password: pair.count > 1 ? percentDecodedText(String(pair[1])) : "")
         }
         var port: Int?
         if let colon = hostAndPort.lastIndex(of: ":"), !hostAndPort[colon...].contains("]") {
@@ -48,25 +68,22 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         else { return nil }
         let standard = scheme == "http" ? 80 : 443
         self.init(
-            scheme: scheme, host: host, port: port == standard ? nil : port,
+            Authority(scheme: scheme, host: host, port: port == standard ? nil : port, credentials: credentials),
             path: parts.path.isEmpty ? "/" : removingDotSegments(encoded(parts.path, keeping: isPathByte)),
-            query: parts.query.map { encoded($0, keeping: isQueryByte) }, credentials: credentials)
+            query: parts.query.map { encoded($0, keeping: isQueryByte) })
     }
 
-    private init(scheme: String, host: String, port: Int?, path: String, query: String?, credentials: Credentials?) {
-        self.scheme = scheme
-        self.host = host
-        self.port = port
+    private init(_ authority: Authority, path: String, query: String?) {
+        self.authority = authority
         self.path = path.hasPrefix("/") ? path : "/" + path
         self.query = query
-        self.credentials = credentials
     }
 
     package static func == (one: ResourceURL, other: ResourceURL) -> Bool { one.text == other.text }
     package func hash(into hasher: inout Hasher) { hasher.combine(text) }
 
     /// Scheme, host and port as one text: credentials belong to exactly this.
-    package var origin: String { scheme + "://" + host + (port.map { ":\($0)" } ?? "") }
+    package var origin: String { authority.origin }
 
     /// The whole URL without credentials: what is requested, and what names the resource in the cache.
     package var text: String { origin + path + (query.map { "?" + $0 } ?? "") }
@@ -77,12 +94,12 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     package func isSameOrigin(as other: ResourceURL) -> Bool { origin == other.origin }
 
     package func with(credentials: Credentials?) -> ResourceURL {
-        ResourceURL(scheme: scheme, host: host, port: port, path: path, query: query, credentials: credentials)
+        if credentials == self.credentials { return self }
+        return ResourceURL(
+            Authority(scheme: scheme, host: host, port: port, credentials: credentials), path: path, query: query)
     }
 
-    package func with(path: String) -> ResourceURL {
-        ResourceURL(scheme: scheme, host: host, port: port, path: path, query: query, credentials: credentials)
-    }
+    package func with(path: String) -> ResourceURL { ResourceURL(authority, path: path, query: query) }
 
     /// Resolves a reference against this URL (RFC 3986, section 5.2). Credentials go along only to the same origin.
     /// nil where the result is no http(s) URL.
@@ -90,7 +107,8 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         let parts = URLParts(trimmed(reference))
         if parts.scheme != nil {
             guard parts.authority != nil, let url = ResourceURL(trimmed(reference)) else { return nil }
-            return url.credentials == nil && url.isSameOrigin(as: self) ? url.with(credentials: credentials) : url
+            let isOurs = url.credentials == nil && url.isSameOrigin(as: self)
+            return isOurs ? ResourceURL(authority, path: url.path, query: url.query) : url
         }
         if parts.authority != nil { return resolve(scheme + ":" + trimmed(reference)) }
         let newPath: String
@@ -104,8 +122,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
             let folder = path[...path.lastIndex(of: "/")!]
             newPath = removingDotSegments(folder + encoded(parts.path, keeping: isPathByte))
         }
-        return ResourceURL(
-            scheme: scheme, host: host, port: port, path: newPath, query: newQuery, credentials: credentials)
+        return ResourceURL(authority, path: newPath, query: newQuery)
     }
 
     /// The last segment of the path as its bytes, decoded once; empty where the path ends in `/`.
@@ -186,7 +203,8 @@ private func encoded(_ text: String, keeping isKept: (UInt8) -> Bool) -> String 
     if bytes.allSatisfy({ isKept($0) && $0 != UInt8(ascii: "%") }) { return text }
     var result = ""
     for (index, byte) in bytes.enumerated() {
-        let isEscape = byte == UInt8(ascii: "%")
+        let isEscape =
+            byte == UInt8(ascii: "%")
             && index + 2 < bytes.count && hexDigit(bytes[index + 1]) != nil && hexDigit(bytes[index + 2]) != nil
         if isKept(byte) && (byte != UInt8(ascii: "%") || isEscape) {
             result.unicodeScalars.append(Unicode.Scalar(byte))

@@ -16,9 +16,11 @@ package final class CurlOrigin: Origin {
         mailbox = try Mailbox()
         let (mailbox, counters) = (mailbox, running)
         guard
-            let thread = Thread("origin", {
-                TransferLoop(mailbox: mailbox, configuration: configuration, counters: counters).run()
-            })
+            let thread = Thread(
+                "origin",
+                {
+                    TransferLoop(mailbox: mailbox, configuration: configuration, counters: counters).run()
+                })
         else { throw .noResources }
         self.thread = thread
     }

@@ -25,27 +25,22 @@ final class BodyFetch: OriginReceiver {
 
     private let state = Mutex(State())
     private let services: Services
-    /// Says from the head whether the body is wanted: nil, or a failure to end with.
-    private let check: @Sendable (ResponseHead) -> OriginFailure?
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
-        _ services: Services, _ check: @escaping @Sendable (ResponseHead) -> OriginFailure?,
-        _ completion: @escaping @Sendable (Outcome) -> Void
+        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         self.services = services
-        self.check = check
         self.completion = completion
     }
 
     /// - Parameter limit: for the whole of it, with its retries.
     static func start(
         _ url: ResourceURL, limit: Duration, _ services: Services,
-        check: @escaping @Sendable (ResponseHead) -> OriginFailure? = { _ in nil },
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         retrying(until: now() + limit, services) { left, done in
-            let id = services.origin.start(OriginRequest(url: url, stallLimit: left), BodyFetch(services, check, done))
+            let id = services.origin.start(OriginRequest(url: url, stallLimit: left), BodyFetch(services, done))
             // A body that drips for ever ends too.
             services.ticker.after(left) { services.origin.cancel(id) }
         } completion: {
@@ -54,7 +49,7 @@ final class BodyFetch: OriginReceiver {
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        var refusal = check(head)
+        var refusal: OriginFailure?
         if head.isEncoded { refusal = .wrongAnswer("an encoding nobody asked for") }
         if head.status != 200 { refusal = .status(head.status, retryAfter: nil) }
         state.withLock { state in

@@ -38,7 +38,8 @@ final class Directory: Sendable {
 
     /// What is known of an entry's length and date.
     func facts(of entry: SourceEntry) -> Node.Facts {
-        state.withLock { $0.corrections[ExactText(entry.name)] } ?? Node.Facts(length: entry.length, modified: entry.modified)
+        state.withLock { $0.corrections[ExactText(entry.name)] }
+            ?? Node.Facts(length: entry.length, modified: entry.modified)
     }
 
     func correct(_ name: String, _ facts: Node.Facts) { state.withLock { $0.corrections[ExactText(name)] = facts } }

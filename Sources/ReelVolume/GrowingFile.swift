@@ -100,7 +100,9 @@ final class GrowingFile: Sendable {
 
     private func answerWaiting() {
         let ready = state.withLock { state -> [Waiting] in
-            let ready = state.waiting.filter { if case .nothingYet = found($0.offset, $0.count, state) { false } else { true } }
+            let ready = state.waiting.filter {
+                if case .nothingYet = found($0.offset, $0.count, state) { false } else { true }
+            }
             state.waiting.removeAll { waiting in ready.contains { $0.read === waiting.read } }
             return ready
         }

@@ -15,7 +15,8 @@ package enum SourceError: Error, CustomStringConvertible {
         switch self {
         case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
-        case .origin(let url, let failure): "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
+        case .origin(let url, let failure):
+            "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
         }
     }
 }
@@ -101,28 +102,30 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
-    /// Blocks: nothing is mounted yet.
+    /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
     private func fetch(_ url: ResourceURL) -> Found {
-        let answer = Monitor<BodyFetch.Outcome?>(nil)
-        let head = Monitor<ResponseHead?>(nil)
-        BodyFetch.start(url, limit: services.options.timeout, services) { seen in
-            head.withLock { $0 = seen }
-            return isDocument(seen, of: url) ? nil : .cancelled
-        } _: { outcome in
-            answer.withLock { $0 = outcome }
+        if !url.path.hasSuffix("/"), !listExtensions.contains(url.fileExtension) {
+            switch wait({ Inquiry.start(url, limit: services.options.timeout, services, $0) }) {
+            case .information(let information)
+            where !isDocument(information.mediaType) || information.length ?? 0 > Int64(BodyFetch.limit):
+                services.store.remember(information, for: url.text, checkedAt: wallClock())
+                return fileSource(url, information)
+            case .failure(let failure): return .failure(failure)
+            case .information, .unchanged, nil: break
+            }
         }
-        // The fetch keeps its own time; this is the belt to its braces.
-        let outcome = answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
-        switch outcome {
+        switch wait({ BodyFetch.start(url, limit: services.options.timeout, services, $0) }) {
         case .document(let document): return interpret(document, url)
-        case .failure(let failure):
-            let seen = head.withLock { $0 }
-            // No document by its head, or too long for one.
-            let isFile = seen.map { !isDocument($0, of: url) || ($0.contentLength ?? 0) > BodyFetch.limit } ?? false
-            if let seen, isFile, seen.status == 200 { return fileSource(url, seen) }
-            return .failure(failure)
+        case .failure(let failure): return .failure(failure)
         case nil: return .failure(.timedOut)
         }
+    }
+
+    /// What is asked keeps its own time; the limit here is the belt to its braces.
+    private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
+        let answer = Monitor<Answer?>(nil)
+        ask { result in answer.withLock { $0 = result } }
+        return answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
     }
 
     private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL) -> Found {
@@ -143,18 +146,20 @@ struct SourceOpening {
             return .source(.listing(folder), .listing, entries)
         } catch {
             if url.path.hasSuffix("/") { return .useless("it is no directory listing (\(error))") }
-            return fileSource(url, head)
+            let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
+            return fileSource(url, ContentInformation(length: head.contentLength, validator: validator))
         }
     }
 
-    private func fileSource(_ url: ResourceURL, _ head: ResponseHead) -> Found {
-        .source(.file(fileEntry(url, length: head.contentLength, modified: head.lastModified)), .file, [])
+    private func fileSource(_ url: ResourceURL, _ information: ContentInformation) -> Found {
+        .source(.file(fileEntry(url, information)), .file, [])
     }
 
-    private func fileEntry(_ url: ResourceURL, length: Int64?, modified: Int64?) -> SourceEntry {
+    private func fileEntry(_ url: ResourceURL, _ information: ContentInformation?) -> SourceEntry {
         let bytes = url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment
         return SourceEntry(
-            name: SafeName.make(bytes), url: url, isDirectory: false, length: length, modified: modified)
+            name: SafeName.make(bytes), url: url, isDirectory: false, length: information?.length,
+            modified: information?.validator.lastModified)
     }
 
     // MARK: Memory
@@ -168,8 +173,7 @@ struct SourceOpening {
     private func remembered(_ url: ResourceURL) -> Source? {
         switch services.store.setting("kind").flatMap({ Kind(rawValue: $0) }) {
         case .file:
-            let information = services.store.information(for: url.text)?.information
-            return .file(fileEntry(url, length: information?.length, modified: information?.validator.lastModified))
+            return .file(fileEntry(url, services.store.information(for: url.text)?.information))
         case .listing:
             return .listing(url.path.hasSuffix("/") ? url : url.with(path: url.path + "/"))
         case .list:
@@ -179,16 +183,15 @@ struct SourceOpening {
     }
 }
 
-/// True where the body has to be read to know what it is; a film is known by its head.
-private func isDocument(_ head: ResponseHead, of url: ResourceURL) -> Bool {
-    let type = head.mediaType ?? ""
-    let lists: Set = [
+private let listExtensions: Set = ["m3u", "m3u8", "pls", "xspf", "txt", "urls"]
+
+/// True where the body has to be read to know what it is.
+private func isDocument(_ mediaType: String?) -> Bool {
+    let types: Set = [
         "audio/x-mpegurl", "audio/mpegurl", "application/vnd.apple.mpegurl", "application/x-mpegurl",
-        "audio/x-scpls", "application/pls+xml", "application/xspf+xml", "application/json",
+        "audio/x-scpls", "application/pls+xml", "application/xspf+xml", "application/json", "application/xhtml+xml",
     ]
-    if type.hasPrefix("text/") || type == "application/xhtml+xml" || lists.contains(type) { return true }
-    return ["m3u", "m3u8", "pls", "xspf", "txt", "urls"].contains(url.fileExtension) && !url.path.hasSuffix("/")
-        || url.path.hasSuffix("/")
+    return mediaType.map { $0.hasPrefix("text/") || types.contains($0) } ?? false
 }
 
 private func contents(of path: String) -> [UInt8]? {
@@ -215,9 +218,7 @@ extension StoredEntry {
 
     /// With the credentials of the source, where it is of the same origin: they are never written down.
     func entry(under source: ResourceURL) -> SourceEntry? {
-        guard let url = ResourceURL(url) else { return nil }
-        return SourceEntry(
-            name: name, url: url.with(credentials: url.isSameOrigin(as: source) ? source.credentials : nil),
-            isDirectory: isDirectory, length: length, modified: modified)
+        guard let url = source.resolve(url) else { return nil }
+        return SourceEntry(name: name, url: url, isDirectory: isDirectory, length: length, modified: modified)
     }
 }

@@ -90,6 +90,7 @@ extension Volume: Filesystem {
     }
 
     private func information(of node: Node) -> ContentInformation? {
-        node.state.withLock { $0.information } ?? node.url.flatMap { services.store.information(for: $0.text)?.information }
+        node.state.withLock { $0.information }
+            ?? node.url.flatMap { services.store.information(for: $0.text)?.information }
     }
 }

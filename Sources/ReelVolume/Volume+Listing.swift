@@ -68,7 +68,8 @@ extension Volume {
     private func parse(_ document: BodyFetch.Document, _ url: ResourceURL) -> Result<[SourceEntry], VolumeError> {
         do throws(ListingError) {
             // Links count from where the page really was, as a browser sees it.
-            let base = document.head.url.with(credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
+            let base = document.head.url.with(
+                credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
             return .success(try Listing.parse(document.bytes, mediaType: document.head.mediaType, url: base))
         } catch {
             services.logger.warning("\(url): \(error)")
@@ -130,7 +131,9 @@ extension Volume {
         let isUnknown: (SourceEntry) -> Bool = { [self] in
             !$0.isDirectory && $0.length == nil && services.store.information(for: $0.url.text) == nil
         }
-        guard window.dropFirst(Volume.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else { return }
+        guard window.dropFirst(Volume.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else {
+            return
+        }
         for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
     }
 }

@@ -54,9 +54,10 @@ extension Volume {
             case .unchanged: confirm(remembered.information)
             case .information(let new) where new.isSameVersion(as: remembered.information):
                 // The ranges that were refused before may be given now, and a weak tag may have become strong.
-                confirm(ContentInformation(
-                    length: new.length, validator: remembered.information.validator, mediaType: new.mediaType,
-                    acceptsRanges: new.acceptsRanges))
+                confirm(
+                    ContentInformation(
+                        length: new.length, validator: remembered.information.validator, mediaType: new.mediaType,
+                        acceptsRanges: new.acceptsRanges))
             case .information(let new):
                 services.store.remember(new, for: url.text, checkedAt: wallClock())
                 retire(url, remembered.information)

@@ -117,7 +117,9 @@ package final class Volume: Sendable {
                 path: path(ofKey: file.url.text), length: nil, cachedBytes: file.received,
                 openHandles: file.openHandles, rate: file.rate)
         }
-        let sorted = shown.values.sorted { ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path) }
+        let sorted = shown.values.sorted {
+            ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
+        }
         return VolumeStatus(
             cacheUsed: usage.used, cacheCap: usage.cap,
             bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
@@ -132,7 +134,9 @@ package final class Volume: Sendable {
         if let rootURL, url.isSameOrigin(as: rootURL), url.path.hasPrefix(rootURL.path) {
             return String(decoding: percentDecoded(String(url.path.dropFirst(rootURL.path.count))), as: UTF8.self)
         }
-        if let entry = root.directory?.state.withLock({ $0.listing?.entries.first { $0.url == url } }) { return entry.name }
+        if let entry = root.directory?.state.withLock({ $0.listing?.entries.first { $0.url == url } }) {
+            return entry.name
+        }
         return String(decoding: url.lastSegment, as: UTF8.self)
     }
 }

@@ -9,9 +9,11 @@ enum Program {
         hideSecrets()
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
         do {
-            let command = try parse(arguments)
+            var command = try parse(arguments)
             if let command = command as? any ReelfsCommand { return try command.perform() }
-            throw CleanExit.helpRequest()
+            // The parser's own: it throws the help of whatever command was named.
+            try command.run()
+            return 0
         } catch let failure as Failure {
             return failure.printed()
         } catch {

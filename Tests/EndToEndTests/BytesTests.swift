@@ -16,10 +16,7 @@ extension EndToEnd {
         @Test("Every way of reading gives the origin's bytes", arguments: Way.allCases)
         func everyWay(_ way: Way) throws {
             let film = FileOrigin(length: Self.length)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 try read(way, mount.file("film.mkv"), scene.work("copy"), film)
             }
         }
@@ -80,10 +77,7 @@ extension EndToEnd {
         @Test("Eight processes at once cost the origin the file's length, once")
         func eightProcesses() throws {
             let film = FileOrigin(length: Self.length)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 try writeFile(scene.work("same"), film.whole)
                 _ = try names(in: mount.path)
                 let before = server.bodyBytesSent
@@ -101,10 +95,7 @@ extension EndToEnd {
         @Test("Two places of one file are read at once, and nothing twice")
         func twoPlaces() throws {
             let film = FileOrigin(length: 24 << 20)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 _ = try names(in: mount.path)
                 let before = server.bodyBytesSent
                 let readers = try [0, 12].map { start in
@@ -121,10 +112,8 @@ extension EndToEnd {
         @Test("What was read is not fetched again: without pages, after a remount")
         func readAgain() throws {
             let film = FileOrigin(length: Self.length)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                var mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
+                var mount = mount
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 let before = bytesOfFiles(server)
                 mount.dropPages("film.mkv")
@@ -146,10 +135,8 @@ extension EndToEnd {
         @Test("After kill -9 the next mount heals the place, and reads on from what was written down")
         func killed() throws {
             let film = FileOrigin(length: Self.length)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                var mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
+                var mount = mount
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 let index = try #require(try wal(under: scene.cache))
                 // The commit that comes some seconds later at the latest; the read's own bytes are older than it.

@@ -16,10 +16,7 @@ extension EndToEnd {
             arguments: [false, true])
         func largeFile(_ isRandom: Bool) throws {
             let film = FileOrigin(length: 96 << 20)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene(limit: .seconds(100)) { scene in
-                let mount = try scene.mount(server.address, ["--cache-size", "32M"])
+            try withMount(of: film, ["--cache-size", "32M"], limit: .seconds(100)) { scene, server, mount in
                 let file = try OpenDescriptor(mount.file("film.mkv"))
                 var random = SeededRandom()
                 var largest: Int64 = 0

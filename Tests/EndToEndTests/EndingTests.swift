@@ -24,10 +24,7 @@ extension EndToEnd {
 
         @Test("A plain umount(2) ends the daemon as well")
         func plainUnmount() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 _ = try readWhole(mount.file("film.mkv"))
                 #expect(umount2(mount.path, 0) == 0)
                 try expectGone(mount, scene)
@@ -37,10 +34,7 @@ extension EndToEnd {
         @Test("A mount with a waiting read is busy; unmounted lazily it ends with its reader")
         func busy() throws {
             let film = FileOrigin(length: 20 << 20)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 let reader = try stalledReader(mount, film, server)
                 let refused = try ChildProcess.run([program, "umount", mount.path])
                 #expect(refused.status == 32)
@@ -57,10 +51,7 @@ extension EndToEnd {
             "A signal ends the daemon although somebody reads; the reader gets an error", arguments: [SIGTERM, SIGINT])
         func signalled(_ number: Int32) throws {
             let film = FileOrigin(length: 20 << 20)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 let reader = try stalledReader(mount, film, server)
                 kill(mount.pid, number)
                 #expect(try reader.wait(within: .seconds(5)).status == 1)
@@ -70,10 +61,7 @@ extension EndToEnd {
 
         @Test("A second mount of the same source on the same cache names the first")
         func sameSource() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 let second = try scene.tryMount(server.address, on: "second")
                 #expect(second.status == 32)
                 #expect(second.errors.contains(mount.path), "\(second.errors)")
@@ -85,10 +73,7 @@ extension EndToEnd {
 
         @Test("A second mount on the same mount point is refused, it does not stack")
         func samePlace() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 let second = try scene.tryMount(server.address + "other/")
                 #expect(second.status == 32)
                 #expect(second.errors.contains("already mounted"), "\(second.errors)")

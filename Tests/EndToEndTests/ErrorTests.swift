@@ -9,10 +9,7 @@ extension EndToEnd {
     @Suite struct ErrorTests {
         @Test("Whatever would change the tree is EROFS")
         func changes() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 let film = mount.file("film.mkv")
                 let new = mount.file("new")
                 var times = [timespec(), timespec()]
@@ -35,10 +32,7 @@ extension EndToEnd {
 
         @Test("Names and attributes that are not there say so, and a name that is too long as well")
         func missing() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 #expect(readingCode(mount.file("none.mkv")) == ENOENT)
                 #expect(readingCode(mount.file("film.mkv/below")) == ENOTDIR)
                 #expect(readingCode(mount.path) == EISDIR)
@@ -104,10 +98,7 @@ extension EndToEnd {
         @Test("A killed reader of a stalled file ends at once", arguments: ["open", "read"])
         func killedReader(_ stage: String) throws {
             let film = FileOrigin(length: 20 << 20)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 film.fault = stage == "open" ? .silent : .stallAfter(300_000)
                 let reader = try ChildProcess(["cat", mount.file("film.mkv")])
                 #expect(eventually { !server.fileRequests.isEmpty })

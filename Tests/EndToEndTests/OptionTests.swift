@@ -9,10 +9,8 @@ extension EndToEnd {
     @Suite struct OptionTests {
         @Test("Owner and modes are those of the options")
         func ownership() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address, ["-o", "uid=1234,gid=2345,umask=027,allow_other"])
+            try withMount(of: FileOrigin(length: 1000), ["-o", "uid=1234,gid=2345,umask=027,allow_other"]) {
+                scene, server, mount in
                 for (name, mode) in [("film.mkv", S_IFREG | 0o440), ("", S_IFDIR | 0o550)] {
                     let shown = try attributes(mount.file(name))
                     #expect((shown.st_uid, shown.st_gid) == (1234, 2345))
@@ -24,10 +22,7 @@ extension EndToEnd {
 
         @Test("Without options files are the mounter's and readable")
         func defaultOwnership() throws {
-            let server = try filmServer(FileOrigin(length: 1000))
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 let shown = try attributes(mount.file("film.mkv"))
                 #expect((shown.st_uid, shown.st_gid, shown.st_mode) == (getuid(), getgid(), S_IFREG | 0o444))
                 #expect(shown.st_mtim.tv_sec > 1_600_000_000)
@@ -132,10 +127,7 @@ extension EndToEnd {
         @Test("status --json tells of mount, cache and files")
         func status() throws {
             let film = FileOrigin(length: 300_000)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address, ["--cache-size", "100M"])
+            try withMount(of: film, ["--cache-size", "100M"]) { scene, server, mount in
                 let file = try OpenDescriptor(mount.file("film.mkv"))
                 #expect(try file.bytes(at: 0, count: 300_000) == film.whole)
                 let end = try ChildProcess.run([program, "status", "--json", mount.path])
@@ -156,10 +148,8 @@ extension EndToEnd {
         @Test("Attributes tell type, address and what is cached; blocks and inode numbers hold over a remount")
         func shownAttributes() throws {
             let film = FileOrigin(length: 300_000)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                var mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
+                var mount = mount
                 let before = try attributes(mount.file("film.mkv"))
                 #expect((before.st_size, before.st_blocks) == (300_000, 0))
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)

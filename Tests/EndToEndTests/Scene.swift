@@ -98,6 +98,16 @@ func withScene(limit: Duration = .seconds(60), _ body: (Scene) throws -> Void) t
     try body(scene)
 }
 
+/// A scene with a mount of a scripted server, whose listing has the one file `film.mkv`.
+func withMount(
+    of film: FileOrigin, _ options: [String] = [], limit: Duration = .seconds(60),
+    _ body: (Scene, ScriptedServer, Mounted) throws -> Void
+) throws {
+    let server = try filmServer(film)
+    defer { server.stop() }
+    try withScene(limit: limit) { scene in try body(scene, server, try scene.mount(server.address, options)) }
+}
+
 /// A running mount.
 struct Mounted {
     var path: String

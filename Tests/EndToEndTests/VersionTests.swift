@@ -18,10 +18,7 @@ extension EndToEnd {
             arguments: [3 << 20 + 100, 4 << 20 + 1, 1 << 20 + 3, 0] as [Int64])
         func changed(_ length: Int64) throws {
             let film = FileOrigin(Self.old)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 let path = mount.file("film.mkv")
                 #expect(film.difference(inFile: path) == nil)
                 let old = film.whole
@@ -43,10 +40,7 @@ extension EndToEnd {
         @Test("An old handle gets the old bytes or ESTALE", arguments: [false, true])
         func oldHandle(_ isNewOpened: Bool) throws {
             let film = FileOrigin(FileOrigin.Version(seed: 1, length: 24 << 20))
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 let path = mount.file("film.mkv")
                 let old = try OpenDescriptor(path)
                 let oldVersion = film.version
@@ -77,10 +71,7 @@ extension EndToEnd {
         func weakTag() throws {
             let weak = FileOrigin.Version(seed: 1, length: 3 << 20, entityTag: "W/\"same\"")
             let film = FileOrigin(weak)
-            let server = try filmServer(film)
-            defer { server.stop() }
-            try withScene { scene in
-                let mount = try scene.mount(server.address)
+            try withMount(of: film) { scene, server, mount in
                 let path = mount.file("film.mkv")
                 #expect(film.difference(inFile: path) == nil)
                 let before = server.fileRequests.count

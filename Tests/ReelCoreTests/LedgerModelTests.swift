@@ -79,7 +79,8 @@ import Testing
                 guard let id = world.running.keys.sorted().randomElement(using: &random) else { continue }
                 world.running[id] = nil
                 let failures: [OriginFailure] = [
-                    .interrupted("x"), .timedOut, .status(503, retryAfter: nil), .unreachable("x"), .status(404, retryAfter: nil),
+                    .interrupted("x"), .timedOut, .status(503, retryAfter: nil), .unreachable("x"),
+                    .status(404, retryAfter: nil),
                 ]
                 let failure = failures.randomElement(using: &random)!
                 world.perform(world.ledger.ended(id, failure, now: world.now, random: 0.5))

@@ -50,7 +50,8 @@ struct CommandTests {
 
     /// A listing with `hello.txt`, a mount point and a cache, all gone afterwards.
     static func withPlace(_ body: (Place) throws -> Void) throws {
-        let page = "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"hello.txt\">hello.txt</a></pre></html>"
+        let page =
+            "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"hello.txt\">hello.txt</a></pre></html>"
         let server = try ScriptedServer { request in
             request.path.hasSuffix("/")
                 ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : ServerStep.answer(body: text)

@@ -9,9 +9,11 @@ import Testing
     private let length: Int64 = 3_000_000
 
     private func withFilm(
-        timeout: Duration = .seconds(10), _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+        timeout: Duration = .seconds(10), fault: FileOrigin.Fault? = nil,
+        _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: length)
+        film.fault = fault
         let server = try ScriptedServer(["/film.mkv": film, "/page/film.mkv": film])
         defer { server.stop() }
         let fixture = try VolumeFixture(server.url("/film.mkv"), timeout: timeout)
@@ -22,7 +24,8 @@ import Testing
     /// Faults that pass: whoever reads notices nothing.
     @Test(arguments: [
         FileOrigin.Fault.shortBody(after: 100_000), .resetAfter(300_000), .status(503, retryAfter: nil),
-        .status(429, retryAfter: 1), .noRanges, .wholeToRange, .headRefused, .drip(piece: 200_000, pause: .milliseconds(1)),
+        .status(429, retryAfter: 1), .noRanges, .wholeToRange, .headRefused,
+        .drip(piece: 200_000, pause: .milliseconds(1)),
     ])
     func passingFaultIsRecoveredFrom(_ fault: FileOrigin.Fault) throws {
         try withFilm { fixture, film, _ in
@@ -40,7 +43,8 @@ import Testing
         try withFilm { fixture, film, server in
             film.fault = fault
             let file = try fixture.open("film.mkv").get()
-            #expect(fixture.read(file, 2_500_000, 1000) == .success(film.expectedBytes(ByteRange(2_500_000, 2_501_000))))
+            #expect(
+                fixture.read(file, 2_500_000, 1000) == .success(film.expectedBytes(ByteRange(2_500_000, 2_501_000))))
             #expect(fixture.readAll(file).isRight(film, 0, length))
             fixture.volume.close(file)
             server.stop()
@@ -71,7 +75,8 @@ import Testing
             film.fault = nil
             if expected != .stale {
                 #expect(
-                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000))))
+                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000)))
+                )
             }
             fixture.volume.close(file)
         }
@@ -152,8 +157,7 @@ import Testing
 
     @Test(arguments: [FileOrigin.Fault.chunkedWithoutLength, .untilClose])
     func aFileOfUnknownLengthIsReadToItsEndWhichTellsTheLength(_ fault: FileOrigin.Fault) throws {
-        try withFilm { fixture, film, server in
-            film.fault = fault
+        try withFilm(fault: fault) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(file.wantsDirectIO)
             #expect(fixture.readAll(file).isRight(film, 0, length))
@@ -169,8 +173,7 @@ import Testing
     }
 
     @Test func anEndlessBodyIsReadAsFarAsSomebodyReads() throws {
-        try withFilm { fixture, film, server in
-            film.fault = .endlessBody
+        try withFilm(fault: .endlessBody) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 100_000).get().count == 100_000)
             // The origin is told to wait: it may run ahead by the lead and what is in buffers.

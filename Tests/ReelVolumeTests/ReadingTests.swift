@@ -66,7 +66,8 @@ import Testing
         try withFilm(length: 200 << 20) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             for offset in stride(from: Int64(0), to: 100 << 10, by: 20 << 10) {
-                #expect(try fixture.read(file, offset, 4096).get() == film.expectedBytes(ByteRange(offset, offset + 4096)))
+                #expect(
+                    try fixture.read(file, offset, 4096).get() == film.expectedBytes(ByteRange(offset, offset + 4096)))
             }
             fixture.volume.close(file)
             #expect(fixture.volume.status().bytesFromOrigin <= Readahead.first)
@@ -130,7 +131,8 @@ import Testing
             var buffer = [UInt8](repeating: 0, count: 4096)
             let answer = buffer.withUnsafeMutableBytes { fixture.volume.read(file, offset: 6 << 20, into: $0) { lost } }
             if case .parked = answer { fixture.volume.abandon(lost, of: file) }
-            #expect(fixture.read(file, 6 << 20, 4096) == .success(film.expectedBytes(ByteRange(6 << 20, 6 << 20 + 4096))))
+            #expect(
+                fixture.read(file, 6 << 20, 4096) == .success(film.expectedBytes(ByteRange(6 << 20, 6 << 20 + 4096))))
             fixture.volume.close(file)
             fixture.stop()
             #expect(lost.answerCount <= 1)

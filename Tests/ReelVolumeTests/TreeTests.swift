@@ -170,7 +170,8 @@ import Testing
 
     @Test func aLoginPageIsNoListing() throws {
         let server = try ScriptedServer { _ in
-            ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html><body><form>password</form></body></html>")
+            ServerStep.answer(
+                200, [("Content-Type", "text/html")], body: "<html><body><form>password</form></body></html>")
         }
         defer { server.stop() }
         #expect(throws: SourceError.self) { try VolumeFixture(server.url("/films/")) }

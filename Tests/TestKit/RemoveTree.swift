@@ -8,7 +8,11 @@ package func removeTree(_ path: String) {
                 $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
             }
             if name == "." || name == ".." { continue }
-            if entry.pointee.d_type == UInt8(DT_DIR) { removeTree(path + "/" + name) } else { unlink(path + "/" + name) }
+            if entry.pointee.d_type == UInt8(DT_DIR) {
+                removeTree(path + "/" + name)
+            } else {
+                unlink(path + "/" + name)
+            }
         }
         closedir(stream)
     }

@@ -1,0 +1,107 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+
+/// Doing what the ledger decided, and telling it what came of it.
+extension RemoteFile {
+    func perform(_ actions: [Ledger.Action]) {
+        for action in actions {
+            switch action {
+            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded)
+            case .stop(let id):
+                if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
+                    services.origin.cancel(request)
+                }
+            case .complete(let id):
+                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
+                services.answers.add { [self] in
+                    services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
+                }
+            case .fail(let id, let failure):
+                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
+                services.logger.info("\(url): read of \(parked.range) failed: \(failure)")
+                parked.read.fail(VolumeError(failure))
+            }
+        }
+    }
+
+    private func start(_ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool) {
+        guard !range.isEmpty else { return }
+        let request = OriginRequest(
+            url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
+            isDemanded: isDemanded, stallLimit: services.options.timeout)
+        services.ticker.add(self)
+        state.withLock { $0.ledger.requested(id, now: now()) }
+        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
+    }
+
+    private func running(_ request: OriginRequestID, for id: Ledger.StreamID) {
+        let isWanted = state.withLock { state in
+            guard state.ledger.isLive(id), !state.isOver else { return false }
+            state.requests[id] = request
+            return true
+        }
+        if !isWanted { services.origin.cancel(request) }
+    }
+
+    // MARK: What the streams bring
+
+    /// The request that found this version out goes on as its first stream.
+    func adopt(_ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
+        services.ticker.add(self)
+        return state.withLock { state in
+            if isWhole { state.ledger.acceptsRanges = false }
+            return state.ledger.adopt(range)
+        }
+    }
+
+    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID) { running(request, for: id) }
+
+    func began(_ id: Ledger.StreamID, isWhole: Bool) {
+        perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
+    }
+
+    func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        let moment = now()
+        let place = state.withLock { state -> (range: ByteRange, new: [Int], isThere: Bool)? in
+            state.rate.add(Int64(bytes.count), moment)
+            guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
+            let coverage = state.ledger.coverage
+            return (range, coverage.untouchedBlocks(in: range), coverage.covers(range))
+        }
+        guard let place else { return .stop }
+        if !place.isThere, let failure = write(bytes, place.range, place.new) {
+            services.logger.error("\(failure)")
+            perform(
+                state.withLock { $0.ledger.ended(id, .wrongAnswer("no room in the cache"), now: moment, random: 0) })
+            return .stop
+        }
+        let result = state.withLock { $0.ledger.arrived(id, place.range, now: moment) }
+        for block in result.whole { object.markFilled(block) }
+        perform(result.actions)
+        return result.answer == .more ? .more : .stop
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> (any Error)? {
+        let room = new.reduce(Int64(0)) { $0 + object.filled.bytes(of: $1).count }
+        if room > 0, !services.store.makeRoom(for: room) { return VolumeError.failed }
+        do {
+            try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)
+            return nil
+        } catch {
+            services.store.release(room)
+            return error
+        }
+    }
+
+    func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
+        services.weather.saw(failure)
+        if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
+        let actions = state.withLock { state in
+            state.requests[id] = nil
+            return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
+        }
+        perform(actions)
+    }
+}
