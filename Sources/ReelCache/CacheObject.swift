@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 
@@ -44,7 +45,7 @@ package final class CacheObject: Sendable {
         guard offset >= 0, offset <= version.length, Int64(bytes.count) <= version.length - offset else {
             throw .badLength
         }
-        guard !file.isBroken.load(ordering: .relaxed) else { throw .system("fdatasync", 5) }
+        guard !file.isBroken.load(ordering: .relaxed) else { throw .system("fdatasync", EIO) }
         let range = ByteRange(offset, offset + Int64(bytes.count))
         file.fill { $0.wrote($0.map.blocks(touching: range)) }
         try file.descriptor.write(bytes, at: offset)
@@ -78,6 +79,9 @@ package final class CacheObject: Sendable {
         try store.discard(blocks, of: file)
         store.release(bytes)
     }
+
+    /// The file is not to be trusted: it is read and written no more, and the next `object(for:)` starts a new one.
+    package func giveUp() { file.isBroken.store(true, ordering: .relaxed) }
 
     /// Used now, for the order of eviction. No lock.
     package func touch() { file.lastUse.max(store.clock.now(), ordering: .relaxed) }

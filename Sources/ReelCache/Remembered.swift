@@ -69,17 +69,3 @@ package struct ObjectSummary: Hashable, Sendable {
     /// Milliseconds since 1970, moved on by at least one at each use.
     package var lastUse: Int64
 }
-
-/// A text compared byte by byte. Swift's own comparison takes composed and decomposed letters for the same; an origin
-/// does not.
-struct ExactText: Hashable, Sendable {
-    let text: String
-    init(_ text: String) { self.text = text }
-
-    static func == (one: ExactText, other: ExactText) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
-
-    func hash(into hasher: inout Hasher) {
-        var text = text
-        text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-    }
-}

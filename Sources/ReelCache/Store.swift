@@ -6,7 +6,7 @@ import Synchronization
 /// Thread-safe. Nothing blocks on the network; `makeRoom`, `object`, `forget` and `discard` may wait for the disk, the
 /// `remember` family and `markFilled` do not. Locks: the writer's gate first, then one leaf (a file's state, the table of
 /// open files, the room, the facts); the reader's gate stands alone. The gates are the only locks held over disk
-/// operations, never over fdatasync of data, and nothing outside of this module is called under any.
+/// operations, never over fdatasync of data (that is `commits` alone, which only commits wait for), and nothing outside of this module is called under any.
 package final class Store: Sendable {
     let directory: SourceDirectory
     let writer: Gate

@@ -114,7 +114,7 @@ extension Ledger {
         return actions
     }
 
-    /// When `tick` has something to do next; nil while nothing is under way.
+    /// Whether the clock may bring anything.
     package var isTicking: Bool { !isIdle }
 
     /// Bytes that were there are gone: evicted from the cache. - Parameter blocks: not touched by a live stream.

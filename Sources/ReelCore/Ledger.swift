@@ -28,7 +28,7 @@ package struct Ledger: Sendable {
         var position: Int64
         /// Nothing from here on is wanted of it. Lowered when a later stream takes over; never raised.
         var end: Int64
-        /// What it was for: lets go of it when its reader has gone.
+        /// Failures in a row without a byte of progress.
         var attempts = 0
         var lastFailure: OriginFailure?
         /// Set while it waits for its next attempt.
@@ -71,7 +71,6 @@ package struct Ledger: Sendable {
 
     package var length: Int64 { coverage.length }
     package var isIdle: Bool { streams.isEmpty && waiting.isEmpty }
-    package var hasStreams: Bool { !streams.isEmpty }
 
     // MARK: Reading
 

@@ -2,7 +2,7 @@ import Glibc
 import ReelVolume
 
 extension VolumeError {
-    /// The one table from errors to errnos (PRODUCT.md, "Errors a program sees").
+    /// The one table from errors to errnos (the page Errors).
     package var errno: Int32 {
         switch self {
         /// lookup: no such name in the listing.

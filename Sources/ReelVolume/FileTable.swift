@@ -22,43 +22,70 @@ final class FileTable: Sendable {
 
     init(_ services: Services) { self.services = services }
 
-    /// Opens one version: an open file's handle is counted until `close`.
+    /// Opens one version: a handle is counted until `close`.
     /// - Precondition: the length is known.
     func open(
         _ url: ResourceURL, _ information: ContentInformation, _ completion: @escaping Completion<RemoteFile>
     ) {
-        let object: CacheObject
-        do {
-            let wanted = Version(key: url.text, validator: information.validator, length: information.length!)
-            object = try services.store.object(for: wanted)
+        let again: @Sendable () -> Void = { [self] in open(url, information, completion) }
+        do throws(CacheError) {
+            guard let file = try openNow(url, information, orElse: again) else { return }
+            completion(.success(file))
         } catch {
             services.logger.error("\(error)")
-            return completion(.failure(.failed))
+            completion(.failure(.failed))
         }
+    }
+
+    /// nil while the file is leaving the table: `retry` is then called when it has left.
+    func openNow(
+        _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
+    ) throws(CacheError) -> RemoteFile? {
+        let wanted = Version(key: url.text, validator: information.validator, length: information.length!)
+        let object = try services.store.object(for: wanted)
         // The object's own version: a tag that was weak when it was made still names the same bytes.
         let version = object.version
         let file = slots.withLock { slots -> RemoteFile? in
             if slots[version]?.isLeaving == true {
-                slots[version]!.waiting.append { [self] in open(url, information, completion) }
+                if let retry { slots[version]!.waiting.append(retry) }
                 return nil
             }
-            let file = slots[version]?.file ?? RemoteFile(url, information, object, services)
-            slots[version, default: Slot(file: file, closedAt: .zero)].handles += 1
+            // A damaged file has another object than the one that the store gives now.
+            if let slot = slots[version], slot.file.object === object {
+                slots[version]!.handles += 1
+                return slot.file
+            }
+            let file = RemoteFile(url, information, object, services)
+            slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
             return file
         }
-        guard let file else { return }
+        guard let file else { return nil }
         object.holder = file
         file.opened()
-        completion(.success(file))
+        return file
+    }
+
+    /// One handle more of an open file.
+    func reopen(_ file: RemoteFile) {
+        change(file) { $0.handles += 1 }
+        file.opened()
     }
 
     func close(_ file: RemoteFile) {
         file.closed()
-        slots.withLock { slots in
-            slots[file.object.version]?.handles -= 1
-            slots[file.object.version]?.closedAt = now()
+        change(file) { slot in
+            slot.handles -= 1
+            slot.closedAt = now()
         }
         services.ticker.add(self)
+    }
+
+    private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
+        slots.withLock { slots in
+            guard var slot = slots[file.object.version], slot.file === file else { return }
+            body(&slot)
+            slots[file.object.version] = slot
+        }
     }
 
     var all: [RemoteFile] { slots.withLock { $0.values.map(\.file) } }

@@ -109,8 +109,8 @@ package typealias Completion<Value> = @Sendable (Result<Value, VolumeError>) -> 
 
 /// An open file as the kernel adapter holds it, between `open` and `close`.
 package protocol FileHandle: AnyObject, Sendable {
-    /// The kernel may keep the pages it has: always, as a node is one version.
-    /// Direct I/O where the length is not known: the kernel then does not stop at `st_size`.
+    /// True where the length is not known: the kernel then does not stop at `st_size`. Else it may keep the pages it
+    /// has from earlier opens, as a node is one version.
     var wantsDirectIO: Bool { get }
 }
 

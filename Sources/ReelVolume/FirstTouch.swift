@@ -1,3 +1,4 @@
+import ReelCache
 import ReelCore
 import ReelThreads
 import Synchronization
@@ -93,11 +94,16 @@ final class FirstTouch: OriginReceiver {
 
     private func begin(_ information: ContentInformation, isWhole: Bool) -> OriginFailure? {
         guard let length = information.length else { return beginGrowing(information) }
-        let opened = Mutex<RemoteFile?>(nil)
-        files.open(url, information) { result in
-            if case .success(let file) = result { opened.withLock { $0 = file } }
+        let file: RemoteFile
+        do throws(CacheError) {
+            guard let opened = try files.openNow(url, information) else {
+                return .interrupted("the last reader is just leaving")
+            }
+            file = opened
+        } catch {
+            services.logger.error("\(error)")
+            return .wrongAnswer("the cache cannot hold it")
         }
-        guard let file = opened.withLock({ $0 }) else { return .wrongAnswer("the cache cannot hold it") }
         let asked = isWhole ? ByteRange(0, length) : range!.clamped(to: ByteRange(0, length))
         let stream = file.adopt(asked, isWhole: isWhole && range != nil)
         let state = state.withLock { state in

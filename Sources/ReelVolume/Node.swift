@@ -128,18 +128,6 @@ final class NodeTable: Sendable {
             if slot.references == 0 { state.leave(Place(slot.node.parent, slot.node.name), id) }
         }
     }
-
-    /// From the root, without a leading `/`; nil once a parent was forgotten.
-    func path(of node: Node) -> String? {
-        var names: [String] = []
-        var node = node
-        while node.id != rootNode {
-            names.append(node.name)
-            guard let parent = self[node.parent] else { return nil }
-            node = parent
-        }
-        return names.reversed().joined(separator: "/")
-    }
 }
 
 extension NodeTable.State {

@@ -29,6 +29,7 @@ final class RemoteFile: Sendable {
         var rate = RateMeter()
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
+        var isDamaged = false
     }
 
     /// - Precondition: `information.length` is known and the length of `object`.
@@ -75,9 +76,7 @@ final class RemoteFile: Sendable {
             let count = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
             guard count == Int(range.count) else {
-                // The file was cut from outside: what it claims is not there. Not punched: a stream may be writing there.
-                services.logger.warning("a cache file is damaged; its blocks are fetched again")
-                state.withLock { $0.ledger.forget(object.filled.blocks(touching: range)) }
+                giveUp("a cache file is shorter than what was written to it")
                 return nil
             }
             guard evictions.load(ordering: .acquiring) == generation else { continue }
@@ -165,15 +164,33 @@ final class RemoteFile: Sendable {
 
     /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
     /// that writes, or when nothing is under way: a hole punched under a write would lose it.
-    private func drop(_ blocks: Range<Int>) {
+    /// - Returns: whether they are gone.
+    private func drop(_ blocks: Range<Int>) -> Bool {
         state.withLock { $0.ledger.forget(blocks) }
         evictions.add(1, ordering: .acquiringAndReleasing)
         do {
             try object.discard(blocks)
+            return true
         } catch {
-            services.logger.error("\(error)")
+            giveUp("\(error)")
+            return false
         }
     }
+
+    /// The cache file is not what was written to it: nothing of it is believed any more, and who opens the file anew
+    /// gets a new one. Handles of this one get ESTALE.
+    private func giveUp(_ reason: String) {
+        services.logger.error("\(url): \(reason); it is fetched anew at the next open")
+        object.giveUp()
+        let actions = state.withLock { state in
+            state.isDamaged = true
+            state.ledger.forget(0..<state.ledger.coverage.map.blockCount)
+            return state.ledger.supersede()
+        }
+        perform(actions)
+    }
+
+    var isDamaged: Bool { state.withLock { $0.isDamaged } }
 }
 
 extension RemoteFile: Ticking {
@@ -191,8 +208,7 @@ extension RemoteFile: ObjectHolder {
         // Each run costs a durable transaction: rather few and large.
         let runs = state.withLock { $0.ledger.expendable(max(wanted, BlockSize.extent)) }
         for run in runs {
-            freed += run.reduce(0) { $0 + object.filled.bytes(of: $1).count }
-            drop(run)
+            if drop(run) { freed += run.reduce(0) { $0 + object.filled.bytes(of: $1).count } }
         }
         return freed
     }

@@ -19,7 +19,7 @@ extension Volume {
         if let listed = known(directory, url) {
             completion(.success(listed))
             let due = max(listed.fetchedAt + Volume.refreshAfter, directory.state.withLock { $0.refreshFrom })
-            if wallClock() > due, !services.weather.isCloudy {
+            if wallClock() > due || wallClock() < listed.fetchedAt, !services.weather.isCloudy {
                 fetch(node, directory, url) { _ in }
             }
         } else {

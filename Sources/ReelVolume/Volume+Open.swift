@@ -34,7 +34,7 @@ extension Volume {
     /// One handle more of a file that was just opened.
     private func again(_ body: OpenFile.Body) -> OpenFile.Body {
         switch body {
-        case .remote(let file): files.open(file.url, file.information) { _ in }
+        case .remote(let file): files.reopen(file)
         case .growing(let file): file.opened()
         }
         return body
@@ -46,7 +46,8 @@ extension Volume {
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
             return firstTouch(node, url, completion)
         }
-        let isFresh = wallClock() - remembered.checkedAt <= Volume.freshFor
+        // A clock that was set back makes nothing fresh.
+        let isFresh = (0...Volume.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || services.weather.isCloudy { return open(node, url, remembered.information, completion) }
         let limit = min(Volume.confirmationLimit, services.options.timeout)
         Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in

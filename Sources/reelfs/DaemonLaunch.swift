@@ -14,8 +14,8 @@ enum DaemonLaunch {
     static let subcommand = "daemon"
     /// Where the daemon finds the pipe to say "ready" on.
     static let readyDescriptor: Int32 = 3
-    /// The kernel's handshake and the opening of the cache; a listing need not have come.
-    private static let patience: Int32 = 60_000
+    /// The daemon asks the origin what the source is, once or twice, and then opens the cache and mounts.
+    private static func patience(_ request: MountRequest) -> Duration { .seconds(30 + 2 * request.options.timeout) }
 
     static func start(_ request: MountRequest) throws(Failure) -> Int32 {
         guard let input = Pipe(), let ready = Pipe() else {
@@ -33,9 +33,10 @@ enum DaemonLaunch {
         let words = [request.mountpoint] + CommandLine.arguments
         writeAll(input.writing, Array(words.joined(separator: "\0").utf8))
         close(input.writing)
-        guard let answer = readLine(ready.reading) else {
+        let patience = patience(request)
+        guard let answer = readLine(ready.reading, within: patience) else {
             kill(child, SIGTERM)
-            throw .mount("the daemon was not ready within \(patience / 1000) seconds; see its log")
+            throw .mount("the daemon was not ready within \(patience.components.seconds) seconds; see its log")
         }
         if answer == "ready" { return 0 }
         guard let space = answer.firstIndex(of: " "), let status = Int32(answer[..<space]) else {
@@ -70,10 +71,10 @@ enum DaemonLaunch {
     }
 
     /// nil when the time is up; what came before the end of file otherwise.
-    private static func readLine(_ descriptor: Int32) -> String? {
+    private static func readLine(_ descriptor: Int32, within limit: Duration) -> String? {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1024)
-        let end = ContinuousClock.now + .milliseconds(Int(patience))
+        let end = ContinuousClock.now + limit
         while bytes.last != UInt8(ascii: "\n"), bytes.count < 8192 {
             let left = (end - .now).components
             var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 extension EndToEnd {
-    /// The table "Errors a program sees" of PRODUCT.md, through the kernel.
+    /// The table of the page Errors, through the kernel.
     @Suite struct ErrorTests {
         @Test("Whatever would change the tree is EROFS")
         func changes() throws {

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import TestKit
 import Testing
@@ -136,6 +137,24 @@ import Testing
             fixture.volume.close(file)
             fixture.stop()
             #expect(lost.answerCount <= 1)
+        }
+    }
+
+    @Test func aCacheFileThatIsCutUnderAnOpenHandleIsNoBytesAndIsFetchedAnew() throws {
+        try withFilm { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.store.commit()
+            for path in files(below: fixture.directory + "/cache/objects") { truncate(path, 0) }
+            #expect(fixture.read(file, length - 10, 10) == .failure(.stale))
+            #expect(fixture.read(file, 0, 1000) == .failure(.stale))
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            #expect(fixture.read(file, 0, 1000) == .failure(.stale))
+            fixture.volume.close(file)
+            fixture.volume.close(again)
+            try fixture.restart()
+            #expect(fixture.store.usage.used <= length + BlockSize.block)
         }
     }
 }

@@ -4,9 +4,7 @@ import Glibc
 package func removeTree(_ path: String) {
     if let stream = opendir(path) {
         while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
+            let name = entryName(entry)
             if name == "." || name == ".." { continue }
             if entry.pointee.d_type == UInt8(DT_DIR) {
                 removeTree(path + "/" + name)
@@ -17,4 +15,27 @@ package func removeTree(_ path: String) {
         closedir(stream)
     }
     rmdir(path)
+}
+
+/// The plain files below a directory, links not followed.
+package func files(below path: String) -> [String] {
+    guard let stream = opendir(path) else { return [] }
+    defer { closedir(stream) }
+    var found: [String] = []
+    while let entry = readdir(stream) {
+        let name = entryName(entry)
+        if name == "." || name == ".." { continue }
+        if entry.pointee.d_type == UInt8(DT_DIR) {
+            found += files(below: path + "/" + name)
+        } else if entry.pointee.d_type == UInt8(DT_REG) {
+            found.append(path + "/" + name)
+        }
+    }
+    return found
+}
+
+private func entryName(_ entry: UnsafeMutablePointer<dirent>) -> String {
+    withUnsafePointer(to: &entry.pointee.d_name) {
+        $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+    }
 }
