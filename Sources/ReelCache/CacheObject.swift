@@ -16,8 +16,8 @@ package protocol ObjectHolder: AnyObject, Sendable {
 /// from then on to the object's, which `discard` or eviction gives back.
 package final class CacheObject: Sendable {
     package let version: Version
-    /// The blocks that were filled when this instance was made.
-    package let filled: BlockMap
+    /// The blocks that are filled now. A copy: take it once, for a new reader.
+    package var filled: BlockMap { file.fill { $0.map } }
 
     private struct Holder { weak var holder: (any ObjectHolder)? }
     private let held = Mutex(Holder())
@@ -28,7 +28,6 @@ package final class CacheObject: Sendable {
         self.file = file
         self.store = store
         version = file.version
-        filled = file.fill { $0.map }
     }
 
     deinit { store.closed(file) }
@@ -59,9 +58,12 @@ package final class CacheObject: Sendable {
     }
 
     /// All bytes of the block were written: it is committed with the next batch. Its room is the object's now.
-    package func markFilled(_ block: Int) {
+    /// - Returns: false where it was filled already: then its room is still the caller's.
+    @discardableResult
+    package func markFilled(_ block: Int) -> Bool {
         let bytes = file.fill { $0.fill(block) }
         if bytes > 0 { store.filled(bytes) }
+        return bytes > 0
     }
 
     /// Empties filled blocks: first their rows, durably, then the bytes on disk, then the account. Parts of blocks that
@@ -76,8 +78,8 @@ package final class CacheObject: Sendable {
                 $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count)
             }
         }
+        defer { store.release(bytes) }
         try store.discard(blocks, of: file)
-        store.release(bytes)
     }
 
     /// The file is not to be trusted: it is read and written no more, and the next `object(for:)` starts a new one.

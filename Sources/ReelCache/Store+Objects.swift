@@ -134,7 +134,7 @@ extension Store {
     }
 
     func discard(_ blocks: Range<Int>, of file: DataFile) throws(CacheError) {
-        let bytes = try writer.use { (index) throws(CacheError) -> Int64 in
+        try writer.use { (index) throws(CacheError) in
             let cleared = file.fill { $0.clear(blocks) }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
@@ -145,10 +145,10 @@ extension Store {
             file.fill { $0.confirm(cleared) }
             // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
             let count = Int64(blocks.count) * BlockSize.block
+            // No row tells of them any more, whatever the disk says to the hole.
+            room.release(cleared.bytes)
             if count > 0 { try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count) }
-            return cleared.bytes
         }
-        room.release(bytes)
     }
 }
 

@@ -5,6 +5,14 @@ package enum BlockSize {
     /// 64 blocks in a row, one word of the map: 8 MiB, the unit of index rows.
     package static let blocksPerExtent = 64
     package static let extent: Int64 = block * Int64(blocksPerExtent)
+    /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
+    package static let gathered: Int64 = 512 << 10
+
+    /// The bytes of a block of a resource of that length; shorter for the last.
+    package static func bytes(of block: Int, length: Int64) -> ByteRange {
+        let lower = Int64(block) * Self.block
+        return ByteRange(lower, min(lower + Self.block, length))
+    }
 }
 
 /// The bitmap of filled blocks of one resource version: a kilobyte for each gigabyte.
@@ -50,8 +58,7 @@ package struct BlockMap: Hashable, Sendable {
 
     /// The bytes of a block; shorter for the last.
     package func bytes(of block: Int) -> ByteRange {
-        let lower = Int64(block) * BlockSize.block
-        return ByteRange(lower, min(lower + BlockSize.block, length))
+        BlockSize.bytes(of: block, length: length)
     }
 
     /// The blocks that hold any byte of `range`.

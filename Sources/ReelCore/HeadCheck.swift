@@ -65,9 +65,12 @@ private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> B
 
 /// A login page of a hotel network, or an error page with status 200: HTML under a name that promises something else.
 private func isForeignPage(_ head: ResponseHead, requested: ResourceURL, known: ContentInformation?) -> Bool {
-    let pages: Set = ["text/html", "application/xhtml+xml"]
-    guard let type = head.mediaType, pages.contains(type) else { return false }
-    if let knownType = known?.mediaType { return !pages.contains(knownType) }
+    guard isWebPage(head.mediaType) else { return false }
+    if let knownType = known?.mediaType { return !isWebPage(knownType) }
     let scripts: Set = ["", "html", "htm", "xhtml", "php", "asp", "aspx", "jsp", "cgi", "pl"]
     return !scripts.contains(requested.fileExtension)
+}
+
+package func isWebPage(_ mediaType: String?) -> Bool {
+    mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }

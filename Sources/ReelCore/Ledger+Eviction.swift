@@ -18,12 +18,16 @@ extension Ledger {
             let lower = max(0, cursor.position - BlockSize.block)
             kept.append(map.blocks(touching: ByteRange(lower, min(length, cursor.position + cursor.window))))
         }
-        for stream in streams { kept.append(map.blocks(touching: ByteRange(stream.position, stream.position + 1))) }
+        // What is being written now may reach so far.
+        for stream in streams {
+            let upper = min(length, stream.position + BlockSize.gathered)
+            kept.append(map.blocks(touching: ByteRange(min(stream.position, upper), upper)))
+        }
         let first = cursors.map(\.position).min() ?? 0
         let middle = Int(min(first, length) / BlockSize.block)
         var runs: [Range<Int>] = []
         var found: Int64 = 0
-        for block in Array(0..<middle) + Array(middle..<map.blockCount).reversed() where map[block] {
+        for block in FilledBlocks(map, middle: middle) {
             guard found < wanted else { break }
             guard !kept.contains(where: { $0.contains(block) }) else { continue }
             found += map.bytes(of: block).count
@@ -36,5 +40,40 @@ extension Ledger {
             }
         }
         return runs
+    }
+}
+
+/// Filled blocks from the start up to a place, then from the end back to it. Looks at words, not at bits, where there is
+/// nothing: the origin chooses how long a file is.
+private struct FilledBlocks: Sequence, IteratorProtocol {
+    private let map: BlockMap
+    private let middle: Int
+    private var ahead = 0
+    private var back: Int
+
+    init(_ map: BlockMap, middle: Int) {
+        self.map = map
+        self.middle = middle
+        back = map.blockCount - 1
+    }
+
+    mutating func next() -> Int? {
+        while ahead < middle {
+            if map.extents[ahead / 64] == 0 {
+                ahead = (ahead / 64 + 1) * 64
+            } else {
+                ahead += 1
+                if map[ahead - 1] { return ahead - 1 }
+            }
+        }
+        while back >= middle {
+            if map.extents[back / 64] == 0 {
+                back = back / 64 * 64 - 1
+            } else {
+                back -= 1
+                if map[back + 1] { return back + 1 }
+            }
+        }
+        return nil
     }
 }

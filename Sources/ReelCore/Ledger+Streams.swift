@@ -35,18 +35,21 @@ extension Ledger {
     package mutating func arrived(
         _ id: StreamID, _ range: ByteRange, now: Duration
     ) -> (whole: [Int], actions: [Action], answer: BodyDecision) {
-        guard let index = streams.firstIndex(where: { $0.id == id }) else { return ([], [], .enough) }
+        // The bytes are there and right, also where the stream was let go meanwhile.
         let whole = coverage.fill(range)
-        streams[index].position = range.upper
-        streams[index].attempts = 0
-        streams[index].lastFailure = nil
         pace.bytes(range.count, of: id, now: now)
+        quietUntil = .zero
+        speculativeFailures = 0
         var actions: [Action] = []
         waiting.removeAll { read in
             guard read.range.overlaps(range), coverage.covers(read.range) else { return false }
             actions.append(.complete(read.id))
             return true
         }
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return (whole, actions, .enough) }
+        streams[index].position = range.upper
+        streams[index].attempts = 0
+        streams[index].lastFailure = nil
         return (whole, actions, streams[index].position < streams[index].end ? .more : .enough)
     }
 
@@ -55,8 +58,8 @@ extension Ledger {
     package mutating func ended(
         _ id: StreamID, _ failure: OriginFailure?, now: Duration, random: Double
     ) -> [Action] {
-        guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
         pace.ended(id)
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
         if streams[index].position >= streams[index].end || failure == .cancelled {
             streams.remove(at: index)
             return planDemanded()
@@ -65,8 +68,11 @@ extension Ledger {
         if case .changed = failure { return supersede() }
         let dependents = waiting.filter { isWaiting($0, for: streams[index]) }
         guard !dependents.isEmpty else {
-            // Only read ahead: the next reader who needs it asks again.
+            // Only read ahead: whoever needs it asks again, and nobody asks ahead for a while.
             streams.remove(at: index)
+            speculativeFailures += 1
+            let pause = RetryPolicy.pause(after: failure, attempt: speculativeFailures, random: random)
+            quietUntil = now + (pause ?? .seconds(30))
             return []
         }
         streams[index].attempts += 1
@@ -90,6 +96,9 @@ extension Ledger {
         streams.removeAll()
         return stopped + fail(waiting.map(\.id), .changed)
     }
+
+    /// It has not, after all.
+    package mutating func revive() { isSuperseded = false }
 
     /// What the clock brings: deadlines, retries that are due, streams that nobody needs.
     package mutating func tick(now: Duration) -> [Action] {

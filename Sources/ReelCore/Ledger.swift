@@ -57,6 +57,9 @@ package struct Ledger: Sendable {
     var waiting: [WaitingRead] = []
     var cursors: [Cursor] = []
     var pace = Pace()
+    /// No readahead before this: it failed a moment ago.
+    var quietUntil: Duration = .zero
+    var speculativeFailures = 0
     /// The last read that its deadline ended, and when: the kernel asks for the pages of a failed readahead once more,
     /// and the program that waits is to hear of it now.
     var timedOut: (range: ByteRange, at: Duration, failure: ReadFailure)?
@@ -85,7 +88,7 @@ package struct Ledger: Sendable {
     /// True where the cursor that read last has too little before it.
     package var wantsReadahead: Bool {
         guard !coverage.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last else { return false }
-        return cursor.isRunningDry && cursor.frontier < length
+        return cursor.isRunningDry && cursor.frontier < length && cursor.lastRead >= quietUntil
     }
 
     /// A read that was no hit: it waits, and what has to be fetched for it is started.

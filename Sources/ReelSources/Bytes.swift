@@ -1,3 +1,5 @@
+import ReelCore
+
 // UTF-8 and percent-encoding on bytes: what a stranger's page holds need not be text.
 
 extension Array where Element == UInt8 {
@@ -80,15 +82,6 @@ func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
         let low = hexDigit(bytes[bytes.startIndex + 2])
     else { return nil }
     return high << 4 | low
-}
-
-private func hexDigit(_ byte: UInt8) -> UInt8? {
-    switch byte {
-    case 0x30...0x39: byte - 0x30
-    case 0x41...0x46: byte - 0x37
-    case 0x61...0x66: byte - 0x57
-    default: nil
-    }
 }
 
 /// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.

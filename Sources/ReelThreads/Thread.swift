@@ -38,6 +38,9 @@ package struct Thread: @unchecked Sendable {
         self.handle = handle
     }
 
+    /// Names the calling thread; of the main one, that is what `pgrep` and `top` show of the process.
+    package static func nameCurrent(_ name: String) { reel_name_thread(pthread_self(), name) }
+
     package func join() { pthread_join(handle, nil) }
     package func detach() { pthread_detach(handle) }
     package var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }

@@ -7,6 +7,13 @@ final class BodyFetch: OriginReceiver {
     struct Document: Sendable {
         var bytes: [UInt8]
         var head: ResponseHead
+
+        /// False where only the end of the connection ended it, and it does not end as a page does: it may be cut.
+        var isWhole: Bool {
+            if head["content-length"] != nil || head["transfer-encoding"] != nil { return true }
+            let end = asciiLowercased(String(decoding: bytes.suffix(1024), as: UTF8.self))
+            return !isWebPage(head.mediaType) || end.contains("</html>") || end.contains("</body>")
+        }
     }
 
     enum Outcome: Sendable {

@@ -11,8 +11,8 @@ final class Directory: Sendable {
     struct State {
         var listing: Listed?
         var isFetching = false
-        /// Seconds since 1970: after a failure the origin is left in peace until then.
-        var refreshFrom: Int64 = 0
+        /// On the clock of `now()`: after an attempt the origin is left in peace until then.
+        var refreshFrom: Duration = .zero
         var waiting: [Completion<Listed>] = []
         /// What the origin said of single resources since the listing was made, which it contradicts.
         var corrections: [ExactText: Node.Facts] = [:]

@@ -113,7 +113,7 @@ extension FileTable: Ticking {
         guard isLeaving else { return }
         file.giveBackFragments()
         let waiting = slots.withLock { $0.removeValue(forKey: version)?.waiting ?? [] }
-        if file.isSuperseded { services.store.forget(version) }
+        if file.isSuperseded, !file.isOver { services.store.forget(version) }
         for open in waiting { open() }
     }
 }

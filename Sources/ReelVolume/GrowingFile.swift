@@ -27,6 +27,8 @@ final class GrowingFile: Sendable {
         var openHandles = 0
         var lastClose: Duration = .zero
         var rate = RateMeter()
+        /// Called once nobody can read here any more.
+        var onGone: (@Sendable () -> Void)?
     }
 
     let url: ResourceURL
@@ -161,11 +163,21 @@ final class GrowingFile: Sendable {
             }
         }
         answerWaiting()
+        leaveIfGone()
     }
 
     // MARK: Life
 
     func opened() { state.withLock { $0.openHandles += 1 } }
+
+    /// False where the body is over: then there is a better way to open it.
+    func tryOpen() -> Bool {
+        state.withLock { state in
+            guard state.end == nil else { return false }
+            state.openHandles += 1
+            return true
+        }
+    }
 
     func closed() {
         state.withLock { state in
@@ -173,6 +185,21 @@ final class GrowingFile: Sendable {
             state.lastClose = now()
         }
         services.ticker.add(self)
+        leaveIfGone()
+    }
+
+    func onGone(_ body: @escaping @Sendable () -> Void) {
+        state.withLock { $0.onGone = body }
+        leaveIfGone()
+    }
+
+    /// Whoever keeps it lets go: what was received and not finished leaves the cache with the last reference.
+    private func leaveIfGone() {
+        let onGone = state.withLock { state -> (@Sendable () -> Void)? in
+            guard state.end != nil, state.openHandles == 0 else { return nil }
+            return state.onGone.take()
+        }
+        onGone?()
     }
 
     var isOver: Bool { state.withLock { $0.end != nil } }
@@ -185,18 +212,38 @@ final class GrowingFile: Sendable {
         ended(.cancelled)
         if let request { services.origin.cancel(request) }
     }
+
+    /// The deadline of a slow stream: what has come is an answer, as a handle without a length is read directly.
+    private func answerLate(_ waiting: Waiting) {
+        let there = state.withLock { Int(min(Int64(waiting.count), max(0, $0.received - waiting.offset))) }
+        guard there > 0 else { return waiting.read.fail(.timedOut) }
+        services.answers.add { [self] in
+            services.withAnswerBuffer(there) { buffer in
+                let count = object.read(into: buffer, at: waiting.offset)
+                guard count == there else { return waiting.read.fail(.failed) }
+                waiting.read.succeed(UnsafeRawBufferPointer(buffer))
+            }
+        }
+    }
 }
 
 extension GrowingFile: Ticking {
     func tick(_ now: Duration) -> Bool {
-        let (late, isAbandoned, isTicking) = state.withLock { state in
+        let (late, abandoned, isTicking) = state.withLock { state -> ([Waiting], OriginRequestID??, Bool) in
             let late = state.waiting.filter { $0.deadline <= now }
             state.waiting.removeAll { $0.deadline <= now }
-            let isAbandoned = state.openHandles == 0 && state.end == nil && now - state.lastClose > .seconds(10)
-            return (late, isAbandoned, !state.waiting.isEmpty || (state.end == nil && state.openHandles == 0))
+            var abandoned: OriginRequestID??
+            if state.openHandles == 0, state.end == nil, now - state.lastClose > .seconds(10) {
+                state.end = .some(.cancelled)
+                abandoned = .some(state.request)
+            }
+            return (late, abandoned, !state.waiting.isEmpty || (state.end == nil && state.openHandles == 0))
         }
-        for waiting in late { waiting.read.fail(.timedOut) }
-        if isAbandoned { shutdown() }
-        return isTicking && !isAbandoned
+        for waiting in late { answerLate(waiting) }
+        if let abandoned {
+            if let request = abandoned { services.origin.cancel(request) }
+            leaveIfGone()
+        }
+        return isTicking
     }
 }

@@ -11,12 +11,17 @@ final class Inquiry: OriginReceiver {
     }
 
     private let request: OriginRequest
+    private let remembered: ContentInformation?
     private let services: Services
     private let known = Mutex<Outcome?>(nil)
     private let completion: @Sendable (Outcome) -> Void
 
-    private init(_ request: OriginRequest, _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void) {
+    private init(
+        _ request: OriginRequest, _ remembered: ContentInformation?, _ services: Services,
+        _ completion: @escaping @Sendable (Outcome) -> Void
+    ) {
         self.request = request
+        self.remembered = remembered
         self.services = services
         self.completion = completion
     }
@@ -31,12 +36,12 @@ final class Inquiry: OriginReceiver {
         retrying(until: now() + limit, services) { left, done in
             let request = OriginRequest(
                 url: url, range: ByteRange(0, 1), condition: known?.validator.ifChanged, stallLimit: left)
-            let inquiry = Inquiry(request, services) { outcome in
+            let inquiry = Inquiry(request, known, services) { outcome in
                 guard case .failure(.status(416, _)) = outcome else { return done(outcome) }
                 // An empty file has no first byte; asked for as a whole it says so.
                 var whole = request
                 whole.range = nil
-                _ = services.origin.start(whole, Inquiry(whole, services, done))
+                _ = services.origin.start(whole, Inquiry(whole, known, services, done))
             }
             _ = services.origin.start(request, inquiry)
         } completion: {
@@ -48,13 +53,16 @@ final class Inquiry: OriginReceiver {
         let verdict = judge(
             head, to: request.url, asked: request.range, isConditional: request.condition != nil, known: nil)
         switch verdict {
-        case .range(let information):
+        case .range(let information), .whole(let information):
+            // A login page in the place of a film is no new version of it.
+            if let remembered, remembered.mediaType != nil, !isWebPage(remembered.mediaType),
+                isWebPage(information.mediaType)
+            {
+                return .wrongAnswer("a web page where media was expected")
+            }
             known.withLock { $0 = .information(information) }
-            return nil
-        case .whole(let information):
-            known.withLock { $0 = .information(information) }
-            // Known now; the body is not wanted.
-            return .cancelled
+            // Known now; a whole body is not wanted.
+            return head.status == 206 ? nil : .cancelled
         case .unchanged:
             known.withLock { $0 = .unchanged }
             return nil

@@ -68,9 +68,11 @@ extension RemoteFile {
             state.rate.add(Int64(bytes.count), moment)
             guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
             let coverage = state.ledger.coverage
+            state.isWriting = true
             return (range, coverage.untouchedBlocks(in: range), coverage.covers(range))
         }
         guard let place else { return .stop }
+        defer { state.withLock { $0.isWriting = false } }
         if !place.isThere, let failure = write(bytes, place.range, place.new) {
             services.logger.error("\(failure)")
             perform(
@@ -78,13 +80,13 @@ extension RemoteFile {
             return .stop
         }
         let result = state.withLock { $0.ledger.arrived(id, place.range, now: moment) }
-        for block in result.whole { object.markFilled(block) }
+        for block in result.whole where !object.markFilled(block) { services.store.release(size(block)) }
         perform(result.actions)
         return result.answer == .more ? .more : .stop
     }
 
     private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> (any Error)? {
-        let room = new.reduce(Int64(0)) { $0 + object.filled.bytes(of: $1).count }
+        let room = new.reduce(Int64(0)) { $0 + size($1) }
         if room > 0, !services.store.makeRoom(for: room) { return VolumeError.failed }
         do {
             try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)

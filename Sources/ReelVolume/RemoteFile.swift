@@ -19,6 +19,7 @@ final class RemoteFile: Sendable {
     struct Parked {
         var read: any ParkedRead
         var range: ByteRange
+        var deadline: Duration
     }
 
     struct State {
@@ -30,6 +31,8 @@ final class RemoteFile: Sendable {
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
         var isDamaged = false
+        /// The origin's thread is between asking where bytes go and telling that they are there.
+        var isWriting = false
     }
 
     /// - Precondition: `information.length` is known and the length of `object`.
@@ -55,7 +58,7 @@ final class RemoteFile: Sendable {
             return .read(count)
         }
         services.counters.misses.add(1, ordering: .relaxed)
-        wait(park(), for: range)
+        wait(park(), for: range, until: now() + services.options.timeout)
         return .parked
     }
 
@@ -85,14 +88,14 @@ final class RemoteFile: Sendable {
         }
     }
 
-    private func wait(_ read: any ParkedRead, for range: ByteRange) {
+    private func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration) {
         let moment = now()
         let actions = state.withLock { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
             let id = state.nextRead
             state.nextRead += 1
-            state.parked[id] = Parked(read: read, range: range)
-            return state.ledger.park(id, range, deadline: moment + services.options.timeout, now: moment)
+            state.parked[id] = Parked(read: read, range: range, deadline: deadline)
+            return state.ledger.park(id, range, deadline: deadline, now: moment)
         }
         guard let actions else { return read.fail(.failed) }
         services.ticker.add(self)
@@ -112,7 +115,7 @@ final class RemoteFile: Sendable {
         if let count = hit(parked.range, into: buffer) {
             parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
-            wait(parked.read, for: parked.range)
+            wait(parked.read, for: parked.range, until: parked.deadline)
         }
     }
 
@@ -149,16 +152,28 @@ final class RemoteFile: Sendable {
     var acceptsRanges: Bool { state.withLock { $0.ledger.acceptsRanges } }
     var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
 
+    var isOver: Bool { state.withLock { $0.isOver } }
+
     /// Nobody has it open and nothing runs.
-    var isDone: Bool { state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle } }
+    var isDone: Bool { state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle && !$0.isWriting } }
+
+    func revive() {
+        state.withLock { state in
+            if !state.isDamaged, !state.isOver { state.ledger.revive() }
+        }
+    }
+
+    func size(_ block: Int) -> Int64 { BlockSize.bytes(of: block, length: length).count }
 
     /// Blocks that no index knows of leave the disk. - Precondition: nobody can open it meanwhile.
     func giveBackFragments() {
         let blocks = state.withLock { $0.ledger.coverage.partialBlocks }
-        do {
-            for block in blocks { try object.abandon(block..<block + 1) }
-        } catch {
-            services.logger.error("\(error)")
+        for block in blocks {
+            do {
+                try object.abandon(block..<block + 1)
+            } catch {
+                services.logger.error("\(error)")
+            }
         }
     }
 
@@ -182,11 +197,13 @@ final class RemoteFile: Sendable {
     private func giveUp(_ reason: String) {
         services.logger.error("\(url): \(reason); it is fetched anew at the next open")
         object.giveUp()
-        let actions = state.withLock { state in
+        let (actions, fragments) = state.withLock { state in
+            let fragments = state.ledger.coverage.partialBlocks
             state.isDamaged = true
             state.ledger.forget(0..<state.ledger.coverage.map.blockCount)
-            return state.ledger.supersede()
+            return (state.ledger.supersede(), fragments)
         }
+        services.store.release(fragments.reduce(0) { $0 + size($1) })
         perform(actions)
     }
 
@@ -208,7 +225,7 @@ extension RemoteFile: ObjectHolder {
         // Each run costs a durable transaction: rather few and large.
         let runs = state.withLock { $0.ledger.expendable(max(wanted, BlockSize.extent)) }
         for run in runs {
-            if drop(run) { freed += run.reduce(0) { $0 + object.filled.bytes(of: $1).count } }
+            if drop(run) { freed += run.reduce(0) { $0 + size($1) } }
         }
         return freed
     }

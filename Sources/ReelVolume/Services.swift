@@ -31,8 +31,13 @@ final class Services: Sendable {
         body(answerBuffer.bytes(count))
     }
 
+    /// Where no volume came of it.
     func shutdown() {
         ticker.stop()
+        endLines()
+    }
+
+    func endLines() {
         answers.stop()
         chores.stop()
     }

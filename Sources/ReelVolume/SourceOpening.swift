@@ -54,7 +54,9 @@ struct SourceOpening {
             switch source {
             case .file: break
             case .list(let entries): remember(entries, for: url)
-            case .listing(let folder, let entries): remember(entries ?? [], for: folder)
+            case .listing(let folder, let entries):
+                services.store.set("folder", folder.text)
+                remember(entries ?? [], for: folder)
             }
             return source
         case .useless(let reason): return try fallBack(url, reason, .notUsable(url.description, reason))
@@ -176,7 +178,8 @@ struct SourceOpening {
         case .file:
             return .file(fileEntry(url, services.store.information(for: url.text)?.information))
         case .listing:
-            return .listing(url.path.hasSuffix("/") ? url : url.with(path: url.path + "/"), nil)
+            // Where the source led to, which its listings are remembered under.
+            return services.store.setting("folder").flatMap { url.resolve($0) }.map { .listing($0, nil) }
         case .list:
             return services.store.listing(url.text).map { .list($0.entries.compactMap { $0.entry(under: url) }) }
         case nil: return nil

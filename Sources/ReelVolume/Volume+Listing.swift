@@ -18,8 +18,9 @@ extension Volume {
         }
         if let listed = known(directory, url) {
             completion(.success(listed))
-            let due = max(listed.fetchedAt + Volume.refreshAfter, directory.state.withLock { $0.refreshFrom })
-            if wallClock() > due || wallClock() < listed.fetchedAt, !services.weather.isCloudy {
+            let age = wallClock() - listed.fetchedAt
+            let isOld = !(0...Volume.refreshAfter).contains(age)
+            if isOld, now() >= directory.state.withLock({ $0.refreshFrom }), !services.weather.isCloudy {
                 fetch(node, directory, url) { _ in }
             }
         } else {
@@ -56,7 +57,7 @@ extension Volume {
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }
                     state.isFetching = false
-                    state.refreshFrom = wallClock() + Volume.refreshAfter
+                    state.refreshFrom = now() + .seconds(Volume.refreshAfter)
                     return state.waiting
                 }
                 let listed = parsed.map { take($0, node, directory, url) }
@@ -66,6 +67,10 @@ extension Volume {
     }
 
     private func parse(_ document: BodyFetch.Document, _ url: ResourceURL) -> Result<[SourceEntry], VolumeError> {
+        guard document.isWhole else {
+            services.logger.warning("\(url): a listing that broke off")
+            return .failure(.failed)
+        }
         do throws(ListingError) {
             // Links count from where the page really was, as a browser sees it.
             let base = document.head.url.with(

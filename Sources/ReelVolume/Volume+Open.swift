@@ -10,14 +10,12 @@ extension Volume {
     private static let confirmationLimit = Duration.seconds(2)
 
     func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
-        let (isFirst, growing) = node.state.withLock { state -> (Bool, GrowingFile?) in
-            if let growing = state.growing, !growing.isOver { return (false, growing) }
-            defer { state.opening = (state.opening ?? []) + [completion] }
-            return (state.opening == nil, nil)
-        }
-        if let growing {
-            growing.opened()
+        if let growing = node.state.withLock({ $0.growing }), growing.tryOpen() {
             return completion(.success(OpenFile(node, .growing(growing))))
+        }
+        let isFirst = node.state.withLock { state in
+            defer { state.opening = (state.opening ?? []) + [completion] }
+            return state.opening == nil
         }
         guard isFirst else { return }
         decide(node) { [self] result in
@@ -76,15 +74,21 @@ extension Volume {
 
             @Sendable func confirm(_ information: ContentInformation) {
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
+                // One odd answer from one of several servers has ended nothing.
+                files.file(for: version(url, information))?.revive()
                 open(node, url, information, completion)
             }
         }
     }
 
+    private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {
+        Version(key: url.text, validator: information.validator, length: information.length ?? 0)
+    }
+
     /// An older version: who has it open reads what there is of it, then it goes.
     private func retire(_ url: ResourceURL, _ information: ContentInformation) {
-        guard let length = information.length else { return }
-        let version = Version(key: url.text, validator: information.validator, length: length)
+        guard information.length != nil else { return }
+        let version = version(url, information)
         if let file = files.file(for: version) { file.supersede() } else { services.store.forget(version) }
     }
 
@@ -112,8 +116,7 @@ extension Volume {
                 }
                 completion(.success(.remote(file)))
             case .growing(let file):
-                keep(file)
-                node.state.withLock { $0.growing = file }
+                keep(file, of: node)
                 completion(.success(.growing(file)))
             case .failure(let failure):
                 services.logger.info("\(url): \(failure)")

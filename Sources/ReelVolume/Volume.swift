@@ -65,21 +65,29 @@ package final class Volume: Sendable {
 
     /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
     package func shutdown() {
+        // The clock first: what it would find idle now is not over, but ended.
+        services.ticker.stop()
         for file in files.all { file.shutdown() }
         for file in growingFiles { file.shutdown() }
-        services.shutdown()
+        services.endLines()
     }
 
     // MARK: Growing files
 
-    func keep(_ file: GrowingFile) { growing.withLock { $0[ObjectIdentifier(file)] = file } }
-
-    var growingFiles: [GrowingFile] {
-        growing.withLock { growing in
-            growing = growing.filter { !$0.value.isOver || $0.value.openHandles > 0 }
-            return Array(growing.values)
+    /// Until its body is over and nobody has it open.
+    func keep(_ file: GrowingFile, of node: Node) {
+        growing.withLock { $0[ObjectIdentifier(file)] = file }
+        node.state.withLock { $0.growing = file }
+        file.onGone { [weak self, weak file] in
+            guard let self, let file else { return }
+            growing.withLock { $0[ObjectIdentifier(file)] = nil }
+            node.state.withLock { state in
+                if state.growing === file { state.growing = nil }
+            }
         }
     }
+
+    var growingFiles: [GrowingFile] { growing.withLock { Array($0.values) } }
 
     // MARK: Attributes
 

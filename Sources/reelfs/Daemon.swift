@@ -40,6 +40,8 @@ enum Daemon {
     }
 
     private static func serve(_ request: MountRequest, ready: ReadyPipe?) throws(Failure) {
+        // Started through /proc/self/exe, the process would be called "exe".
+        Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
         let signals = EndSignals()
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
