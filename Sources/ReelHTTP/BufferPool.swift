@@ -1,6 +1,5 @@
 import ReelCore
 
-
 /// Buffers in which a body's pieces are gathered. A transfer holds one only while bytes wait in it, which is within
 /// one round of the transport, so a few serve any number of transfers.
 struct BufferPool: ~Copyable {

@@ -37,6 +37,13 @@ import Testing
             }
         }
 
+        mutating func failRunning(_ failure: OriginFailure) {
+            for id in running.keys {
+                running[id] = nil
+                take(ledger.ended(id, failure, now: now, random: 0.5))
+            }
+        }
+
         mutating func take(_ actions: [Ledger.Action]) {
             for action in actions {
                 switch action {
@@ -128,6 +135,42 @@ import Testing
             player.ledger.park(9, range, deadline: .seconds(70), now: .seconds(40)) == [.fail(9, .timedOut)])
         let later = player.ledger.park(10, range, deadline: .seconds(71), now: .seconds(41))
         #expect(!later.contains(.fail(10, .timedOut)))
+    }
+
+    @Test func failedReadaheadIsNotAskedForAgainAtOnce() {
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 512 << 10, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.read(512 << 10, 128 << 10, isServed: false)
+        #expect(player.requests.count == 2 && player.runningCount == 1)
+        player.failRunning(.status(429, retryAfter: .seconds(600)))
+        for _ in 0..<50 { player.read(512 << 10, 128 << 10, isServed: false) }
+        #expect(player.requests.count == 2)
+        // A read that waits for the bytes does not wait for the pause.
+        player.read(8 << 20, 4096, isServed: false)
+        #expect(player.requests.count == 3)
+    }
+
+    @Test func bytesOfAStreamThatWasLetGoMeanwhileAreKept() {
+        var player = Player(length: gigabyte)
+        player.read(0, 4096, isServed: false)
+        player.ledger.abandon(1)
+        player.ledger.openHandles = 0
+        player.take(player.ledger.tick(now: player.now + .seconds(11)))
+        #expect(player.ledger.isIdle)
+        let result = player.ledger.arrived(1, ByteRange(0, 512 << 10), now: player.now + .seconds(11))
+        #expect(result.whole == [0, 1, 2, 3] && result.answer == .enough)
+        #expect(player.ledger.coverage.covers(ByteRange(0, 512 << 10)))
+    }
+
+    @Test func whatIsExpendableIsFilledAndNoReaderIsNear() {
+        var player = Player(length: 64 << 20, cap: 16 << 20)
+        for offset in stride(from: Int64(0), to: 32 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        let runs = player.ledger.expendable(4 << 20)
+        let map = player.ledger.coverage.map
+        #expect(runs.reduce(0) { $0 + $1.reduce(0) { $0 + map.bytes(of: $1).count } } >= 4 << 20)
+        #expect(
+            runs.allSatisfy { $0.allSatisfy { map[$0] && map.bytes(of: $0).upper <= (32 << 20) - BlockSize.block } })
+        #expect(runs.first?.lowerBound == 0)
     }
 
     // MARK: Retry

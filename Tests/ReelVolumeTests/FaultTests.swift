@@ -172,6 +172,50 @@ import Testing
         }
     }
 
+    @Test func aLoginPageInThePlaceOfAFilmTakesNothingAway() throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer { film.answer($0) }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/stream/123"))
+        defer { fixture.remove() }
+        let file = try fixture.open("123").get()
+        #expect(fixture.readAll(file).isRight(film, 0, length))
+        fixture.volume.close(file)
+        fixture.expire()
+        film.fault = .htmlWith200
+        let again = try fixture.open("123").get()
+        #expect(fixture.readAll(again).isRight(film, 0, length))
+        fixture.volume.close(again)
+    }
+
+    @Test func oneAnswerOfAnotherVersionIsForgottenOnceTheOldOneIsConfirmed() throws {
+        try withFilm { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fail(.changedETag)
+            #expect(fixture.read(file, 2_000_000, 1000) == .failure(.stale))
+            fixture.expire()
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, length))
+            fixture.volume.close(again)
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func anAbandonedBodyWithoutAnEndLeavesTheCache() throws {
+        try withFilm(fault: .endlessBody) { fixture, film, _ in
+            // The handle goes with its last holder, as the kernel's does.
+            func readABit() throws {
+                let file = try fixture.open("film.mkv").get()
+                #expect(try fixture.read(file, 0, 100_000).get().count == 100_000)
+                #expect(fixture.store.usage.used > 0)
+                fixture.volume.close(file)
+            }
+            try readABit()
+            #expect(eventually(within: .seconds(20)) { fixture.store.usage.used == 0 })
+        }
+    }
+
     @Test func anEndlessBodyIsReadAsFarAsSomebodyReads() throws {
         try withFilm(fault: .endlessBody) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
