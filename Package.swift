@@ -55,7 +55,7 @@ let package = Package(
             ]),
         .testTarget(
             name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
-        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse"]),
+        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse", "CSQLite"]),
     ],
     swiftLanguageModes: [.v6]
 )
