@@ -17,7 +17,7 @@ INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo
-# A scratch path of its own: a sanitized object file must not meet a plain one.
+# Scratch paths of their own: a sanitized object file must not meet a plain one.
 SANITIZE = swift test --disable-xctest --skip 'EndToEndTests|ReelFuseTests' --scratch-path
 # Root installs as it is, everybody else through sudo where the place is not theirs.
 SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d=$${d%/*}; done; \
@@ -38,8 +38,9 @@ test:  ## Every test, with real servers, players and mounts
 	swift build --build-tests
 	swift test --skip-build --disable-xctest
 
-test-sanitizers:  ## The tests without a mount, under AddressSanitizer
+test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and AddressSanitizer
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.suppressions" $(SANITIZE) .build-tsan --sanitize thread
 	ASAN_OPTIONS=detect_leaks=0 $(SANITIZE) .build-asan --sanitize address
 
 demo:  ## A film from a web server, played from a mount: a minute after the build
@@ -74,4 +75,4 @@ lint:  ## The form of every source, without changing it
 	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 
 clean:  ## Everything that was built
-	rm -rf .build .build-asan
+	rm -rf .build .build-tsan .build-asan

@@ -29,7 +29,7 @@ struct FactTests {
         store.close()
     }
 
-    @Test func tenThousandFactsAndEntriesTakeLessThanASecond() throws {
+    @Test func tenThousandFactsAndEntriesComeBackAsTheyWere() throws {
         let fixture = Fixture()
         var store = try fixture.open()
         let validator = Validator(entityTag: EntityTag("\"abc\""), lastModified: 1_700_000_000)
@@ -42,17 +42,13 @@ struct FactTests {
         }
         let listing = RememberedListing(entries: entries, fetchedAt: 9, complete: true)
         let information = ContentInformation(length: 5, validator: validator, mediaType: "video/mp4")
-        let took = try ContinuousClock().measure {
-            for entry in entries { store.remember(information, for: entry.url, checkedAt: 1) }
-            store.remember(listing, for: "http://h/films/")
-            store.commit()
-            store.close()
-            store = try fixture.open()
-            #expect(store.listing("http://h/films/") == listing)
-            for entry in entries { #expect(store.information(for: entry.url)?.checkedAt == 1) }
-        }
-        // Two seconds for a debug build on a busy machine; release takes a fraction.
-        #expect(took < .seconds(2))
+        for entry in entries { store.remember(information, for: entry.url, checkedAt: 1) }
+        store.remember(listing, for: "http://h/films/")
+        store.commit()
+        store.close()
+        store = try fixture.open()
+        #expect(store.listing("http://h/films/") == listing)
+        #expect(entries.allSatisfy { store.information(for: $0.url)?.checkedAt == 1 })
         store.remember(RememberedListing(entries: [entries[0]], fetchedAt: 10, complete: false), for: "http://h/films/")
         store.commit()
         #expect(store.listing("http://h/films/")?.entries == [entries[0]])
