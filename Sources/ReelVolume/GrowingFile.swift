@@ -202,7 +202,6 @@ final class GrowingFile: Sendable {
         onGone?()
     }
 
-    var isOver: Bool { state.withLock { $0.end != nil } }
     var openHandles: Int { state.withLock { $0.openHandles } }
     var received: Int64 { state.withLock { $0.received } }
     var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }

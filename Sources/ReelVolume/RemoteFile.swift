@@ -149,7 +149,6 @@ final class RemoteFile: Sendable {
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
     var openHandles: Int { state.withLock { $0.ledger.openHandles } }
     var cachedBytes: Int64 { state.withLock { $0.ledger.coverage.map.filledBytes } }
-    var acceptsRanges: Bool { state.withLock { $0.ledger.acceptsRanges } }
     var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
 
     var isOver: Bool { state.withLock { $0.isOver } }
@@ -207,7 +206,6 @@ final class RemoteFile: Sendable {
         perform(actions)
     }
 
-    var isDamaged: Bool { state.withLock { $0.isDamaged } }
 }
 
 extension RemoteFile: Ticking {

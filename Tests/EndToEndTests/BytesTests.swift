@@ -26,7 +26,7 @@ extension EndToEnd {
             switch way {
             case .sequential: #expect(film.difference(inFile: path) == nil)
             case .random:
-                var random = SeededRandom()
+                var random = SeededGenerator()
                 let file = try OpenDescriptor(path)
                 for _ in 0..<200 {
                     let offset = Int64.random(in: 0..<Self.length, using: &random)
@@ -167,22 +167,5 @@ extension EndToEnd {
             }
             return sum
         }
-    }
-}
-
-/// SplitMix64; its seed stands in the message of a test that failed.
-struct SeededRandom: RandomNumberGenerator {
-    let seed: UInt64
-    private var state: UInt64
-
-    init(seed: UInt64 = .random(in: 0..<1 << 32)) {
-        (self.seed, state) = (seed, seed)
-    }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = (state ^ (state >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ (word >> 27)) &* 0x94D0_49BB_1331_11EB
-        return word ^ (word >> 31)
     }
 }

@@ -18,7 +18,7 @@ extension EndToEnd {
             let film = FileOrigin(length: 96 << 20)
             try withMount(of: film, ["--cache-size", "32M"], limit: .seconds(100)) { scene, server, mount in
                 let file = try OpenDescriptor(mount.file("film.mkv"))
-                var random = SeededRandom()
+                var random = SeededGenerator()
                 var largest: Int64 = 0
                 for index: Int64 in 0..<(isRandom ? 60 : 48) {
                     let offset = isRandom ? Int64.random(in: 0..<(94 << 20), using: &random) : index * 2 << 20

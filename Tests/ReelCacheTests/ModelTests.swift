@@ -1,19 +1,8 @@
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache
-
-private struct Random: RandomNumberGenerator {
-    var state: UInt64
-    /// SplitMix64.
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
-    }
-}
 
 /// What the cache should hold, without files, rows or threads.
 private struct Model {
@@ -62,7 +51,7 @@ private struct Model {
 struct ModelTests {
     @Test(arguments: [1, 2, 3, UInt64.random(in: 4 ... .max)])
     func anyOrderOfOperationsAgreesWithThePlainModel(_ seed: UInt64) throws {
-        var random = Random(state: seed)
+        var random = SeededGenerator(seed: seed)
         let fixture = Fixture()
         let cap = 48 * BlockSize.block - 5000
         var model = Model(cap: cap)

@@ -2,6 +2,7 @@ import Glibc
 import ReelFuse
 import ReelThreads
 import ReelVolume
+import TestKit
 import Testing
 
 #if arch(arm64)
@@ -29,7 +30,7 @@ struct ReadTests {
     @Test("Any range reads as its bytes, through the page cache and around it", arguments: ways, [0, direct])
     func random(_ way: MemoryFile.Reading, flags: Int32) throws {
         let seed = UInt64.random(in: 0...UInt64.max)
-        var generator = SeededGenerator(seed)
+        var generator = SeededGenerator(seed: seed)
         let file = MemoryFile(node: 3, length: Self.length, reading: way)
         try withMount(["film": file]) { mount in
             let descriptor = open(mount.file("film"), O_RDONLY | flags)
@@ -127,19 +128,5 @@ struct ReadTests {
             var byte: UInt8 = 0
             #expect(code { read(descriptor, &byte, 1) } == EIO)
         }
-    }
-}
-
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-    init(_ seed: UInt64) { state = seed }
-
-    /// SplitMix64.
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

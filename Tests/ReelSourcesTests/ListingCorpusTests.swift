@@ -1,4 +1,5 @@
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelSources
@@ -97,7 +98,7 @@ private let pages: [CorpusPage] = [
         "Neither names nor URLs leave the directory, whatever is done to a page",
         arguments: [UInt64(20_240_506), .random(in: 0...(.max))])
     func mutations(_ seed: UInt64) throws {
-        var randomness = Randomness(state: seed)
+        var randomness = SeededGenerator(seed: seed)
         let tokens = [
             "<a href=\"../../etc/passwd\">", "<a href='%2e%2e/x'>", "<a href=//evil/odd/x>", "<a href='..%2F..%2Fx'>",
             "<a href='http://localhost/odd/%2e%2e/x'>", "<a href='http://localhost:81/odd/x'>", "<a href='a%00b'>",

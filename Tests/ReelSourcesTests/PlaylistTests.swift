@@ -1,4 +1,5 @@
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelSources
@@ -174,7 +175,7 @@ extension Playlist {
 
     @Test("Random lists give safe names, all different", arguments: [UInt64(3), .random(in: 0...(.max))])
     func random(_ seed: UInt64) throws {
-        var randomness = Randomness(state: seed)
+        var randomness = SeededGenerator(seed: seed)
         let tokens =
             [
                 "#EXTM3U", "#EXTINF:1,", "\n", "\r", "File1=", "Title1=", "[playlist]", "http://h/", "..", "/", "a.mp3",

@@ -1,3 +1,4 @@
+import TestKit
 import Testing
 
 @testable import ReelSources
@@ -68,7 +69,7 @@ import Testing
 
     @Test("Random names become safe names, all different", arguments: [UInt64(1), .random(in: 0...(.max))])
     func random(_ seed: UInt64) {
-        var randomness = Randomness(state: seed)
+        var randomness = SeededGenerator(seed: seed)
         var names = UniqueNames()
         var seen: Set<String> = []
         let units: [[UInt8]] =

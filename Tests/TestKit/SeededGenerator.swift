@@ -1,9 +1,10 @@
 /// SplitMix64, for random tests: the same seed, the same test. A test prints its seed when it fails.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
+    package let seed: UInt64
     private var state: UInt64
 
-    package init(seed: UInt64) {
-        state = seed
+    package init(seed: UInt64 = .random(in: 0..<1 << 32)) {
+        (self.seed, state) = (seed, seed)
     }
 
     package mutating func next() -> UInt64 {
