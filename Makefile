@@ -6,7 +6,7 @@ DESTDIR ?=
 SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREFIX))),/sbin,$(PREFIX)/sbin)
 
 # Debian's and Ubuntu's packages, a line a purpose. `?` behind a name: left out where the distribution has none.
-BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev
+BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
                  ffmpeg mpv attr python3 openssl

@@ -12,9 +12,6 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
     return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
 
-// lseek(2) with SEEK_HOLE: the constant is only declared with _GNU_SOURCE; 4 since Linux 3.1.
-static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset, 4); }
-
 // pthread_setname_np(3): only declared with _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t, const char *);
 static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

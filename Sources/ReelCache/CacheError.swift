@@ -42,6 +42,19 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The error of the system call that just failed.
     static func last(_ call: String) -> CacheError { .system(call, errno) }
 
+    /// True where the directory is the right one, and only cannot be written, read or understood at present.
+    var isSickDisk: Bool {
+        switch self {
+        case .system(_, let number):
+            [ENOSPC, EDQUOT, EIO, EROFS, ENODEV, ENXIO, ESTALE, ENOMEM, EMFILE, ENFILE, ETIMEDOUT].contains(number)
+        case .index(let code):
+            [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
+                .contains(code & 0xFF)
+        case .newerIndex: true
+        case .inUse, .otherSource, .full, .badLength, .closed: false
+        }
+    }
+
     /// True where the index itself is broken, and not the disk, the memory or the query.
     var isDamage: Bool {
         guard case .index(let code) = self else { return false }

@@ -4,16 +4,25 @@ import Synchronization
 
 /// Who reads and fills an object, and can therefore give up parts of it.
 package protocol ObjectHolder: AnyObject, Sendable {
-    /// Frees filled blocks of its own object with `discard`, about `wanted` bytes or more, those least likely to be
-    /// read again first. Returns the bytes freed. Called from `makeRoom`, so by any thread that is about to write;
-    /// never under a lock of the cache.
-    func relinquish(_ wanted: Int64) -> Int64
+    /// Frees those of `blocks` that nobody needs right now, with `discard`. Called while something is written, so by
+    /// the thread that writes; never under a lock of the cache.
+    /// - Parameters:
+    ///   - blocks: filled ones, in the order in which they are to go.
+    ///   - scarce: nil: all of them. Else nothing but these is left to go: what was fetched ahead has to go as well, so
+    ///     many bytes of it and not more.
+    /// - Returns: bytes freed.
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 }
 
-/// One version's data file in use. As long as an instance lives its file is not evicted as a whole.
+package enum CacheRead: Hashable, Sendable {
+    case bytes(Int)
+    /// These blocks are not what was written: nothing of them is to be believed.
+    case damaged([Range<Int>])
+}
+
+/// One version's data file in use: what is filled of it, and the way in and out.
 ///
-/// Bytes that are being written belong to the caller's account (`Store.makeRoom`, `Store.release`) until `markFilled`;
-/// from then on to the object's, which `discard` or eviction gives back.
+/// All that writes, loses or discards comes from one thread; reads come from any.
 package final class CacheObject: Sendable {
     package let version: Version
     /// The blocks that are filled now. A copy: take it once, for a new reader.
@@ -22,7 +31,7 @@ package final class CacheObject: Sendable {
     private struct Holder { weak var holder: (any ObjectHolder)? }
     private let held = Mutex(Holder())
     let file: DataFile
-    private let store: Store
+    let store: Store
 
     init(_ file: DataFile, _ store: Store) {
         self.file = file
@@ -38,52 +47,44 @@ package final class CacheObject: Sendable {
         set { held.withLock { $0.holder = newValue } }
     }
 
-    /// Writes all of `bytes`. Room must have been made for the blocks they touch.
-    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
-        guard !bytes.isEmpty else { return }
-        guard offset >= 0, offset <= version.length, Int64(bytes.count) <= version.length - offset else {
-            throw .badLength
-        }
-        guard !file.isBroken.load(ordering: .relaxed) else { throw .system("fdatasync", EIO) }
-        let range = ByteRange(offset, offset + Int64(bytes.count))
-        file.fill { $0.wrote($0.map.blocks(touching: range)) }
-        try file.descriptor.write(bytes, at: offset)
-    }
+    /// True while some of its bytes live in memory, as the disk did not take them.
+    package var isInMemory: Bool { file.isInMemory }
 
-    /// Bytes read, fewer than asked for only at the end of the file; -1 where the cache cannot be read. Whether they
-    /// are filled is the caller's to know.
-    package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
-        guard !file.isBroken.load(ordering: .relaxed) else { return -1 }
-        return file.descriptor.read(into: buffer, at: offset)
-    }
-
-    /// All bytes of the block were written: it is committed with the next batch. Its room is the object's now.
-    /// - Returns: false where it was filled already: then its room is still the caller's.
+    /// All bytes of the block were written: it is committed with the next batch.
+    /// - Returns: false where its bytes are not there any more; nothing of them is to be believed.
     @discardableResult
     package func markFilled(_ block: Int) -> Bool {
-        let bytes = file.fill { $0.fill(block) }
-        if bytes > 0 { store.filled(bytes) }
-        return bytes > 0
+        if file.fill({ $0.map[block] }) { return true }
+        let memory = file.memoryBlock(block)
+        guard let sum = file.finish(block) else {
+            lose([block..<block + 1])
+            return false
+        }
+        let now = store.clock.now()
+        let bytes = file.fill { $0.fill(block, sum, isKept: memory == nil, now: now) }
+        if bytes > 0, memory == nil { store.filled(bytes) }
+        return true
     }
 
-    /// Empties filled blocks: first their rows, durably, then the bytes on disk, then the account. Parts of blocks that
-    /// were written and never filled go as well, but not from the account: see `abandon`. The caller lets nobody read
-    /// or fill them meanwhile.
+    /// These blocks are not what was written, or not there: they are filled no more. No row is written for it, as the
+    /// checksum in the row tells the next one who looks.
+    package func lose(_ blocks: [Range<Int>]) {
+        for blocks in blocks {
+            file.dropMemory(blocks)
+            let bytes = file.fill { $0.lose(blocks) + $0.clear(blocks).partialBytes }
+            file.forgetPieces(blocks)
+            store.room.release(bytes)
+        }
+    }
+
+    /// Empties blocks: first the rows of filled ones, durably, then the bytes on disk or in memory, then the account.
     package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.discard(blocks, of: file) }
 
-    /// Gives up blocks that room was made for and that were not filled: their bytes on disk go, then their room.
-    package func abandon(_ blocks: Range<Int>) throws(CacheError) {
-        let bytes = file.fill { state in
-            blocks.clamped(to: 0..<state.map.blockCount).reduce(Int64(0)) {
-                $0 + (state.map[$1] ? 0 : state.map.bytes(of: $1).count)
-            }
-        }
-        defer { store.release(bytes) }
-        try store.discard(blocks, of: file)
+    /// Gives up what was written and is not filled: no index knows of it.
+    package func abandonFragments() throws(CacheError) {
+        let blocks = file.fill { $0.partial.sorted() } + file.memoryBlocks
+        for block in blocks { try store.discard(block..<block + 1, of: file) }
     }
-
-    /// The file is not to be trusted: it is read and written no more, and the next `object(for:)` starts a new one.
-    package func giveUp() { file.isBroken.store(true, ordering: .relaxed) }
 
     /// Used now, for the order of eviction. No lock.
     package func touch() { file.lastUse.max(store.clock.now(), ordering: .relaxed) }

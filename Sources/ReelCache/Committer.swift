@@ -29,8 +29,8 @@ final class Committer: Sendable {
     }
 
     /// There is something to commit: within the interval, or at once.
-    func schedule(urgent: Bool = false) {
-        let due = urgent ? .zero : now() + Committer.interval
+    func schedule(urgent: Bool = false, after pause: Duration = Committer.interval) {
+        let due = urgent ? .zero : now() + pause
         // Called for every block: the thread is woken only where it would sleep too long.
         guard state.withLock(notifying: false, { $0.dueAt.map { due < $0 } ?? true }) else { return }
         state.withLock { $0.dueAt = min(due, $0.dueAt ?? due) }

@@ -21,8 +21,40 @@ final class Connection: @unchecked Sendable {
             throw .index(code)
         }
         self.pointer = pointer
-        // A reader outside of the daemon (`status`, a backup) may hold the index for a moment.
-        sqlite3_busy_timeout(pointer, 5000)
+        // A reader outside of the daemon (a backup) may hold the index for a moment; streams stand still so long.
+        sqlite3_busy_timeout(pointer, 500)
+    }
+
+    /// An empty index that lives as long as the connection.
+    init(inMemory: Void) throws(CacheError) {
+        var pointer: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        let code = sqlite3_open_v2(":memory:", &pointer, flags, nil)
+        guard code == SQLITE_OK, let pointer else {
+            sqlite3_close_v2(pointer)
+            throw .index(code)
+        }
+        self.pointer = pointer
+    }
+
+    /// Takes over everything from the index at `path`, which is only read. sqlite.org/backup.html
+    func copy(_ path: String) throws(CacheError) {
+        // Without a log beside it, or where the log cannot be used, the file is taken as it is.
+        let escaped = path.utf8.map { byte in
+            let isPlain = byte == UInt8(ascii: "/") || byte > 0x20 && byte < 0x7F && !"?#%".utf8.contains(byte)
+            return isPlain ? String(UnicodeScalar(byte)) : "%" + String(Int(byte) + 256, radix: 16).suffix(2)
+        }.joined()
+        for query in ["mode=ro", "mode=ro&immutable=1"] {
+            var source: OpaquePointer?
+            defer { sqlite3_close_v2(source) }
+            let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+            guard sqlite3_open_v2("file:\(escaped)?\(query)", &source, flags, nil) == SQLITE_OK,
+                let backup = sqlite3_backup_init(pointer, "main", source, "main")
+            else { continue }
+            sqlite3_backup_step(backup, -1)
+            if sqlite3_backup_finish(backup) == SQLITE_OK { return }
+        }
+        throw .index(SQLITE_CANTOPEN)
     }
 
     deinit {

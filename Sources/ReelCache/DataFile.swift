@@ -1,32 +1,160 @@
+import Glibc
 import ReelCore
 import Synchronization
 
 /// One sparse file with its row in the index; outlives its `CacheObject` until what it holds is committed.
+///
+/// Where the disk or the index did not take it, it has neither file nor row, and its bytes live in memory.
 final class DataFile: Sendable {
-    /// `objects.id`.
+    /// `objects.id`; below zero where there is no row.
     let row: Int64
     let version: Version
-    let name: FileName
+    /// nil where there is no file.
+    let name: FileName?
     let descriptor: Descriptor
     let lastUse: Atomic<Int64>
-    /// fdatasync failed once: what the page cache still shows may be gone later, so nothing is read or written any
-    /// more.
-    let isBroken = Atomic(false)
+    let isPinned: Atomic<Bool>
+    /// Blocks that the disk did not take.
+    private let memory = Mutex<[Int: MemoryBlock]>([:])
+    /// Spares the hit path a second lock.
+    private let hasMemory = Atomic(false)
     private let state: Mutex<FillState>
+    private let pieces = Mutex<[Int: Pieces]>([:])
 
-    init(row: Int64, version: Version, name: FileName, descriptor: consuming Descriptor, map: BlockMap, lastUse: Int64)
-    {
+    init(
+        row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, fill: FillState, lastUse: Int64,
+        isPinned: Bool = false
+    ) {
         self.row = row
         self.version = version
         self.name = name
         self.descriptor = descriptor
         self.lastUse = Atomic(lastUse)
-        state = Mutex(FillState(durable: map))
+        self.isPinned = Atomic(isPinned)
+        state = Mutex(fill)
     }
+
+    var hasFile: Bool { name != nil }
 
     func fill<Result: Sendable>(_ change: (inout FillState) -> Result) -> Result { state.withLock { change(&$0) } }
 
-    var filledBytes: Int64 { fill { $0.map.filledBytes } }
+    func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: version.length) }
+
+    /// In filled blocks on the disk.
+    var filledBytes: Int64 {
+        let inMemory = memoryBlocks
+        return fill { state in
+            inMemory.reduce(state.map.filledBytes) { $0 - (state.map[$1] ? state.map.bytes(of: $1).count : 0) }
+        }
+    }
+
+    // MARK: Pieces
+
+    /// Bytes that are in their place now.
+    func wrote(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, toDisk: Bool) {
+        let blocks = blocks(touching: range)
+        let isFilled = fill { state in
+            if toDisk { state.wrote(blocks) }
+            return blocks.map { state.map[$0] }
+        }
+        pieces.withLock { pieces in
+            for (block, isFilled) in zip(blocks, isFilled) where !isFilled {
+                let part = range.clamped(to: self.bytes(of: block))
+                let lower = Int(part.lower - range.lower)
+                let slice = UnsafeRawBufferPointer(rebasing: bytes[lower..<lower + Int(part.count)])
+                pieces[block, default: Pieces()].add(slice, at: part)
+            }
+        }
+    }
+
+    func blocks(touching range: ByteRange) -> Range<Int> {
+        guard !range.isEmpty else { return 0..<0 }
+        let upper = (min(range.upper, version.length) + BlockSize.block - 1) / BlockSize.block
+        return Int(range.lower / BlockSize.block)..<Int(upper)
+    }
+
+    /// The checksum of a block all bytes of which were written; nil where they are not there any more.
+    func finish(_ block: Int) -> UInt64? {
+        guard let pieces = pieces.withLock({ $0.removeValue(forKey: block) }) else { return nil }
+        let range = bytes(of: block)
+        if let sum = pieces.whole(range) { return sum }
+        return withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
+    }
+
+    func pieces(of block: Int) -> Pieces? { pieces.withLock { $0[block] } }
+
+    func forgetPieces(_ blocks: Range<Int>) {
+        pieces.withLock { pieces in
+            for block in pieces.keys where blocks.contains(block) { pieces[block] = nil }
+        }
+    }
+
+    /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
+    /// - Returns: blocks that were written in part, which nothing can vouch for.
+    func doubt() -> [Int] {
+        fill { $0.doubt() }
+        return pieces.withLock { pieces in
+            for block in pieces.keys { pieces[block]!.isDoubtful = true }
+            return pieces.keys.filter { memoryBlock($0) == nil }
+        }
+    }
+
+    // MARK: Memory
+
+    var isInMemory: Bool { hasMemory.load(ordering: .relaxed) }
+
+    func memoryBlock(_ block: Int) -> MemoryBlock? { isInMemory ? memory.withLock { $0[block] } : nil }
+
+    func keep(_ block: Int, in memoryBlock: MemoryBlock) {
+        memory.withLock { $0[block] = memoryBlock }
+        hasMemory.store(true, ordering: .relaxed)
+    }
+
+    var memoryBlocks: [Int] { isInMemory ? memory.withLock { $0.keys.sorted() } : [] }
+
+    /// They are in no account of the disk.
+    func dropMemory(_ blocks: Range<Int>) {
+        guard isInMemory else { return }
+        let gone = memoryBlocks.filter { blocks.contains($0) }
+        // First nobody believes that they are there.
+        fill { state in for block in gone { _ = state.lose(block..<block + 1) } }
+        memory.withLock { memory in
+            for block in gone { memory[block] = nil }
+            if memory.isEmpty { hasMemory.store(false, ordering: .relaxed) }
+        }
+    }
+
+    // MARK: Reading
+
+    /// Bytes of the file or, block by block, of memory; -1 on error.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
+        guard isInMemory else { return descriptor.read(into: buffer, at: offset) }
+        let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
+        for block in blocks(touching: range) {
+            let bytes = bytes(of: block)
+            let part = range.clamped(to: bytes)
+            let lower = Int(part.lower - offset)
+            let slice = UnsafeMutableRawBufferPointer(rebasing: buffer[lower..<lower + Int(part.count)])
+            if let memory = memoryBlock(block) {
+                memory.read(into: slice, at: Int(part.lower - bytes.lower))
+            } else if descriptor.read(into: slice, at: part.lower) != slice.count {
+                return -1
+            }
+        }
+        return Int(range.count)
+    }
+
+    /// Calls with all bytes of a block; nil where they cannot be read.
+    func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
+        if let memory = memoryBlock(block) { return body(memory.bytes) }
+        let range = bytes(of: block)
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(range.count), alignment: 4096)
+        defer { scratch.deallocate() }
+        guard descriptor.read(into: scratch, at: range.lower) == scratch.count else { return nil }
+        return body(UnsafeRawBufferPointer(scratch))
+    }
+
+    // MARK: Tidying
 
     /// Gives the disk back what lies in no filled block: leftovers of streams that were cut, of a crash.
     func punchUnfilled(_ map: BlockMap) throws(CacheError) {
@@ -43,21 +171,5 @@ final class DataFile: Sendable {
             }
             block += 1
         }
-    }
-
-    /// True where every filled block really has data: a file that was cut and grown again reads as zeros.
-    func holds(_ map: BlockMap) -> Bool {
-        var block = 0
-        while block < map.blockCount {
-            guard map[block] else {
-                block += block % 64 == 0 && map.extents[block / 64] == 0 ? 64 : 1
-                continue
-            }
-            let start = block
-            while block < map.blockCount, map[block] { block += 1 }
-            let upper = min(Int64(block) * BlockSize.block, map.length)
-            guard descriptor.hasData(Int64(start) * BlockSize.block, upper) else { return false }
-        }
-        return true
     }
 }

@@ -22,7 +22,11 @@ struct Descriptor: ~Copyable, Sendable {
         try self.init(name, in: parent, O_RDONLY | O_DIRECTORY)
     }
 
-    deinit { close(number) }
+    /// No file: every call on it fails with EBADF.
+    private init() { number = -1 }
+    static var none: Descriptor { Descriptor() }
+
+    deinit { if number >= 0 { close(number) } }
 
     func status() throws(CacheError) -> stat {
         var status = stat()
@@ -69,7 +73,4 @@ struct Descriptor: ~Copyable, Sendable {
             guard errno == EINTR else { throw .last("fallocate") }
         }
     }
-
-    /// True where the file holds data, not holes, from `lower` to `upper`. lseek(2), SEEK_HOLE.
-    func hasData(_ lower: Int64, _ upper: Int64) -> Bool { reel_seek_hole(number, Int(lower)) >= Int(upper) }
 }

@@ -49,13 +49,16 @@ extension FileName {
         return file
     }
 
-    /// The file as the index believes it to be; nil where it is missing, no regular file, or of another length.
+    /// The file, as long as the index believes it to be; nil where it is missing or no regular file. One that was cut is
+    /// made as long again: checksums say what of it is left.
     func open(in objects: borrowing Descriptor, length: Int64) -> Descriptor? {
-        // O_NONBLOCK: a pipe put in its place must not make the open wait.
+        // O_NONBLOCK: a pipe put in its place must not make the open wait. A disk that is read-only can be read.
         guard let directory = try? Descriptor(directory: directory, in: objects.number),
-            let file = try? Descriptor(text, in: directory.number, O_RDWR | O_NONBLOCK),
-            let status = try? file.status(), status.st_mode & S_IFMT == S_IFREG, status.st_size == length
+            let file = (try? Descriptor(text, in: directory.number, O_RDWR | O_NONBLOCK))
+                ?? (try? Descriptor(text, in: directory.number, O_RDONLY | O_NONBLOCK)),
+            let status = try? file.status(), status.st_mode & S_IFMT == S_IFREG
         else { return nil }
+        if status.st_size != length { ftruncate(file.number, Int(length)) }
         return file
     }
 

@@ -4,73 +4,155 @@ import ReelCore
 ///
 /// A block goes one way: written in part → filled → syncing → durable. Only a block that was filled *before* fdatasync
 /// began becomes durable after it; one that is cleared meanwhile leaves every stage at once, also when it is filled
-/// anew before the sync has ended.
+/// anew before the sync has ended. A block that the disk did not take is filled and stays so, but no row tells of it.
 struct FillState: Sendable {
     /// Filled: all bytes were written.
     private(set) var map: BlockMap
     /// As the rows of the index say; a part of `map`, but for failures.
     private(set) var durable: BlockMap
+    /// Filled, and looked at since the program started: what can be read without a check.
+    private(set) var verified: BlockMap
     /// Extents with filled blocks that nobody has begun to sync.
     private var changed: Set<Int> = []
     /// Bits by extent that were filled when the running sync began.
     private var syncing: [Int: UInt64] = [:]
-    /// Blocks with some bytes written, not filled: data on the disk that no row tells of.
+    /// Bits by extent of filled blocks that no row may tell of: they are in memory, or their sync failed.
+    private var unkept: [Int: UInt64] = [:]
+    /// Checksums of filled blocks that no row has yet.
+    private var sums: [Int: ExtentSums] = [:]
+    /// Blocks with some bytes written, not filled: room is taken for them, and no row tells of them.
     private(set) var partial: Set<Int> = []
+    /// By extent, in the order of `UseClock`.
+    private(set) var uses: [Int64]
+    private var writtenUses: [Int64]
 
     struct Row: Equatable {
         var extent: Int
         var word: UInt64
+        /// Of the blocks that are new in `word`.
+        var sums = ExtentSums()
+        var lastUse: Int64 = 0
     }
 
     /// What `clear` took out, to be confirmed or put back.
     struct Cleared {
         var removed: [Row] = []
+        fileprivate var unkept: [Int: UInt64] = [:]
+        fileprivate var verified: [Int: UInt64] = [:]
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
         var bytes: Int64 = 0
+        /// Room of blocks that were written in part.
+        var partialBytes: Int64 = 0
     }
 
-    init(durable: BlockMap) {
+    /// - Parameter uses: by extent; as many as `durable` has.
+    init(durable: BlockMap, uses: [Int64]? = nil) {
         map = durable
         self.durable = durable
+        verified = BlockMap(length: durable.length)
+        self.uses = uses ?? Array(repeating: 0, count: durable.extents.count)
+        writtenUses = self.uses
     }
 
     var isPending: Bool { !changed.isEmpty || !syncing.isEmpty }
+
+    // MARK: Filling
+
+    /// These get their first bytes by a write of `blocks`: room has to be made for them.
+    func untouched(_ blocks: Range<Int>) -> [Int] { blocks.filter { !map[$0] && !partial.contains($0) } }
 
     mutating func wrote(_ blocks: Range<Int>) {
         for block in blocks where !map[block] { partial.insert(block) }
     }
 
-    /// Bytes that became filled by this; 0 where they were.
-    mutating func fill(_ block: Int) -> Int64 {
+    /// - Parameter isKept: false where the bytes are in memory, and no row may tell of them.
+    /// - Returns: bytes that became filled by this; 0 where they were.
+    mutating func fill(_ block: Int, _ sum: UInt64, isKept: Bool = true, now: Int64 = 0) -> Int64 {
         guard !map[block] else { return 0 }
+        let extent = block / 64
         map[block] = true
+        verified[block] = true
         partial.remove(block)
-        changed.insert(block / 64)
+        sums[extent, default: ExtentSums()][block % 64] = sum
+        uses[extent] = max(uses[extent], now)
+        if isKept { changed.insert(extent) } else { unkept[extent, default: 0] |= bit(block) }
         return map.bytes(of: block).count
     }
 
-    mutating func fillAll() {
-        for extent in map.extents.indices {
-            map.load(extent: extent, word: .max)
-            changed.insert(extent)
+    /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, may go on telling of it: its checksum
+    /// says that it lies. - Returns: bytes no longer filled.
+    mutating func lose(_ blocks: Range<Int>) -> Int64 {
+        let before = map.filledBytes
+        for block in blocks.clamped(to: 0..<map.blockCount) where map[block] {
+            let extent = block / 64
+            map[block] = false
+            durable[block] = false
+            verified[block] = false
+            if let bits = syncing[extent] { syncing[extent] = bits & ~bit(block) }
+            unkept[extent] = (unkept[extent] ?? 0) & ~bit(block)
+            sums[extent]?[block % 64] = nil
         }
-        partial = []
+        return before - map.filledBytes
     }
+
+    /// Whoever wrote in part has gone. - Returns: the room that was taken for it.
+    mutating func abandonPartial() -> Int64 {
+        defer { partial = [] }
+        return partial.reduce(0) { $0 + map.bytes(of: $1).count }
+    }
+
+    // MARK: Reading
+
+    mutating func use(_ blocks: Range<Int>, now: Int64) {
+        guard let last = blocks.last else { return }
+        for extent in blocks.lowerBound / 64...last / 64 { uses[extent] = now }
+    }
+
+    /// Filled blocks among these that nobody has looked at yet.
+    func unverified(_ blocks: Range<Int>) -> [Int] { blocks.filter { map[$0] && !verified[$0] } }
+
+    func isVerified(_ blocks: Range<Int>) -> Bool { blocks.allSatisfy { verified[$0] || !map[$0] } }
+
+    /// The checksum was right. A block whose sync failed is looked at each time: the page cache may lose it.
+    mutating func verify(_ block: Int) {
+        if map[block], unkept[block / 64, default: 0] & bit(block) == 0 { verified[block] = true }
+    }
+
+    /// The file was touched from outside: everything on the disk is looked at again.
+    mutating func doubt() { verified = BlockMap(length: map.length) }
+
+    /// Where no row has it yet.
+    func sum(of block: Int) -> UInt64? { sums[block / 64]?[block % 64] }
+
+    // MARK: Syncing
 
     /// The snapshot before fdatasync; false where there is nothing to sync.
     mutating func beginSync() -> Bool {
-        for extent in changed { syncing[extent, default: 0] |= map.extents[extent] & ~durable.extents[extent] }
+        for extent in changed {
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~(unkept[extent] ?? 0)
+            if bits != 0 { syncing[extent, default: 0] |= bits }
+        }
         changed = []
         return !syncing.isEmpty
     }
 
     /// What the rows may say once fdatasync has returned.
-    var rowsAfterSync: [Row] { syncing.map { Row(extent: $0, word: durable.extents[$0] | $1) } }
+    var rowsAfterSync: [Row] {
+        syncing.map { extent, bits in
+            Row(
+                extent: extent, word: durable.extents[extent] | bits, sums: sums[extent] ?? ExtentSums(),
+                lastUse: uses[extent])
+        }
+    }
 
     /// Those rows are durable.
     mutating func endSync() {
-        for row in rowsAfterSync { durable.load(extent: row.extent, word: row.word) }
+        for row in rowsAfterSync {
+            durable.load(extent: row.extent, word: row.word)
+            writtenUses[row.extent] = max(writtenUses[row.extent], row.lastUse)
+            if map.extents[row.extent] & ~durable.extents[row.extent] == 0 { sums[row.extent] = nil }
+        }
         syncing = [:]
     }
 
@@ -80,20 +162,29 @@ struct FillState: Sendable {
         syncing = [:]
     }
 
-    /// The data did not reach the disk and never will (fdatasync reports a failure only once): what is not durable is
-    /// no longer filled. Gives the bytes lost.
-    mutating func loseUnsynced() -> Int64 {
-        let before = map.filledBytes
-        for extent in map.extents.indices {
-            for bit in 0..<64 where (map.extents[extent] & ~durable.extents[extent]) & (1 << UInt64(bit)) != 0 {
-                partial.insert(extent * 64 + bit)
-            }
+    /// fdatasync failed, and reports that only once: what is not durable never will be. It can be read as long as the
+    /// page cache has it, which its checksum tells.
+    mutating func loseUnsynced() {
+        for extent in changed.union(syncing.keys) {
+            let bits = map.extents[extent] & ~durable.extents[extent]
+            unkept[extent, default: 0] |= bits
+            verified.load(extent: extent, word: verified.extents[extent] & ~bits)
         }
-        map = durable
         changed = []
         syncing = [:]
-        return before - map.filledBytes
     }
+
+    /// Extents that were used since their rows were written, with that use.
+    mutating func takeUses() -> [(extent: Int, lastUse: Int64)] {
+        var result: [(extent: Int, lastUse: Int64)] = []
+        for extent in uses.indices where uses[extent] != writtenUses[extent] && durable.extents[extent] != 0 {
+            result.append((extent, uses[extent]))
+            writtenUses[extent] = uses[extent]
+        }
+        return result
+    }
+
+    // MARK: Clearing
 
     /// Takes blocks out of every stage.
     mutating func clear(_ blocks: Range<Int>) -> Cleared {
@@ -102,17 +193,26 @@ struct FillState: Sendable {
         let blocks = blocks.clamped(to: 0..<map.blockCount)
         guard !blocks.isEmpty else { return cleared }
         for extent in blocks.lowerBound / 64...(blocks.upperBound - 1) / 64 {
-            let lower = max(blocks.lowerBound - extent * 64, 0)
-            let upper = min(blocks.upperBound - extent * 64, 64)
-            let upTo: (Int) -> UInt64 = { $0 == 64 ? .max : (1 << UInt64($0)) - 1 }
-            let mask = upTo(upper) & ~upTo(lower)
+            let mask = mask(of: blocks, in: extent)
             let removed = map.extents[extent] & mask
-            if removed != 0 { cleared.removed.append(Row(extent: extent, word: removed)) }
+            if removed != 0 {
+                cleared.removed.append(Row(extent: extent, word: removed, sums: sums[extent] ?? ExtentSums()))
+            }
             map.load(extent: extent, word: map.extents[extent] & ~mask)
+            cleared.verified[extent] = verified.extents[extent] & mask
+            verified.load(extent: extent, word: verified.extents[extent] & ~mask)
             if let bits = syncing[extent] { syncing[extent] = bits & ~mask == 0 ? nil : bits & ~mask }
+            if let bits = unkept[extent] {
+                cleared.unkept[extent] = bits & mask
+                unkept[extent] = bits & ~mask == 0 ? nil : bits & ~mask
+            }
+            if map.extents[extent] & ~durable.extents[extent] == 0 { sums[extent] = nil }
             let kept = durable.extents[extent] & ~mask
-            if kept != durable.extents[extent] { cleared.rows.append(Row(extent: extent, word: kept)) }
+            if kept != durable.extents[extent] {
+                cleared.rows.append(Row(extent: extent, word: kept, lastUse: uses[extent]))
+            }
         }
+        for block in partial where blocks.contains(block) { cleared.partialBytes += map.bytes(of: block).count }
         partial.subtract(blocks)
         cleared.bytes = before - map.filledBytes
         return cleared
@@ -127,7 +227,21 @@ struct FillState: Sendable {
     mutating func putBack(_ cleared: Cleared) {
         for row in cleared.removed {
             map.load(extent: row.extent, word: map.extents[row.extent] | row.word)
+            if row.sums.known != 0 { sums[row.extent] = row.sums.over(sums[row.extent] ?? ExtentSums()) }
             changed.insert(row.extent)
         }
+        for (extent, bits) in cleared.verified {
+            verified.load(extent: extent, word: verified.extents[extent] | bits)
+        }
+        for (extent, bits) in cleared.unkept where bits != 0 { unkept[extent, default: 0] |= bits }
+    }
+
+    private func bit(_ block: Int) -> UInt64 { 1 << UInt64(block % 64) }
+
+    private func mask(of blocks: Range<Int>, in extent: Int) -> UInt64 {
+        let lower = max(blocks.lowerBound - extent * 64, 0)
+        let upper = min(blocks.upperBound - extent * 64, 64)
+        let upTo: (Int) -> UInt64 = { $0 == 64 ? .max : (1 << UInt64($0)) - 1 }
+        return upTo(upper) & ~upTo(lower)
     }
 }

@@ -4,74 +4,178 @@ import Synchronization
 
 /// A resource whose length nobody knows, streamed from its start into a file without a map. `finish` makes it a
 /// complete object; dropped before, its file goes. It makes its own room.
+///
+/// Where the disk takes no more of it, the rest goes through memory: what lies behind its readers is then forgotten.
 package final class GrowingObject: Sendable {
     private struct State {
         var length: Int64 = 0
         /// Whole blocks.
         var reserved: Int64 = 0
         var isFinished = false
+        /// Of the blocks that are whole.
+        var sums: [UInt64] = []
+        /// From here on nothing is on the disk; nil: everything is.
+        var endOnDisk: Int64?
+        var memory: [Int: MemoryBlock] = [:]
     }
 
     private let key: String
     private let validator: Validator
     private let store: Store
-    private let name: FileName
+    private let name: FileName?
     private let descriptor: Descriptor
+    /// Of the block that is being written.
+    private let running = Mutex(RunningChecksum())
     private let state = Mutex(State())
 
-    init(_ key: String, _ validator: Validator, _ store: Store) throws(CacheError) {
+    init(_ key: String, _ validator: Validator, _ store: Store) {
         self.key = key
         self.validator = validator
         self.store = store
         let name = FileName.random()
-        self.name = name
         // The sweep of leftovers must not meet it between its making and its mark.
         store.files.grows(name)
-        descriptor = try name.create(in: store.directory.objects, length: 0)
+        do throws(CacheError) {
+            guard store.disk.mayTry else { throw store.disk.failure ?? .full }
+            descriptor = try name.create(in: store.directory.objects, length: 0)
+            self.name = name
+        } catch {
+            store.disk.failed(error)
+            store.files.grew(name)
+            descriptor = .none
+            self.name = nil
+            state.withLock { $0.endOnDisk = 0 }
+        }
     }
 
     deinit {
-        store.files.grew(name)
         let state = state.withLock { $0 }
+        if let name { store.files.grew(name) }
         guard !state.isFinished else { return }
-        name.remove(in: store.directory.objects)
-        store.release(state.reserved)
+        store.remove(name)
+        store.room.release(state.reserved)
     }
 
-    /// Bytes so far; all of them can be read.
+    /// Bytes so far.
     package var length: Int64 { state.withLock { $0.length } }
 
-    /// Adds `bytes` at the end, one caller at a time. `.full` where no room can be made; what was added stays readable.
+    /// True where the rest goes through memory.
+    package var isInMemory: Bool { state.withLock { $0.endOnDisk != nil } }
+
+    /// Adds `bytes` at the end, one caller at a time. `.full` where neither disk nor memory has room; what was added
+    /// stays readable.
     package func append(_ bytes: UnsafeRawBufferPointer) throws(CacheError) {
-        let (length, reserved) = state.withLock { ($0.length, $0.reserved) }
+        let length = state.withLock { $0.length }
+        if try !appendToDisk(bytes, at: length) { try appendToMemory(bytes, at: length) }
+        state.withLock { $0.length = length + Int64(bytes.count) }
+    }
+
+    private func appendToDisk(_ bytes: UnsafeRawBufferPointer, at length: Int64) throws(CacheError) -> Bool {
+        let (reserved, isOver) = state.withLock { ($0.reserved, $0.endOnDisk != nil) }
+        guard !isOver else { return false }
         let end = length + Int64(bytes.count)
         let missing = max(0, (end + BlockSize.block - 1) / BlockSize.block * BlockSize.block - reserved)
-        guard missing == 0 || store.makeRoom(for: missing) else { throw .full }
-        state.withLock { $0.reserved += missing }
-        try descriptor.write(bytes, at: length)
-        state.withLock { $0.length = end }
+        do throws(CacheError) {
+            guard missing == 0 || store.makeRoom(for: missing) else { throw .full }
+            state.withLock { $0.reserved += missing }
+            try descriptor.write(bytes, at: length)
+        } catch {
+            if error != .full { store.disk.failed(error) }
+            state.withLock { $0.endOnDisk = length }
+            return false
+        }
+        note(bytes, at: length)
+        return true
     }
 
-    /// As `CacheObject.read`.
+    private func note(_ bytes: UnsafeRawBufferPointer, at length: Int64) {
+        var rest = bytes
+        var offset = length
+        while !rest.isEmpty {
+            let count = min(rest.count, Int(BlockSize.block - offset % BlockSize.block))
+            let part = UnsafeRawBufferPointer(rebasing: rest[..<count])
+            offset += Int64(count)
+            let isWhole = offset % BlockSize.block == 0
+            let sum = running.withLock { running -> UInt64 in
+                running.add(part)
+                let value = running.value
+                if isWhole { running = RunningChecksum() }
+                return value
+            }
+            if isWhole { state.withLock { $0.sums.append(sum) } }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    private func appendToMemory(_ bytes: UnsafeRawBufferPointer, at length: Int64) throws(CacheError) {
+        var rest = bytes
+        var offset = length
+        while !rest.isEmpty {
+            let index = Int(offset / BlockSize.block)
+            let lower = Int(offset % BlockSize.block)
+            let count = min(rest.count, Int(BlockSize.block) - lower)
+            let block: MemoryBlock
+            if let living = state.withLock({ $0.memory[index] }) {
+                block = living
+            } else {
+                block = try store.memoryBlock(BlockSize.block)
+                state.withLock { $0.memory[index] = block }
+            }
+            block.write(UnsafeRawBufferPointer(rebasing: rest[..<count]), at: lower)
+            offset += Int64(count)
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+        }
+    }
+
+    /// Nobody reads before `offset` any more: memory that lies there goes. What is on the disk stays.
+    package func forget(before offset: Int64) {
+        state.withLock { state in
+            guard state.endOnDisk != nil else { return }
+            for block in state.memory.keys where Int64(block + 1) * BlockSize.block <= offset { state.memory[block] = nil }
+        }
+    }
+
+    /// Bytes read, fewer than asked for only at the end so far; -1 where they are not there any more.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
-        descriptor.read(into: buffer, at: offset)
+        let (end, length) = state.withLock { ($0.endOnDisk ?? .max, $0.length) }
+        let upper = min(offset + Int64(buffer.count), length)
+        guard offset < upper else { return 0 }
+        let onDisk = Int(max(0, min(upper, end) - offset))
+        if onDisk > 0 {
+            let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<onDisk])
+            guard descriptor.read(into: part, at: offset) == onDisk else { return -1 }
+        }
+        var place = max(offset, end)
+        while place < upper {
+            let lower = Int(place % BlockSize.block)
+            let count = min(Int(upper - place), Int(BlockSize.block) - lower)
+            guard let block = state.withLock({ $0.memory[Int(place / BlockSize.block)] }) else { return -1 }
+            let start = Int(place - offset)
+            block.read(into: UnsafeMutableRawBufferPointer(rebasing: buffer[start..<start + count]), at: lower)
+            place += Int64(count)
+        }
+        return Int(upper - offset)
     }
 
-    /// The end was reached: the complete object, committed like any other. Another version of the same key and length
-    /// makes way. Once only, after the last `append`.
-    package func finish() throws(CacheError) -> CacheObject {
-        let (length, reserved) = state.withLock { ($0.length, $0.reserved) }
+    /// The end was reached: the complete object, committed like any other; nil where the disk has not all of it. Another
+    /// version of the same key and length makes way. Once only, after the last `append`.
+    package func finish() throws(CacheError) -> CacheObject? {
+        var (length, reserved, sums, isOnDisk) = state.withLock {
+            ($0.length, $0.reserved, $0.sums, $0.endOnDisk == nil)
+        }
+        guard isOnDisk, let name else { return nil }
+        if length % BlockSize.block != 0 { sums.append(running.withLock { $0.value }) }
         let copy = try Descriptor(fcntl(descriptor.number, F_DUPFD_CLOEXEC, 0), from: "fcntl")
-        let object = try store.adopt(Version(key: key, validator: validator, length: length), name, copy)
+        let object = try store.adopt(Version(key: key, validator: validator, length: length), name, copy, sums)
         state.withLock { $0.isFinished = true }
-        store.release(reserved - length)
+        store.room.release(reserved - length)
         return object
     }
 }
 
 extension Store {
     /// A file for a resource that does not tell its length.
-    package func growingObject(key: String, validator: Validator) throws(CacheError) -> GrowingObject {
-        try GrowingObject(key, validator, self)
+    package func growingObject(key: String, validator: Validator) -> GrowingObject {
+        GrowingObject(key, validator, self)
     }
 }

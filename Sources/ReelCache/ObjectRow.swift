@@ -46,6 +46,15 @@ extension Connection {
         return best?.row
     }
 
+    func rows(ofKey key: String) throws(CacheError) -> [ObjectRow] {
+        var rows: [ObjectRow] = []
+        try query("SELECT \(ObjectRow.columns) FROM objects WHERE key = ?", [.text(key)]) {
+            rows.append(ObjectRow($0))
+            return true
+        }
+        return rows
+    }
+
     func rows(where condition: String) throws(CacheError) -> [ObjectRow] {
         var rows: [ObjectRow] = []
         try query("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)") {
@@ -82,23 +91,54 @@ extension Connection {
         try run("DELETE FROM objects WHERE id = ?", [.integer(id)])
     }
 
-    func map(of row: ObjectRow) throws(CacheError) -> BlockMap {
+    /// What is filled of an object, and when its extents were last used.
+    func fill(of row: ObjectRow) throws(CacheError) -> FillState {
         var map = BlockMap(length: row.version.length)
-        try query("SELECT extent, word FROM extents WHERE object = ?", [.integer(row.id)]) {
-            map.load(extent: Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)))
+        var uses = [Int64](repeating: row.lastUse, count: map.extents.count)
+        try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {
+            let extent = Int(clamping: $0.integer(0))
+            map.load(extent: extent, word: UInt64(bitPattern: $0.integer(1)))
+            if uses.indices.contains(extent) { uses[extent] = $0.integer(2) }
             return true
         }
-        return map
+        return FillState(durable: map, uses: uses)
     }
 
-    func write(_ rows: [FillState.Row], of id: Int64) throws(CacheError) {
+    /// The checksums of one extent; nil where there is no row, or nonsense in it.
+    func sums(of object: Int64, extent: Int) throws(CacheError) -> ExtentSums? {
+        let sql = "SELECT word, sums FROM extents WHERE object = ? AND extent = ?"
+        return try first(sql, [.integer(object), .integer(Int64(extent))]) {
+            ExtentSums($0.bytes(1), filled: UInt64(bitPattern: $0.integer(0)))
+        } ?? nil
+    }
+
+    /// Words, and the checksums of the blocks that are new in them.
+    func write(_ rows: [FillState.Row], of file: DataFile) throws(CacheError) {
+        let last = (file.version.length - 1) / BlockSize.extent
         for row in rows {
-            let values: [Value] = [.integer(id), .integer(Int64(row.extent)), .integer(Int64(bitPattern: row.word))]
+            let place: [Value] = [.integer(file.row), .integer(Int64(row.extent))]
             if row.word == 0 {
-                try run("DELETE FROM extents WHERE object = ? AND extent = ?", Array(values.prefix(2)))
-            } else {
-                try run("INSERT OR REPLACE INTO extents VALUES (?, ?, ?)", values)
+                try run("DELETE FROM extents WHERE object = ? AND extent = ?", place)
+                continue
             }
+            let older = try sums(of: file.row, extent: row.extent) ?? ExtentSums()
+            let isEdge = row.extent == 0 || Int64(row.extent) == last
+            let values: [Value] = [
+                .integer(Int64(bitPattern: row.word)), .bytes(row.sums.over(older).bytes), .integer(row.lastUse),
+                Value(isEdge),
+            ]
+            try run("INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?, ?)", place + values)
         }
+    }
+
+    func write(_ uses: [(extent: Int, lastUse: Int64)], of object: Int64) throws(CacheError) {
+        for use in uses {
+            let sql = "UPDATE extents SET last_use = ? WHERE object = ? AND extent = ?"
+            try run(sql, [.integer(use.lastUse), .integer(object), .integer(Int64(use.extent))])
+        }
+    }
+
+    func isPinned(_ key: String) throws(CacheError) -> Bool {
+        try first("SELECT 1 FROM pins WHERE key = ?", [.text(key)]) { _ in true } ?? false
     }
 }

@@ -15,6 +15,7 @@ final class OpenFiles: Sendable {
     private struct State {
         var entries: [Int64: Entry] = [:]
         var growing: Set<FileName> = []
+        var lastRowInMemory: Int64 = 0
     }
 
     private let state = Mutex(State())
@@ -24,6 +25,8 @@ final class OpenFiles: Sendable {
     var idle: [DataFile] { state.withLock { $0.entries.values.filter { $0.count == 0 }.map(\.file) } }
     var objects: [CacheObject] { state.withLock { $0.entries.values.compactMap(\.object) } }
 
+    /// The living instance of a file that somebody holds.
+    func held(_ row: Int64) -> CacheObject? { state.withLock { $0.entries[row]?.object } }
     func isHeld(_ row: Int64) -> Bool { state.withLock { ($0.entries[row]?.count ?? 0) > 0 } }
     func isSuperseded(_ row: Int64) -> Bool { state.withLock { $0.entries[row]?.isSuperseded ?? false } }
     func supersede(_ row: Int64, _ flag: Bool) { state.withLock { $0.entries[row]?.isSuperseded = flag } }
@@ -44,6 +47,14 @@ final class OpenFiles: Sendable {
     func closed(_ file: DataFile) { state.withLock { $0.entries[file.row]?.count -= 1 } }
     @discardableResult func drop(_ row: Int64) -> DataFile? {
         state.withLock { $0.entries.removeValue(forKey: row)?.file }
+    }
+
+    /// A number for a file without a row: below zero, never used twice.
+    func rowInMemory() -> Int64 {
+        state.withLock { state in
+            state.lastRowInMemory -= 1
+            return state.lastRowInMemory
+        }
     }
 
     func grows(_ name: FileName) { state.withLock { _ = $0.growing.insert(name) } }

@@ -68,4 +68,5 @@ package struct ObjectSummary: Hashable, Sendable {
     package var cachedBytes: Int64
     /// Milliseconds since 1970, moved on by at least one at each use.
     package var lastUse: Int64
+    package var isPinned: Bool
 }

@@ -1,29 +1,32 @@
 import Glibc
 import Synchronization
 
-/// The account of the cap: bytes of filled blocks, and of those that somebody is about to fill.
+/// The account of the cap: bytes of filled blocks, of those that somebody is about to fill, and of the index.
 final class Room: Sendable {
     /// What the disk has, in bytes.
     struct Disk: Sendable {
         var free: Int64
         var total: Int64
+        /// What the index takes of it.
+        var index: Int64 = 0
     }
 
     private struct State {
         var used: Int64
+        var index: Int64 = 0
         /// The given cap, or less.
         var cap: Int64
         var untilMeasured: Int64 = 0
     }
 
-    private let asked: Int64
+    private let limits: CacheLimits
     private let disk: @Sendable () -> Disk?
     private let state: Mutex<State>
 
-    init(cap: Int64, used: Int64, disk: @escaping @Sendable () -> Disk?) {
-        asked = max(0, cap)
+    init(_ limits: CacheLimits, used: Int64, disk: @escaping @Sendable () -> Disk?) {
+        self.limits = limits
         self.disk = disk
-        state = Mutex(State(used: used, cap: asked))
+        state = Mutex(State(used: used, cap: max(0, limits.cap)))
         measure()
     }
 
@@ -31,7 +34,7 @@ final class Room: Sendable {
     func reserve(_ bytes: Int64) -> Bool {
         let (fits, isDue) = state.withLock { (state) -> (Bool, Bool) in
             state.untilMeasured -= bytes
-            guard bytes <= state.cap, state.used <= state.cap - bytes else { return (false, false) }
+            guard bytes <= state.cap, state.used + state.index <= state.cap - bytes else { return (false, false) }
             state.used += bytes
             return (true, state.untilMeasured <= 0)
         }
@@ -52,20 +55,31 @@ final class Room: Sendable {
     /// Bytes that must go before `bytes` fit; 0 or less where they fit. Measures the disk.
     func shortfall(_ bytes: Int64) -> Int64 {
         measure()
-        return state.withLock { $0.used - $0.cap + bytes }
+        return state.withLock { $0.used + $0.index - $0.cap + bytes }
     }
+
+    /// The cap as it was last measured.
+    var cap: Int64 { state.withLock { $0.cap } }
 
     var usage: (used: Int64, cap: Int64) {
         measure()
-        return state.withLock { ($0.used, $0.cap) }
+        return state.withLock { ($0.used + $0.index, $0.cap) }
     }
 
-    /// 5 % of the disk stay free whatever the cap.
     private func measure() {
         let disk = disk()
+        let asked = max(0, limits.cap)
         state.withLock { state in
-            state.cap = disk.map { min(asked, max(0, state.used + $0.free - $0.total / 20)) } ?? asked
             state.untilMeasured = 4 << 20
+            state.cap = asked
+            guard let disk else { return }
+            state.index = disk.index
+            let floor =
+                switch limits.minimumFree {
+                case .bytes(let bytes): bytes
+                case .percent(let percent): disk.total / 100 * Int64(percent)
+                }
+            state.cap = min(asked, max(0, state.used + disk.index + disk.free - floor))
         }
     }
 }

@@ -2,8 +2,8 @@ import CSQLite
 
 /// The index's tables. A change of these texts is a change of the format: raise `Schema.version` with it.
 enum Schema {
-    /// Kept in `user_version`; 0 is a new file.
-    static let version = 1
+    /// Kept in `user_version`; 0 is a new file. 1 had no checksums: it is set aside like a damaged one.
+    static let version = 2
 
     /// As `sqlite_schema` gives them back, so that an index with other tables, views or triggers than these is not
     /// used.
@@ -29,11 +29,12 @@ enum Schema {
         last_use INTEGER NOT NULL, unclean INTEGER NOT NULL, superseded INTEGER NOT NULL)
         """,
         "CREATE INDEX objects_by_key ON objects (key)",
-        "CREATE INDEX objects_by_use ON objects (last_use)",
         """
-        CREATE TABLE extents (object INTEGER, extent INTEGER, word INTEGER NOT NULL, PRIMARY KEY (object, extent)) \
-        WITHOUT ROWID
+        CREATE TABLE extents (object INTEGER, extent INTEGER, word INTEGER NOT NULL, sums BLOB NOT NULL, \
+        last_use INTEGER NOT NULL, edge INTEGER NOT NULL, PRIMARY KEY (object, extent)) WITHOUT ROWID
         """,
+        "CREATE INDEX extents_by_use ON extents (edge, last_use)",
+        "CREATE TABLE pins (key BLOB PRIMARY KEY) WITHOUT ROWID",
     ]
 }
 
@@ -42,32 +43,37 @@ enum Schema {
 func openIndex(_ path: String) throws(CacheError) -> Connection? {
     do throws(CacheError) {
         let connection = try Connection(path)
-        // Small, as there are two connections and the whole program is to stay small: half a MiB each.
-        for pragma in ["trusted_schema=OFF", "cell_size_check=ON", "cache_size=-512", "temp_store=MEMORY"] {
-            try connection.run("PRAGMA \(pragma)")
-        }
         try connection.run("PRAGMA journal_mode=WAL")
         try connection.run("PRAGMA synchronous=FULL")
         try connection.run("PRAGMA journal_size_limit=\(4 << 20)")
-        let found = try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
-        guard found <= Schema.version else { throw CacheError.newerIndex(found: found, known: Schema.version) }
-        if found == 0 {
-            try connection.transaction { () throws(CacheError) in
-                for statement in Schema.statements { try connection.run(statement) }
-                try connection.run("PRAGMA user_version=\(Schema.version)")
-            }
-        }
-        var tables: Set<String> = []
-        let tablesOnly =
-            "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-        try connection.query(tablesOnly) {
-            tables.insert($0.text(0))
-            return true
-        }
-        return tables == Set(Schema.statements) ? connection : nil
+        return try openTables(connection)
     } catch {
         // SQLITE_ERROR is "table already exists": version 0, and yet not empty.
         if error.isDamage || error == .index(SQLITE_ERROR) { return nil }
         throw error
     }
+}
+
+/// Makes the tables in a new index; nil where there are others than ours.
+func openTables(_ connection: Connection) throws(CacheError) -> Connection? {
+    // Small, as there are two connections and the whole program is to stay small: half a MiB each.
+    for pragma in ["trusted_schema=OFF", "cell_size_check=ON", "cache_size=-512", "temp_store=MEMORY"] {
+        try connection.run("PRAGMA \(pragma)")
+    }
+    let found = try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
+    guard found <= Schema.version else { throw CacheError.newerIndex(found: found, known: Schema.version) }
+    guard found == 0 || found == Schema.version else { return nil }
+    if found == 0 {
+        try connection.transaction { () throws(CacheError) in
+            for statement in Schema.statements { try connection.run(statement) }
+            try connection.run("PRAGMA user_version=\(Schema.version)")
+        }
+    }
+    var tables: Set<String> = []
+    let tablesOnly = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    try connection.query(tablesOnly) {
+        tables.insert($0.text(0))
+        return true
+    }
+    return tables == Set(Schema.statements) ? connection : nil
 }

@@ -20,6 +20,8 @@ struct SourceDirectory: ~Copyable, Sendable {
     let path: String
     /// `objects/`.
     let objects: Descriptor
+    /// Why nothing of it can be changed; nil: it can.
+    let failure: CacheError?
     private let lock: Descriptor
 
     /// Makes the directory where there is none (0700, its parents too) and takes its lock.
@@ -35,14 +37,34 @@ struct SourceDirectory: ~Copyable, Sendable {
         self.path = path
         self.lock = lock
         self.objects = objects
+        failure = nil
     }
+
+    /// What is there of it, if anything, to be read and left as it is: its disk takes nothing.
+    private init(readOnly directory: String, _ failure: CacheError) {
+        path = directory
+        objects = (try? Descriptor(directory: directory + "/objects")) ?? .none
+        lock = .none
+        self.failure = failure
+    }
+
+    /// As the first `init`, but a disk that takes nothing leaves what can be read there.
+    static func open(_ directory: String, owner mountPoint: String) throws(CacheError) -> SourceDirectory {
+        do throws(CacheError) {
+            return try SourceDirectory(directory, owner: mountPoint)
+        } catch {
+            guard error.isSickDisk else { throw error }
+            return SourceDirectory(readOnly: directory, error)
+        }
+    }
+
+    var index: String { path + "/index.sqlite" }
 
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
 
     /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
-        let index = path + "/index.sqlite"
         if access(damageMark, F_OK) != 0, let pair = try openPair(index) { return pair }
         try setAside(index)
         unlink(damageMark)

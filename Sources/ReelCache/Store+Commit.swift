@@ -26,26 +26,27 @@ extension Store {
                     try sweep()
                     state.isSwept = true
                 }
+                disk.worked()
+                try evictAged()
             } catch {
-                if error != .closed { committer.schedule() }
+                guard error != .closed else { return }
+                disk.failed(error)
+                committer.schedule(after: DiskHealth.longestPause / 6)
             }
         }
     }
 
     /// True where there are rows to write. A second fdatasync may well succeed and yet not bring back what the first
-    /// one lost: nothing of a broken file is committed any more.
+    /// one lost: what it was to save is never committed.
     private func synchronise(_ file: DataFile) -> Bool {
-        guard !file.isBroken.load(ordering: .relaxed) else {
-            room.release(file.fill { $0.loseUnsynced() })
-            return false
-        }
         guard file.fill({ $0.beginSync() }) else { return false }
         do throws(CacheError) {
             try file.descriptor.synchronise()
+            reached(.dataSynced)
             return true
         } catch {
-            file.isBroken.store(true, ordering: .relaxed)
-            room.release(file.fill { $0.loseUnsynced() })
+            file.fill { $0.loseUnsynced() }
+            disk.failed(error)
             return false
         }
     }
@@ -56,7 +57,8 @@ extension Store {
             self.facts.written(isWritten)
             if !isWritten { for file in synced { file.fill { $0.abandonSync() } } }
         }
-        guard !synced.isEmpty || !facts.isEmpty else {
+        let used = files.all.filter { $0.row >= 0 }.map { file in (file.row, file.fill { $0.takeUses() }) }
+        guard !synced.isEmpty || !facts.isEmpty || used.contains(where: { !$0.1.isEmpty }) else {
             isWritten = true
             return
         }
@@ -66,7 +68,9 @@ extension Store {
             try index.transaction { () throws(CacheError) in
                 try facts.write(to: index)
                 for file in living { try index.write(file) }
+                for (row, uses) in used { try index.write(uses, of: row) }
             }
+            reached(.rowsCommitted)
             for file in living { file.fill { $0.endSync() } }
         }
         isWritten = true
@@ -75,27 +79,37 @@ extension Store {
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
+        // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
+        for file in files.idle where file.hasFile { try? file.descriptor.synchronise() }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
-            let removed = idle.filter { files.isSuperseded($0.row) || $0.filledBytes == 0 && $0.version.length > 0 }
+            for file in idle { file.dropMemory(0..<file.fill { $0.map.blockCount }) }
+            let removed = idle.filter {
+                $0.row >= 0 && (files.isSuperseded($0.row) || $0.filledBytes == 0 && $0.version.length > 0)
+            }
+            var stray: Int64 = 0
             for file in idle where !removed.contains(where: { $0 === file }) {
                 let (map, hasStray) = file.fill { ($0.map, !$0.partial.isEmpty) }
                 if hasStray { try? file.punchUnfilled(map) }
             }
+            for file in idle { stray += file.fill { $0.abandonPartial() } }
             try index.transaction { () throws(CacheError) in
                 for file in removed { try index.delete(file.row) }
-                for file in idle { try index.close(file) }
+                for file in idle where file.row >= 0 { try index.close(file) }
             }
+            reached(.idleRowsCommitted)
             for file in idle { files.drop(file.row) }
-            return (removed, removed.reduce(0) { $0 + $1.filledBytes })
+            return (removed, removed.reduce(stray) { $0 + $1.filledBytes })
         }
-        for file in removed { file.name.remove(in: directory.objects) }
+        for file in removed { remove(file.name) }
         room.release(bytes)
     }
 
     /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names
     /// of our own form, one directory at a time.
     private func sweep() throws(CacheError) {
+        guard disk.isWritable else { return }
+        defer { reached(.swept) }
         for number in 0..<256 {
             let name = String(number + 256, radix: 16).suffix(2)
             guard let directory = try? Descriptor(directory: String(name), in: directory.objects.number) else {
@@ -135,7 +149,7 @@ extension Connection {
             for row in rows { durable.load(extent: row.extent, word: row.word) }
             return (rows, durable.filledBytes)
         }
-        try write(rows, of: file.row)
+        try write(rows, of: file)
         let values: [Value] = [.integer(cached), .integer(file.lastUse.load(ordering: .relaxed)), .integer(file.row)]
         try run("UPDATE objects SET cached = ?, last_use = ? WHERE id = ?", values)
     }

@@ -1,20 +1,22 @@
 import Glibc
 import ReelCore
-
-extension ObjectRow {
-    /// The data file with its map; nil where the file is not what the index says.
-    func open(in objects: borrowing Descriptor, map: BlockMap) -> DataFile? {
-        guard let name, let descriptor = name.open(in: objects, length: version.length) else { return nil }
-        let file = DataFile(
-            row: id, version: version, name: name, descriptor: descriptor, map: map, lastUse: lastUse)
-        return file.holds(map) ? file : nil
-    }
-}
+import Synchronization
 
 extension Store {
-    /// The object of a version: the living instance, or the one of the index with its map, or a new empty one.
+    /// The object of a version: the living instance, or the one of the index with what it holds, or a new empty one.
+    /// Where disk or index do not take it, one that lives in memory alone.
     package func object(for version: Version) throws(CacheError) -> CacheObject {
         guard version.length >= 0, version.length <= Self.longestFile else { throw .badLength }
+        do throws(CacheError) {
+            return try objectOnDisk(version)
+        } catch {
+            if error == .closed { throw error }
+            disk.failed(error)
+            return objectInMemory(version)
+        }
+    }
+
+    private func objectOnDisk(_ version: Version) throws(CacheError) -> CacheObject {
         let now = clock.now()
         return try writer.use { (index) throws(CacheError) -> CacheObject in
             if let row = try index.row(of: version) {
@@ -23,25 +25,36 @@ extension Store {
                     files.supersede(row.id, false)
                 }
                 if let file = try openFile(row, index) {
-                    try index.know(version.validator, of: row)
+                    try? index.know(version.validator, of: row)
                     file.lastUse.max(now, ordering: .relaxed)
                     return files.object(file, self)
                 }
             }
+            guard disk.mayTry else { throw disk.failure ?? .full }
             return files.object(try create(version, index, now), self)
         }
     }
 
+    private func objectInMemory(_ version: Version) -> CacheObject {
+        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) { return files.object(file, self) }
+        let file = DataFile(
+            row: files.rowInMemory(), version: version, name: nil, descriptor: .none,
+            fill: FillState(durable: BlockMap(length: version.length)), lastUse: clock.now())
+        return files.object(file, self)
+    }
+
     private func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
-        if let file = files.file(row.id), !file.isBroken.load(ordering: .relaxed) { return file }
-        let map = try index.map(of: row)
-        if files.file(row.id) == nil, let file = row.open(in: directory.objects, map: map) {
-            if !map.isComplete { try index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)]) }
+        if let file = files.file(row.id) { return file }
+        if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
+            let fill = try index.fill(of: row)
+            // A disk that takes nothing does not take this either, and needs no tidying then.
+            if !fill.map.isComplete { try? index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)]) }
             // The account took the row's word for it; the map knows better.
-            if map.filledBytes > row.cached { room.add(map.filledBytes - row.cached) }
-            if map.filledBytes < row.cached { room.release(row.cached - map.filledBytes) }
-            return file
+            if fill.map.filledBytes > row.cached { room.add(fill.map.filledBytes - row.cached) }
+            if fill.map.filledBytes < row.cached { room.release(row.cached - fill.map.filledBytes) }
+            return DataFile(row, descriptor, fill, isPinned: try index.isPinned(row.version.key))
         }
+        damage.add(1, ordering: .relaxed)
         try remove(row, index)
         return nil
     }
@@ -55,18 +68,21 @@ extension Store {
         }
         try index.transaction { () throws(CacheError) in try index.delete(row.id) }
         let bytes = files.drop(row.id)?.filledBytes ?? row.cached
-        row.name?.remove(in: directory.objects)
+        remove(row.name)
         room.release(bytes)
     }
 
     private func create(_ version: Version, _ index: Connection, _ now: Int64) throws(CacheError) -> DataFile {
         let name = FileName.random()
         let descriptor = try name.create(in: directory.objects, length: version.length)
+        reached(.fileMade)
         do throws(CacheError) {
             let row = try index.insert(version, name, lastUse: now)
+            reached(.rowInserted)
             return DataFile(
                 row: row, version: version, name: name, descriptor: descriptor,
-                map: BlockMap(length: version.length), lastUse: now)
+                fill: FillState(durable: BlockMap(length: version.length)), lastUse: now,
+                isPinned: try index.isPinned(version.key))
         } catch {
             name.remove(in: directory.objects)
             throw error
@@ -74,8 +90,8 @@ extension Store {
     }
 
     /// Takes a whole file in as a complete object, to be committed.
-    func adopt(_ version: Version, _ name: FileName, _ descriptor: consuming Descriptor) throws(CacheError)
-        -> CacheObject
+    func adopt(_ version: Version, _ name: FileName, _ descriptor: consuming Descriptor, _ sums: [UInt64])
+        throws(CacheError) -> CacheObject
     {
         guard ftruncate(descriptor.number, Int(version.length)) == 0 else { throw .last("ftruncate") }
         let now = clock.now()
@@ -85,8 +101,11 @@ extension Store {
             let row = try index.insert(version, name, lastUse: now)
             let file = DataFile(
                 row: row, version: version, name: name, descriptor: descriptor.take()!,
-                map: BlockMap(length: version.length), lastUse: now)
-            file.fill { $0.fillAll() }
+                fill: FillState(durable: BlockMap(length: version.length)), lastUse: now,
+                isPinned: try index.isPinned(version.key))
+            file.fill { state in
+                for (block, sum) in sums.enumerated() { _ = state.fill(block, sum, now: now) }
+            }
             return files.object(file, self)
         }
         filled(version.length)
@@ -114,40 +133,43 @@ extension Store {
         return (rows ?? []).reduce(0) { $0 + (files.file($1.id)?.filledBytes ?? $1.cached) }
     }
 
-    /// What the cache holds, for `status`; the last used first.
-    package func objects() -> [ObjectSummary] {
-        let rows = try? reader.use { (index) throws(CacheError) in
-            try index.rows(where: "NOT superseded ORDER BY last_use DESC")
-        }
-        return (rows ?? []).map { row in
-            let file = files.file(row.id)
-            return ObjectSummary(
-                key: row.version.key, length: row.version.length, cachedBytes: file?.filledBytes ?? row.cached,
-                lastUse: file?.lastUse.load(ordering: .relaxed) ?? row.lastUse)
-        }
-    }
-
     /// The last instance of an object may be gone; its file is tidied with the next commit.
     func closed(_ file: DataFile) {
         files.closed(file)
         committer.schedule()
     }
 
-    func discard(_ blocks: Range<Int>, of file: DataFile) throws(CacheError) {
+    /// - Parameter unlessHeld: nothing is done where somebody holds the file: what he believes to be there must stay.
+    func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
+        if !unlessHeld {
+            file.dropMemory(blocks)
+            file.forgetPieces(blocks)
+        }
+        guard file.row >= 0 else {
+            file.fill { _ = $0.clear(blocks) }
+            return
+        }
         try writer.use { (index) throws(CacheError) in
+            // What is idle under the gate stays idle there.
+            if unlessHeld, files.isHeld(file.row) { return }
             let cleared = file.fill { $0.clear(blocks) }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
             } catch {
                 file.fill { $0.putBack(cleared) }
+                room.release(cleared.partialBytes)
                 throw error
             }
+            reached(.discardRowsCommitted)
             file.fill { $0.confirm(cleared) }
+            // No row tells of them any more, whatever the disk says to the hole.
+            room.release(cleared.bytes + cleared.partialBytes)
             // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
             let count = Int64(blocks.count) * BlockSize.block
-            // No row tells of them any more, whatever the disk says to the hole.
-            room.release(cleared.bytes)
-            if count > 0 { try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count) }
+            if count > 0, cleared.bytes + cleared.partialBytes > 0 {
+                try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count)
+            }
+            reached(.discardPunched)
         }
     }
 }
@@ -158,7 +180,7 @@ extension Connection {
         var durable = file.fill { $0.durable }
         for row in cleared.rows { durable.load(extent: row.extent, word: row.word) }
         try transaction { () throws(CacheError) in
-            try write(cleared.rows, of: file.row)
+            try write(cleared.rows, of: file)
             let sql = "UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?"
             try run(sql, [.integer(durable.filledBytes), .integer(file.row)])
         }

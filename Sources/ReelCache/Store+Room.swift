@@ -1,63 +1,51 @@
 import ReelCore
 
 extension Store {
-    /// Bytes in use and the cap: the given one, but never more than what leaves 5 % of the disk free.
+    /// Bytes in use and the cap: the given one, but never more than what leaves the floor of the disk free.
     package var usage: (used: Int64, cap: Int64) { room.usage }
 
-    /// Takes `bytes` (whole blocks, the last one of a file short) from the cap before data is written. Where they do
-    /// not fit, files that nobody holds are evicted, the longest unused first; then the holders of open ones are asked.
-    /// False where that is not enough. Called under no lock that a holder's `relinquish` takes.
-    package func makeRoom(for bytes: Int64) -> Bool {
+    /// Takes `bytes` (whole blocks, the last one of a file short) from the cap before data is written. Where they do not
+    /// fit, extents are evicted. False where that is not enough. Called under no lock that a holder's `relinquish` takes.
+    func makeRoom(for bytes: Int64) -> Bool {
         if room.reserve(bytes) { return true }
-        while true {
-            let shortfall = room.shortfall(bytes)
-            if shortfall > 0, (try? evict(shortfall)) ?? 0 == 0 { break }
-            if room.reserve(bytes) { return true }
-        }
         // More than is needed right now, as each discard costs a transaction: a sixteenth of the cap, at most two
         // extents.
-        let slack = min(room.usage.cap / 16, 2 * BlockSize.extent)
-        let objects = files.objects.map { ($0, $0.file.lastUse.load(ordering: .relaxed)) }
-        for (object, _) in objects.sorted(by: { $0.1 < $1.1 }) {
-            guard let holder = object.holder else { continue }
-            if holder.relinquish(max(0, room.shortfall(bytes)) + slack) > 0, room.reserve(bytes) { return true }
+        let slack = min(room.cap / 16, 2 * BlockSize.extent)
+        let shortfall = room.shortfall(bytes)
+        guard shortfall > 0 else { return room.reserve(bytes) }
+        do throws(CacheError) {
+            _ = try evict(shortfall, slack: slack)
+        } catch {
+            if error != .closed { disk.failed(error) }
         }
         return room.reserve(bytes)
     }
 
-    /// Room that was made and not used, or no longer.
-    package func release(_ bytes: Int64) { room.release(bytes) }
-
-    /// Removes whole files that nobody holds, the longest unused first, until `wanted` bytes are free. Rows first.
-    /// - Returns: bytes freed, 0 where there is nothing to evict.
-    func evict(_ wanted: Int64) throws(CacheError) -> Int64 {
-        let victims = try writer.use { (index) throws(CacheError) -> [(name: FileName?, bytes: Int64)] in
-            var rows: [(row: ObjectRow, bytes: Int64)] = []
-            var sum: Int64 = 0
-            try index.transaction { () throws(CacheError) in
-                for file in files.idle {
-                    let lastUse = file.lastUse.load(ordering: .relaxed)
-                    try index.run(
-                        "UPDATE objects SET last_use = ? WHERE id = ?", [.integer(lastUse), .integer(file.row)])
-                }
-                try index.query("SELECT \(ObjectRow.columns) FROM objects ORDER BY last_use, id") {
-                    let row = ObjectRow($0)
-                    guard !files.isHeld(row.id) else { return true }
-                    let bytes = files.file(row.id)?.filledBytes ?? row.cached
-                    rows.append((row, bytes))
-                    sum += bytes
-                    return sum < wanted
-                }
-                for (row, _) in rows { try index.delete(row.id) }
+    /// A block in memory, for bytes that the disk does not take.
+    func memoryBlock(_ count: Int64) throws(CacheError) -> MemoryBlock {
+        for isScarce in [false, true] {
+            if let block = MemoryBlock(count, memory) { return block }
+            // An eighth at a time: finding out what can go costs more than letting it go.
+            var freed: Int64 = 0
+            for object in files.objects.sorted(by: { $0.lastUse < $1.lastUse }) where object.file.isInMemory {
+                guard freed < MemoryAccount.limit / 8 else { break }
+                freed += object.relinquishMemory(scarce: isScarce ? MemoryAccount.limit / 8 - freed : nil)
             }
-            for (row, _) in rows { files.drop(row.id) }
-            return rows.map { ($0.row.name, $0.bytes) }
         }
-        // Outside of the gate: removing a long file takes a while.
-        for victim in victims {
-            victim.name?.remove(in: directory.objects)
-            room.release(victim.bytes)
-        }
-        return victims.reduce(0) { $0 + $1.bytes }
+        guard let block = MemoryBlock(count, memory) else { throw .full }
+        return block
+    }
+}
+
+extension CacheObject {
+    fileprivate var lastUse: Int64 { file.lastUse.load(ordering: .relaxed) }
+
+    /// The longest unused extents first.
+    fileprivate func relinquishMemory(scarce: Int64?) -> Int64 {
+        let uses = file.fill { $0.uses }
+        let blocks = file.memoryBlocks.sorted { (uses[$0 / 64], $0) < (uses[$1 / 64], $1) }
+        let before = store.memory.bytes
+        _ = holder?.relinquish(blocks.map { $0..<$0 + 1 }, scarce: scarce)
+        return before - store.memory.bytes
     }
 }

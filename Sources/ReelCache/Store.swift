@@ -3,23 +3,31 @@ import Synchronization
 
 /// The cache of one source: sparse data files, the index that says what in them is filled, and the cap.
 ///
-/// Thread-safe. Nothing blocks on the network; `makeRoom`, `object`, `forget` and `discard` may wait for the disk, the
-/// `remember` family and `markFilled` do not. Locks: the writer's gate first, then one leaf (a file's state, the table of
-/// open files, the room, the facts); the reader's gate stands alone. The gates are the only locks held over disk
-/// operations, never over fdatasync of data (that is `commits` alone, which only commits wait for), and nothing outside of this module is called under any.
+/// Thread-safe. Nothing blocks on the network; `object`, `forget` and what writes or discards may wait for the disk, the
+/// `remember` family does not. No failure of the disk reaches a reader: what cannot be written is kept in memory.
+/// Locks: the writer's gate first, then one leaf (a file's state, the table of open files, the room, the facts); the
+/// reader's gate stands alone. The gates are the only locks held over disk operations, never over fdatasync of data
+/// (that is `commits` alone, which only commits wait for), and nothing outside of this module is called under any.
 package final class Store: Sendable {
     let directory: SourceDirectory
     let writer: Gate
     let reader: Gate
     let room: Room
+    let limits: CacheLimits
     let clock: UseClock
     let files = OpenFiles()
     let facts = FactQueue()
     let committer: Committer
+    let disk: DiskWatch
+    let memory = MemoryAccount()
+    /// Blocks that were not what was written to them.
+    let damage = Atomic<Int64>(0)
     /// One commit at a time, so that `commit` returns only when all earlier ones have ended.
     let commits = Mutex(CommitState())
     /// Bytes filled since the last commit began.
     let uncommitted = Atomic<Int64>(0)
+    /// Where a test looks at what a crash would leave.
+    let reached: @Sendable (CrashPoint) -> Void
 
     /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
     static let longestFile: Int64 = 16 << 40
@@ -30,29 +38,46 @@ package final class Store: Sendable {
     /// - Parameters:
     ///   - directory: of this source, `CACHE/<sourceDirectoryName(source)>`; made where there is none, 0700.
     ///   - source: as the user gave it; kept without credentials and query, to be recognised.
-    ///   - cap: bytes, may differ from last time.
+    ///   - limits: may differ from last time.
     ///   - mountPoint: what a second opener is told.
+    ///   - watch: called when the disk stops taking what is written, and with nil when it takes it again.
+    /// - Throws: where the directory is another's or another daemon's, or was never to be had. A disk that is full, broken
+    ///   or read-only is no reason: what is there is read, and nothing written.
     package convenience init(
-        directory: String, source: String, cap: Int64, owner mountPoint: String
+        directory: String, source: String, limits: CacheLimits, owner mountPoint: String,
+        watch: @escaping @Sendable (CacheError?) -> Void = { _ in }
     ) throws(CacheError) {
-        try self.init(directory: directory, source: source, cap: cap, owner: mountPoint, disk: diskOf)
+        try self.init(
+            directory: directory, source: source, limits: limits, owner: mountPoint, watch: watch, measure: diskOf)
     }
 
     init(
-        directory path: String, source: String, cap: Int64, owner mountPoint: String,
-        disk: @escaping @Sendable (Int32) -> Room.Disk?
+        directory path: String, source: String, limits: CacheLimits, owner mountPoint: String,
+        watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
+        reached: @escaping @Sendable (CrashPoint) -> Void = { _ in },
+        measure: @escaping @Sendable (Int32) -> Room.Disk?
     ) throws(CacheError) {
-        let directory = try SourceDirectory(path, owner: mountPoint)
-        let index = try openTidyIndex(directory, source)
+        let directory = try SourceDirectory.open(path, owner: mountPoint)
+        let index = try openIndex(of: directory, source)
         let objects = directory.objects.number
-        room = Room(cap: cap, used: index.used) { disk(objects) }
+        let indexPath = directory.index
+        room = Room(limits, used: index.used) {
+            measure(objects).map {
+                var disk = $0
+                disk.index = sizeOnDisk(ofIndex: indexPath)
+                return disk
+            }
+        }
+        self.limits = limits
+        self.reached = reached
         clock = UseClock(after: index.lastUse)
         writer = Gate(index.writer, damageMark: directory.damageMark)
-        reader = Gate(index.reader, damageMark: directory.damageMark)
+        reader = index.reader.map { Gate($0, damageMark: directory.damageMark) } ?? writer
         committer = Committer()
+        disk = DiskWatch(forever: index.failure, watch)
         self.directory = directory
         let surplus = room.shortfall(0)
-        if surplus > 0 { _ = try evict(surplus) }
+        if surplus > 0 { _ = try? evict(surplus) }
         try committer.start(self)
         committer.schedule()
     }
@@ -67,6 +92,11 @@ package final class Store: Sendable {
         // The last connection to close folds the log into the index.
         writer.close()
         directory.unlock()
+    }
+
+    /// Not where the directory is to be left as it is.
+    func remove(_ name: FileName?) {
+        if disk.isWritable { name?.remove(in: directory.objects) }
     }
 
     // MARK: Facts
@@ -111,62 +141,31 @@ package final class Store: Sendable {
     }
 }
 
-/// An index that is this source's, without what a crash left.
-private struct TidyIndex {
-    let writer: Connection
-    let reader: Connection
-    /// Bytes in filled blocks.
-    let used: Int64
-    let lastUse: Int64
+/// How much a cache may take, and for how long.
+package struct CacheLimits: Hashable, Sendable {
+    package enum Floor: Hashable, Sendable {
+        case bytes(Int64)
+        case percent(Int)
+    }
 
-    init(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) {
-        let (writer, reader) = try directory.connections()
-        try writer.claim(source: source)
-        try writer.tidyAfterCrash(directory.objects)
-        used = try writer.first("SELECT sum(min(max(cached, 0), length)) FROM objects") { $0.integer(0) } ?? 0
-        lastUse = try writer.first("SELECT max(last_use) FROM objects") { $0.integer(0) } ?? 0
-        self.writer = writer
-        self.reader = reader
+    /// Bytes, the index included.
+    package var cap: Int64
+    /// What stays free of the disk, whatever the cap.
+    package var minimumFree: Floor
+    /// What was not used for so long goes; nil: nothing does.
+    package var age: Duration?
+
+    package init(cap: Int64, minimumFree: Floor = .percent(5), age: Duration? = nil) {
+        self.cap = cap
+        self.minimumFree = minimumFree
+        self.age = age
     }
 }
 
-/// A second try starts with a new index, where the first one met damage. By then the first one's connections are
-/// closed: they would remove the new one's log.
-private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) -> TidyIndex {
-    do throws(CacheError) {
-        return try TidyIndex(directory, source)
-    } catch {
-        guard error.isDamage else { throw error }
-    }
-    directory.markDamage()
-    return try TidyIndex(directory, source)
-}
-
-extension Connection {
-    /// The directory is this source's, from now on or since long.
-    fileprivate func claim(source: String) throws(CacheError) {
-        let text = ResourceURL(source)?.description ?? String(source.prefix { $0 != "?" })
-        let known = try first("SELECT value FROM meta WHERE name = ?", [.text("source")]) { $0.text(0) }
-        guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }
-        if known == nil { try run("INSERT INTO meta VALUES (?, ?)", [.text("source"), .text(text)]) }
-    }
-
-    /// Objects that were in use when the last daemon died hold bytes that no row tells of; superseded ones go.
-    fileprivate func tidyAfterCrash(_ objects: borrowing Descriptor) throws(CacheError) {
-        let nonsense = "superseded OR length NOT BETWEEN 0 AND \(Store.longestFile)"
-        var gone = try rows(where: nonsense)
-        for row in try rows(where: "unclean AND NOT (\(nonsense))") {
-            let map = try map(of: row)
-            guard map.filledBlocks > 0, let file = row.open(in: objects, map: map) else {
-                gone.append(row)
-                continue
-            }
-            try? file.punchUnfilled(map)
-        }
-        try transaction { () throws(CacheError) in
-            for row in gone { try delete(row.id) }
-            try run("UPDATE objects SET unclean = 0 WHERE unclean")
-        }
-        for row in gone { row.name?.remove(in: objects) }
-    }
+/// Moments between two steps of the format's protocol: what a crash there leaves is written down in CacheFormat.
+enum CrashPoint: String, CaseIterable, Sendable {
+    case fileMade, rowInserted
+    case dataSynced, rowsCommitted, idleRowsCommitted, swept
+    case discardRowsCommitted, discardPunched
+    case evictionRowsCommitted, evictionPunched
 }

@@ -37,6 +37,13 @@ package struct BlockMap: Hashable, Sendable {
         return Int64(filledBlocks) * BlockSize.block - (self[blockCount - 1] ? short : 0)
     }
 
+    /// Bytes in filled blocks of one extent.
+    package func filledBytes(inExtent extent: Int) -> Int64 {
+        let bytes = Int64(extents[extent].nonzeroBitCount) * BlockSize.block
+        guard extent == extents.count - 1, self[blockCount - 1] else { return bytes }
+        return bytes - (Int64(blockCount) * BlockSize.block - length)
+    }
+
     package subscript(_ block: Int) -> Bool {
         get { extents[block / 64] & (1 << UInt64(block % 64)) != 0 }
         set {

@@ -47,7 +47,7 @@ package struct Ledger: Sendable {
     /// The origin has another version now: what is covered can be read, nothing more can come.
     package internal(set) var isSuperseded = false
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
-    package let windowLimit: Int64
+    package var windowLimit: Int64
     /// Longer than the kernel takes to ask again, shorter than a person.
     static let echo = Duration.milliseconds(300)
     package var openHandles = 0

@@ -44,6 +44,10 @@ package protocol Origin: AnyObject, Sendable {
     /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. Never blocks.
     func cancel(_ id: OriginRequestID)
 
+    /// Does a short job on the thread that calls the receivers, after what was asked before; not at all once the origin is
+    /// shut down. Never blocks.
+    func perform(_ job: @escaping @Sendable () -> Void)
+
     /// Lets a request go on whose receiver answered `.pause`. Never blocks.
     func resume(_ id: OriginRequestID)
 }

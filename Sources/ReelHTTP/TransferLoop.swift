@@ -61,6 +61,7 @@ final class TransferLoop {
             let transfer = Transfer(id, request, receiver, at: place, in: self)
             transfers[id] = transfer
             enqueue(transfer)
+        case .perform(let job): job()
         case .cancel(let id):
             if let transfer = transfers[id] { finish(transfer, with: .failed(.cancelled)) }
         case .resume(let id):

@@ -118,9 +118,7 @@ final class FirstTouch: OriginReceiver {
     }
 
     private func beginGrowing(_ information: ContentInformation) -> OriginFailure? {
-        guard let growing = try? GrowingFile(url, information, services, finished: finished) else {
-            return .wrongAnswer("the cache cannot hold it")
-        }
+        let growing = GrowingFile(url, information, services, finished: finished)
         growing.opened()
         let state = state.withLock { state in
             state.growing = growing

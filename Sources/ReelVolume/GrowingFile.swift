@@ -6,8 +6,11 @@ import Synchronization
 /// A resource that does not say how long it is: its one body runs into a file of the cache from its first byte on, reads
 /// wait for their place in it, and the end tells the length.
 final class GrowingFile: Sendable {
-    /// As far as the body may run ahead of its reader, before the origin is told to wait.
+    /// As far as the body may run ahead of its reader, before the origin is told to wait; less where it runs through
+    /// memory. So far behind its reader it can be read again there.
     private static let lead: Int64 = 32 << 20
+    private static let leadInMemory: Int64 = 4 << 20
+    private static let tailInMemory: Int64 = 4 << 20
 
     private struct Waiting {
         var read: any ParkedRead
@@ -42,12 +45,12 @@ final class GrowingFile: Sendable {
     init(
         _ url: ResourceURL, _ information: ContentInformation, _ services: Services,
         finished: @escaping @Sendable (ContentInformation) -> Void
-    ) throws(CacheError) {
+    ) {
         self.url = url
         self.information = information
         self.services = services
         self.finished = finished
-        object = try services.store.growingObject(key: url.text, validator: information.validator)
+        object = services.store.growingObject(key: url.text, validator: information.validator)
     }
 
     func read(_ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead) -> ReadAnswer {
@@ -91,9 +94,10 @@ final class GrowingFile: Sendable {
     }
 
     private func resumeIfClose(_ offset: Int64) {
+        let limit = object.isInMemory ? GrowingFile.leadInMemory : GrowingFile.lead
         let request = state.withLock { state -> OriginRequestID? in
             state.furthestRead = max(state.furthestRead, offset)
-            guard state.isPaused, state.received - state.furthestRead < GrowingFile.lead / 2 else { return nil }
+            guard state.isPaused, state.received - state.furthestRead < limit / 2 else { return nil }
             state.isPaused = false
             return state.request
         }
@@ -135,10 +139,12 @@ final class GrowingFile: Sendable {
             ended(.wrongAnswer("no room in the cache"))
             return .stop
         }
+        let isInMemory = object.isInMemory
+        if isInMemory { object.forget(before: state.withLock { $0.furthestRead } - GrowingFile.tailInMemory) }
         let isFarAhead = state.withLock { state in
             state.rate.add(count, now())
             state.received += count
-            state.isPaused = state.received - state.furthestRead > GrowingFile.lead
+            state.isPaused = state.received - state.furthestRead > (isInMemory ? GrowingFile.leadInMemory : GrowingFile.lead)
             return state.isPaused
         }
         answerWaiting()
@@ -156,8 +162,7 @@ final class GrowingFile: Sendable {
             var whole = information
             whole.length = length
             do {
-                _ = try object.finish()
-                finished(whole)
+                if try object.finish() != nil { finished(whole) }
             } catch {
                 services.logger.error("\(error)")
             }

@@ -64,36 +64,40 @@ extension RemoteFile {
     func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
         let moment = now()
-        let place = state.withLock { state -> (range: ByteRange, new: [Int], isThere: Bool)? in
+        let place = state.withLock { state -> (range: ByteRange, isThere: Bool)? in
             state.rate.add(Int64(bytes.count), moment)
             guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
-            let coverage = state.ledger.coverage
             state.isWriting = true
-            return (range, coverage.untouchedBlocks(in: range), coverage.covers(range))
+            return (range, state.ledger.coverage.covers(range))
         }
         guard let place else { return .stop }
         defer { state.withLock { $0.isWriting = false } }
-        if !place.isThere, let failure = write(bytes, place.range, place.new) {
-            services.logger.error("\(failure)")
-            perform(
-                state.withLock { $0.ledger.ended(id, .wrongAnswer("no room in the cache"), now: moment, random: 0) })
+        if !place.isThere, !write(bytes, place.range) {
+            let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
+            perform(state.withLock { $0.ledger.ended(id, full, now: moment, random: 0) })
             return .stop
         }
-        let result = state.withLock { $0.ledger.arrived(id, place.range, now: moment) }
-        for block in result.whole where !object.markFilled(block) { services.store.release(size(block)) }
+        let isInMemory = object.isInMemory
+        let result = state.withLock { state in
+            // What is in memory must have room there for all readers.
+            state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
+            return state.ledger.arrived(id, place.range, now: moment)
+        }
+        for block in result.whole where !object.markFilled(block) { forget([block..<block + 1]) }
         perform(result.actions)
         return result.answer == .more ? .more : .stop
     }
 
-    private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> (any Error)? {
-        let room = new.reduce(Int64(0)) { $0 + size($1) }
-        if room > 0, !services.store.makeRoom(for: room) { return VolumeError.failed }
+    private static let windowInMemory: Int64 = 2 << 20
+
+    private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
         do {
-            try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)
-            return nil
+            let lost = try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)
+            if !lost.isEmpty { forget(lost.map { $0..<$0 + 1 }) }
+            return true
         } catch {
-            services.store.release(room)
-            return error
+            services.logger.error("\(error)")
+            return false
         }
     }
 

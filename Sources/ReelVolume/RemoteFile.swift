@@ -15,6 +15,8 @@ final class RemoteFile: Sendable {
     let state: Mutex<State>
     /// Goes up before evicted bytes leave the disk: a hit that began before does not count.
     private let evictions = Atomic<UInt64>(0)
+    /// How far a cursor's readahead may grow while the disk takes what is written.
+    let windowLimit: Int64
 
     struct Parked {
         var read: any ParkedRead
@@ -30,7 +32,6 @@ final class RemoteFile: Sendable {
         var rate = RateMeter()
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
-        var isDamaged = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
         var isWriting = false
     }
@@ -44,6 +45,7 @@ final class RemoteFile: Sendable {
         length = object.version.length
         let ledger = Ledger(
             object.filled, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
+        windowLimit = ledger.windowLimit
         state = Mutex(State(ledger: ledger))
     }
 
@@ -76,15 +78,17 @@ final class RemoteFile: Sendable {
             }
             guard isHit else { return nil }
             if wantsMore { perform(state.withLock { $0.ledger.readAhead() }) }
-            let count = object.read(
+            let answer = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
-            guard count == Int(range.count) else {
-                giveUp("a cache file is shorter than what was written to it")
+            guard evictions.load(ordering: .acquiring) == generation else { continue }
+            switch answer {
+            case .bytes(let count):
+                services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
+                return count
+            case .damaged(let blocks):
+                lose(blocks)
                 return nil
             }
-            guard evictions.load(ordering: .acquiring) == generation else { continue }
-            services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
-            return count
         }
     }
 
@@ -158,7 +162,7 @@ final class RemoteFile: Sendable {
 
     func revive() {
         state.withLock { state in
-            if !state.isDamaged, !state.isOver { state.ledger.revive() }
+            if !state.isOver { state.ledger.revive() }
         }
     }
 
@@ -166,46 +170,44 @@ final class RemoteFile: Sendable {
 
     /// Blocks that no index knows of leave the disk. - Precondition: nobody can open it meanwhile.
     func giveBackFragments() {
-        let blocks = state.withLock { $0.ledger.coverage.partialBlocks }
-        for block in blocks {
-            do {
-                try object.abandon(block..<block + 1)
-            } catch {
-                services.logger.error("\(error)")
-            }
+        do {
+            try object.abandonFragments()
+        } catch {
+            services.logger.warning("\(error)")
         }
     }
 
     /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
     /// that writes, or when nothing is under way: a hole punched under a write would lose it.
-    /// - Returns: whether they are gone.
-    private func drop(_ blocks: Range<Int>) -> Bool {
-        state.withLock { $0.ledger.forget(blocks) }
-        evictions.add(1, ordering: .acquiringAndReleasing)
+    /// - Returns: bytes freed.
+    private func drop(_ blocks: Range<Int>) -> Int64 {
+        forget([blocks])
         do {
             try object.discard(blocks)
-            return true
+            return blocks.reduce(0) { $0 + BlockSize.bytes(of: $1, length: length).count }
         } catch {
-            giveUp("\(error)")
-            return false
+            // The bytes are still there, and cost a request if somebody wants them.
+            services.logger.warning("\(error)")
+            return 0
         }
     }
 
-    /// The cache file is not what was written to it: nothing of it is believed any more, and who opens the file anew
-    /// gets a new one. Handles of this one get ESTALE.
-    private func giveUp(_ reason: String) {
-        services.logger.error("\(url): \(reason); it is fetched anew at the next open")
-        object.giveUp()
-        let (actions, fragments) = state.withLock { state in
-            let fragments = state.ledger.coverage.partialBlocks
-            state.isDamaged = true
-            state.ledger.forget(0..<state.ledger.coverage.map.blockCount)
-            return (state.ledger.supersede(), fragments)
+    /// From here on no read believes in these blocks.
+    func forget(_ blocks: [Range<Int>]) {
+        state.withLock { state in
+            for blocks in blocks { state.ledger.forget(blocks.clamped(to: 0..<state.ledger.coverage.map.blockCount)) }
         }
-        services.store.release(fragments.reduce(0) { $0 + size($1) })
-        perform(actions)
+        evictions.add(1, ordering: .acquiringAndReleasing)
     }
 
+    /// The cache's disk has something else than was written to it. The blocks are fetched again: the thread that writes
+    /// them learns of it before their request starts.
+    func lose(_ blocks: [Range<Int>]) {
+        services.logger.warning("\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
+        services.store.found(damaged: blocks)
+        forget(blocks)
+        services.origin.perform { [self] in object.lose(blocks) }
+    }
 }
 
 extension RemoteFile: Ticking {
@@ -217,13 +219,14 @@ extension RemoteFile: Ticking {
 }
 
 extension RemoteFile: ObjectHolder {
-    /// The cache is full and nothing closed is left to evict: blocks that no reader is near go, oldest place first.
-    func relinquish(_ wanted: Int64) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+        let runs = state.withLock { $0.ledger.expendable(blocks, sparingReadahead: scarce == nil) }
+        guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
+        // From the end: what is read soonest goes last.
         var freed: Int64 = 0
-        // Each run costs a durable transaction: rather few and large.
-        let runs = state.withLock { $0.ledger.expendable(max(wanted, BlockSize.extent)) }
-        for run in runs {
-            if drop(run) { freed += run.reduce(0) { $0 + size($1) } }
+        for run in runs.reversed() where freed < scarce {
+            let count = Int((scarce - freed + BlockSize.block - 1) / BlockSize.block)
+            freed += drop(max(run.lowerBound, run.upperBound - count)..<run.upperBound)
         }
         return freed
     }

@@ -133,7 +133,8 @@ package final class Volume: Sendable {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
         }
         return VolumeStatus(
-            cacheUsed: usage.used, cacheCap: usage.cap,
+            cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: services.store.failure.map { "\($0)" },
+            bytesInMemory: services.store.bytesInMemory, damagedBlocks: services.store.damagedBlocks,
             bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
             bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
             hits: services.counters.hits.load(ordering: .relaxed),

@@ -21,6 +21,12 @@ package struct VolumeStatus: Codable, Sendable {
 
     package var cacheUsed: Int64
     package var cacheCap: Int64
+    /// Why nothing is written to the cache's disk at present; nil: it is.
+    package var cacheFailure: String?
+    /// Bytes that are kept in memory, as the disk does not take them.
+    package var bytesInMemory: Int64
+    /// Blocks that were not what had been written to them, and were fetched again.
+    package var damagedBlocks: Int64
     package var bytesFromOrigin: Int64
     package var bytesServed: Int64
     /// Reads answered from the cache, and reads that had to wait for the origin.
@@ -30,11 +36,15 @@ package struct VolumeStatus: Codable, Sendable {
     package var files: [File]
 
     package init(
-        cacheUsed: Int64, cacheCap: Int64, bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64,
+        cacheUsed: Int64, cacheCap: Int64, cacheFailure: String?, bytesInMemory: Int64, damagedBlocks: Int64,
+        bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64,
         files: [File]
     ) {
         self.cacheUsed = cacheUsed
         self.cacheCap = cacheCap
+        self.cacheFailure = cacheFailure
+        self.bytesInMemory = bytesInMemory
+        self.damagedBlocks = damagedBlocks
         self.bytesFromOrigin = bytesFromOrigin
         self.bytesServed = bytesServed
         self.hits = hits

@@ -14,6 +14,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     var o: [String] = []
     @Option(help: "Where bytes are kept.") var cacheDir: String?
     @Option(help: "The most that the cache may hold: K, M, G, T (default: 10G).") var cacheSize: String?
+    @Option(help: "What was not used for so long goes: s, m, h, d (default: no limit).") var cacheAge: String?
+    @Option(help: "What of the disk stays free: a size, or N% (default: 5%).") var minFree: String?
     @Option(help: "Seconds until a read that gets nothing fails (default: 30).") var timeout: String?
     @Option(help: "Owner of the files (default: who mounts).") var uid: String?
     @Option(help: "Group of the files (default: who mounts).") var gid: String?
@@ -45,7 +47,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         var options = MountOptions()
         for list in o { try options.apply(list: list, isSloppy: sloppy) }
         let values: [(String, String?)] = [
-            ("cache-dir", cacheDir), ("cache-size", cacheSize), ("timeout", timeout), ("uid", uid), ("gid", gid),
+            ("cache-dir", cacheDir), ("cache-size", cacheSize), ("cache-age", cacheAge),
+            ("min-free", minFree), ("timeout", timeout), ("uid", uid), ("gid", gid),
             ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
         ]
         for (name, value) in values where value != nil { try options.apply(name, value) }

@@ -1,10 +1,14 @@
 import Glibc
+import ReelCache
 
 /// The options of one mount, from `-o` and from long options alike. Pure: files and the system are not touched.
 package struct MountOptions: Hashable, Sendable {
     package var cacheDirectory: String?
     /// Bytes.
     package var cacheSize: Int64 = 10 << 30
+    /// Seconds after its last use, when what is cached goes; nil: never for its age.
+    package var cacheAge: Int64?
+    package var minimumFree = CacheLimits.Floor.percent(5)
     /// Seconds until a read that gets nothing fails.
     package var timeout = 30
     /// nil: the mounter's.
@@ -48,6 +52,8 @@ package struct MountOptions: Hashable, Sendable {
         switch name {
         case "cache-dir": cacheDirectory = try text(name, value)
         case "cache-size": cacheSize = try size(name, value)
+        case "cache-age": cacheAge = try duration(name, value)
+        case "min-free": minimumFree = try floor(name, value)
         case "timeout": timeout = Int(try number(name, value, 1...86_400, "seconds, 1 to 86400"))
         case "uid": user = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
         case "gid": group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))

@@ -1,3 +1,5 @@
+import ReelCache
+
 // The values of mount options. An error says what is wrong and what would be right; values are not repeated, as a
 // header's is a secret.
 
@@ -40,6 +42,29 @@ func size(_ name: String, _ value: String?) throws(Failure) -> Int64 {
         count <= Int64.max >> Int64(shift)
     else { throw .usage("option \(name) must be a size such as 500M, 20G or 1T") }
     return count << Int64(shift)
+}
+
+/// Digits and one of s (or nothing), m, h, d. In seconds.
+func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
+    let whole = try text(name, value)
+    let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
+    let unit = whole.last.flatMap { units[$0] }
+    let digits = unit == nil ? whole[...] : whole.dropLast()
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
+        count <= 100 * 365 * 86_400 / (unit ?? 1)
+    else { throw .usage("option \(name) must be a time such as 90, 5m, 12h or 30d") }
+    return count * (unit ?? 1)
+}
+
+/// A size, or a percentage of the disk.
+func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floor {
+    let whole = try text(name, value)
+    if whole == "0" { return .bytes(0) }
+    guard whole.last == "%" else { return .bytes(try size(name, whole)) }
+    guard let percent = Int(whole.dropLast()), (0...99).contains(percent) else {
+        throw .usage("option \(name) must be a size such as 2G, or a percentage such as 5%")
+    }
+    return .percent(percent)
 }
 
 func printable(_ name: String, _ value: String?) throws(Failure) -> String {

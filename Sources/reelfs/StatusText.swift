@@ -7,6 +7,10 @@ func statusText(_ status: MountStatus) -> String {
     let reads = volume.hits + volume.misses
     text += " (pid \(status.pid))\n"
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
+    if let failure = volume.cacheFailure {
+        text += "  cache   is not written to: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
+    }
+    if volume.damagedBlocks > 0 { text += "  cache   \(volume.damagedBlocks) damaged blocks found and dropped\n" }
     text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }

@@ -11,7 +11,7 @@ struct FilesystemConfiguration {
     var mountpoint: String
     /// This source's own directory inside the cache.
     var directory: String
-    var cacheSize: Int64
+    var limits: CacheLimits
     var timeout: Duration
     var transport: TransportConfiguration
     var logger: Logger
@@ -21,7 +21,9 @@ struct FilesystemConfiguration {
         source = isURL ? request.source : absolute(request.source)
         mountpoint = request.mountpoint
         directory = try SourceDirectory.prepare(source, request.options)
-        cacheSize = request.options.cacheSize
+        limits = CacheLimits(
+            cap: request.options.cacheSize, minimumFree: request.options.minimumFree,
+            age: request.options.cacheAge.map { .seconds($0) })
         timeout = .seconds(request.options.timeout)
         transport = TransportConfiguration(version: Program.version)
         transport.headers = try loadHeaders(request.options.headers)
@@ -43,10 +45,18 @@ struct Wiring {
     private let origin: CurlOrigin
 
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
+        let logger = configuration.logger
         do throws(CacheError) {
             store = try Store(
-                directory: configuration.directory, source: configuration.source, cap: configuration.cacheSize,
-                owner: configuration.mountpoint)
+                directory: configuration.directory, source: configuration.source, limits: configuration.limits,
+                owner: configuration.mountpoint
+            ) { failure in
+                if let failure {
+                    logger.error("the cache is not written to, what is fetched stays in memory: \(failure)")
+                } else {
+                    logger.notice("the cache is written to again")
+                }
+            }
         } catch {
             throw .mount("\(error)")
         }

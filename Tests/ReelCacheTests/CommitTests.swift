@@ -28,7 +28,6 @@ struct CommitTests {
         let store = try fixture.open()
         let object = try store.object(for: wanted)
         for block in 0..<8 {
-            #expect(store.makeRoom(for: BlockSize.block))
             if block < 4 { try object.fill(block) }
             if block == 3 { store.commit() }
             if block > 3 { try object.put(block) }
@@ -50,7 +49,6 @@ struct CommitTests {
         let store = try fixture.open()
         let object = try store.object(for: version(blocks: 300))
         for block in 0..<257 {
-            #expect(store.makeRoom(for: BlockSize.block))
             try object.fill(block)
         }
         // More than 32 MiB: at once, not after the interval.
@@ -63,9 +61,8 @@ struct CommitTests {
         let store = try fixture.open()
         do {
             let object = try store.object(for: version(blocks: 2))
-            #expect(store.makeRoom(for: BlockSize.block))
             try object.put(0)
-            store.release(BlockSize.block)
+            #expect(store.usage.used == BlockSize.block)
         }
         #expect(eventually { store.objects().isEmpty && fixture.objectFiles.isEmpty })
         #expect(store.usage.used == 0)
@@ -104,24 +101,28 @@ struct CommitTests {
         store.close()
     }
 
-    @Test func nothingIsCommittedOfAFileWhoseSyncFailed() throws {
+    @Test func whatASyncCouldNotSaveIsReadAndNeverClaimed() throws {
         let fixture = Fixture()
-        let store = try fixture.open()
+        var store = try fixture.open()
+        let wanted = version(blocks: 4)
         do {
-            let object = try store.fill(version(blocks: 4), [0])
+            let object = try store.fill(wanted, [0])
             store.commit()
-            try store.fill(version(blocks: 4), [1])
-            try #require(store.makeRoom(for: BlockSize.block))
+            try store.fill(wanted, [1])
             // What the committer does when fdatasync fails.
-            object.file.isBroken.store(true, ordering: .relaxed)
-            object.markFilled(2)
-            #expect(object.bytes(of: 0).isEmpty)
-            #expect(throws: CacheError.self) { try object.put(3) }
-            // The next open starts anew beside it.
-            #expect(try store.object(for: version(blocks: 4)).filled.filledBlocks == 0)
+            object.file.fill { $0.loseUnsynced() }
+            store.disk.failed(.system("fdatasync", EIO))
+            for block in 0..<2 { #expect(object.holds(block)) }
+            // The page cache has lost it.
+            try object.file.descriptor.punch(BlockSize.block, BlockSize.block)
+            #expect(object.bytes(of: 1).isEmpty && object.holds(0))
+            // Meanwhile what comes stays in memory.
+            try object.fill(2)
+            #expect(object.isInMemory && object.holds(2) && store.usage.used == 2 * BlockSize.block)
         }
-        store.commit()
-        #expect(store.usage.used == 0 && fixture.objectFiles.isEmpty)
+        store.close()
+        store = try fixture.open()
+        #expect(try store.object(for: wanted).filledBlocks == [0])
         store.close()
     }
 
@@ -129,9 +130,9 @@ struct CommitTests {
         let fixture = Fixture()
         let store = try fixture.open()
         let object = try store.fill(version(blocks: 4, less: 7), [0])
-        #expect(store.makeRoom(for: 2 * BlockSize.block - 7))
         try object.put(3)
-        try object.abandon(2..<4)
+        #expect(store.usage.used == 2 * BlockSize.block - 7)
+        try object.abandonFragments()
         #expect(store.usage.used == BlockSize.block)
         store.commit()
         #expect(fixture.diskBytes == BlockSize.block)
@@ -141,14 +142,14 @@ struct CommitTests {
     @Test func aGrowingObjectBecomesAnOrdinaryOne() throws {
         let fixture = Fixture()
         var store = try fixture.open()
-        let growing = try store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: 5))
+        let growing = store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: 5))
         let text = content(0, 300_000)
         try text.withUnsafeBufferPointer { (bytes) throws(CacheError) in
             try growing.append(UnsafeRawBufferPointer(bytes))
         }
         #expect(store.usage.used == 3 * BlockSize.block)
         do {
-            let object = try growing.finish()
+            let object = try #require(try growing.finish())
             #expect(object.filled.isComplete && object.version.length == 300_000)
         }
         #expect(store.usage.used == 300_000)
@@ -166,12 +167,20 @@ struct CommitTests {
         let fixture = Fixture()
         let store = try fixture.open(cap: 2 * BlockSize.block)
         do {
-            let growing = try store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: nil))
+            let growing = store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: nil))
             let bytes = content(0, BlockSize.block)
             try bytes.withUnsafeBytes { try growing.append($0) }
             try bytes.withUnsafeBytes { try growing.append($0) }
-            #expect(throws: CacheError.full) { try bytes.withUnsafeBytes { try growing.append($0) } }
-            #expect(growing.length == 2 * BlockSize.block)
+            #expect(!growing.isInMemory)
+            // No room under the cap: the rest goes through memory.
+            try bytes.withUnsafeBytes { try growing.append($0) }
+            #expect(growing.isInMemory && growing.length == 3 * BlockSize.block)
+            var whole = [UInt8](repeating: 0, count: 3 * bytes.count)
+            #expect(whole.withUnsafeMutableBytes { growing.read(into: $0, at: 0) } == whole.count)
+            #expect(whole == bytes + bytes + bytes)
+            growing.forget(before: 3 * BlockSize.block)
+            #expect(whole.withUnsafeMutableBytes { growing.read(into: $0, at: 0) } == -1)
+            #expect(try growing.finish() == nil)
             store.commit()
             #expect(fixture.objectFiles.count == 1)
         }

@@ -8,18 +8,14 @@ import Testing
 /// The cache directory's content is not trusted.
 struct DistrustTests {
     enum Harm: CaseIterable, Sendable {
-        case truncated, grown, missing, linked, directory, pipe, holed, truncatedAndGrown
+        case truncated, emptied, grown, missing, linked, directory, pipe, holed, truncatedAndGrown, flipped, replaced
     }
 
-    @Test(arguments: Harm.allCases) func aDataFileThatIsNotWhatItWasIsStartedAnew(_ harm: Harm) throws {
-        let fixture = Fixture()
-        let wanted = version(blocks: 4)
-        var store = try fixture.open()
-        try store.fill(wanted, 0..<4)
-        store.close()
-        let path = try #require(fixture.objectFiles.first)
+    /// Does it to the file at `path`, of four blocks.
+    private func harm(_ path: String, _ harm: Harm, _ fixture: Fixture) throws {
         switch harm {
-        case .truncated: truncate(path, 1000)
+        case .truncated: truncate(path, Int(BlockSize.block) + 1000)
+        case .emptied: truncate(path, 0)
         case .grown: truncate(path, 1 << 20)
         case .missing: unlink(path)
         case .linked:
@@ -36,16 +32,106 @@ struct DistrustTests {
             try file.punch(2 * BlockSize.block, 4096)
         case .truncatedAndGrown:
             truncate(path, 0)
-            truncate(path, Int(wanted.length))
+            truncate(path, Int(4 * BlockSize.block))
+        case .flipped:
+            let file = try Descriptor(path, O_RDWR)
+            try [UInt8(0xFF)].withUnsafeBytes { try file.write($0, at: BlockSize.block + 77) }
+        case .replaced:
+            let file = try Descriptor(path, O_RDWR)
+            for block in 0..<4 {
+                try content(block, BlockSize.block, salt: 9).withUnsafeBytes {
+                    try file.write($0, at: Int64(block) * BlockSize.block)
+                }
+            }
         }
+    }
+
+    /// Reads every block as the program does. - Returns: blocks that had to be written again.
+    private func readAll(_ object: CacheObject) throws -> [Int] {
+        var bad: [Int] = []
+        for block in 0..<4 {
+            var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
+            let isFilled = object.filled[block]
+            let answer = bytes.withUnsafeMutableBytes { object.read(into: $0, at: Int64(block) * BlockSize.block) }
+            if isFilled, answer == .bytes(bytes.count) {
+                #expect(bytes == content(block, BlockSize.block))
+            } else {
+                bad.append(block)
+                object.lose([block..<block + 1])
+                try object.fill(block)
+            }
+        }
+        for block in 0..<4 { #expect(object.holds(block)) }
+        return bad
+    }
+
+    @Test(arguments: Harm.allCases) func ofADamagedDataFileOnlyTheBadBlocksAreFetchedAgain(_ harm: Harm) throws {
+        let fixture = Fixture()
+        let wanted = version(blocks: 4)
+        var store = try fixture.open()
+        try store.fill(wanted, 0..<4)
+        store.close()
+        try self.harm(try #require(fixture.objectFiles.first), harm, fixture)
 
         store = try fixture.open()
-        let object = try store.object(for: wanted)
-        #expect(object.filled.filledBlocks == 0)
-        #expect(store.usage.used == 0)
+        let expected: [Int] =
+            switch harm {
+            case .grown: []
+            case .flipped: [1]
+            case .holed: [2]
+            case .truncated: [1, 2, 3]
+            default: [0, 1, 2, 3]
+            }
+        #expect(try readAll(try store.object(for: wanted)) == expected)
+        #expect(store.usage.used == 4 * BlockSize.block)
+        store.close()
+        store = try fixture.open()
+        #expect(try readAll(try store.object(for: wanted)).isEmpty)
+        store.close()
+    }
+
+    @Test(arguments: Harm.allCases) func aFileThatIsDamagedWhileItIsReadGivesRightBytes(_ harm: Harm) throws {
+        let fixture = Fixture()
+        let wanted = version(blocks: 6)
+        var store = try fixture.open()
         try store.fill(wanted, 0..<4)
+        store.close()
+        store = try fixture.open()
+        let object = try store.object(for: wanted)
+        try self.harm(try #require(fixture.objectFiles.first), harm, fixture)
+        // A write behind what was cut makes the file long again.
+        try object.fill(5)
+        _ = try readAll(object)
+        #expect(object.holds(5))
+        store.close()
+    }
+
+    @Test func aCutUnderTheReaderIsNoticedThoughTheBlocksWereVerified() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.fill(version(blocks: 6), 0..<4)
+        try object.put(4)
         for block in 0..<4 { #expect(object.holds(block)) }
-        #expect(!fixture.objectFiles.contains(path) || harm == .directory)
+        truncate(try #require(fixture.objectFiles.first), 0)
+        let range = object.filled.bytes(of: 5)
+        let lost = try content(5, range.count).withUnsafeBytes { try object.write($0, at: range.lower) }
+        #expect(lost == [4])
+        #expect(object.markFilled(5) && object.holds(5))
+        #expect(try readAll(object) == [0, 1, 2, 3])
+        store.close()
+    }
+
+    @Test func aBlockWhoseChecksumIsDamagedIsFetchedAgainOnce() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version(blocks: 4), 0..<4)
+        store.close()
+        try Connection(fixture.index).run("UPDATE extents SET sums = zeroblob(512)")
+        store = try fixture.open()
+        #expect(try readAll(try store.object(for: version(blocks: 4))) == [0, 1, 2, 3])
+        store.close()
+        store = try fixture.open()
+        #expect(try readAll(try store.object(for: version(blocks: 4))).isEmpty)
         store.close()
     }
 
@@ -100,12 +186,25 @@ struct DistrustTests {
         store.close()
     }
 
-    @Test func anIndexOfANewerProgramIsRefused() throws {
+    @Test func anIndexOfANewerProgramIsReadByNobodyAndLeftAsItIs() throws {
         let fixture = Fixture()
         try fixture.open().close()
         try Connection(fixture.index).run("PRAGMA user_version=7")
-        #expect(throws: CacheError.newerIndex(found: 7, known: 1)) { try fixture.open() }
+        let store = try fixture.open()
+        #expect(store.failure == .newerIndex(found: 7, known: Schema.version))
+        let object = try store.fill(version(blocks: 2), 0..<2)
+        #expect(object.holds(0) && object.isInMemory)
+        store.close()
+        #expect(try Connection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 7)
         #expect(!names(in: fixture.source).contains("index.sqlite.damaged-1"))
+    }
+
+    @Test func anIndexOfAnOlderFormatIsSetAside() throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        try Connection(fixture.index).run("PRAGMA user_version=1")
+        try fixture.open().close()
+        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
     @Test func numbersOfTheIndexAreNotBelieved() throws {
@@ -121,10 +220,12 @@ struct DistrustTests {
         try index.run("UPDATE extents SET word = -1")
         store = try fixture.open()
         #expect(store.usage.used == 4 * BlockSize.block)
-        #expect(try store.object(for: version("a", blocks: 2)).filled.filledBlocks == 2)
+        #expect(try store.object(for: version("a", blocks: 2)).holds(1))
         // Its second block is a hole, whatever the row says.
-        #expect(try store.object(for: version("c", blocks: 2)).filled.filledBlocks == 0)
-        #expect(store.usage.used == 2 * BlockSize.block)
+        let object = try store.object(for: version("c", blocks: 2))
+        #expect(object.holds(0) && object.bytes(of: 1).isEmpty)
+        object.lose([1..<2])
+        #expect(store.usage.used == 3 * BlockSize.block)
         store.close()
     }
 
@@ -156,7 +257,7 @@ struct DistrustTests {
     @Test func anotherSourceIsRefusedAndSecretsAreNotWritten() throws {
         let fixture = Fixture()
         let source = "http://user:secret@h/films/?token=hidden"
-        try Store(directory: fixture.source, source: source, cap: 1, owner: "/m").close()
+        try Store(directory: fixture.source, source: source, limits: CacheLimits(cap: 1), owner: "/m").close()
         #expect(throws: CacheError.otherSource) { try fixture.open() }
         let text = try Connection(fixture.index).first("SELECT value FROM meta") { $0.text(0) }
         #expect(text == "http://h/films/?…")

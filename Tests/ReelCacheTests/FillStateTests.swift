@@ -3,6 +3,13 @@ import Testing
 
 @testable import ReelCache
 
+private struct Word: Equatable {
+    var extent: Int
+    var word: UInt64
+}
+
+private func words(_ state: FillState) -> [Word] { state.rowsAfterSync.map { Word(extent: $0.extent, word: $0.word) } }
+
 struct FillStateTests {
     private func state(_ blocks: Int = 70) -> FillState {
         FillState(durable: BlockMap(length: Int64(blocks) * BlockSize.block))
@@ -16,25 +23,25 @@ struct FillStateTests {
 
     @Test func whatIsFilledWhileTheSyncRunsWaitsForTheNext() {
         var state = state()
-        _ = state.fill(1)
+        _ = state.fill(1, 1)
         begin(&state)
-        _ = state.fill(2)
-        #expect(state.rowsAfterSync == [FillState.Row(extent: 0, word: 0b10)])
+        _ = state.fill(2, 2)
+        #expect(words(state) == [Word(extent: 0, word: 0b10)])
         state.endSync()
         begin(&state)
-        #expect(state.rowsAfterSync == [FillState.Row(extent: 0, word: 0b110)])
+        #expect(words(state) == [Word(extent: 0, word: 0b110)])
     }
 
     @Test func whatIsClearedWhileTheSyncRunsIsNotClaimedAlsoWhenFilledAnew() {
         var state = state()
-        _ = state.fill(1)
-        _ = state.fill(2)
+        _ = state.fill(1, 1)
+        _ = state.fill(2, 2)
         begin(&state)
         let cleared = state.clear(1..<2)
         #expect(cleared.rows.isEmpty && cleared.bytes == BlockSize.block)
         state.confirm(cleared)
-        _ = state.fill(1)
-        #expect(state.rowsAfterSync == [FillState.Row(extent: 0, word: 0b100)])
+        _ = state.fill(1, 1)
+        #expect(words(state) == [Word(extent: 0, word: 0b100)])
         state.endSync()
         #expect(state.map[1] && !state.durable[1])
         begin(&state)
@@ -42,31 +49,67 @@ struct FillStateTests {
 
     @Test func aSyncThatWasAbandonedIsTakenAlong() {
         var state = state()
-        _ = state.fill(65)
+        _ = state.fill(65, 65)
         begin(&state)
         state.abandonSync()
         begin(&state)
-        #expect(state.rowsAfterSync == [FillState.Row(extent: 1, word: 0b10)])
+        #expect(words(state) == [Word(extent: 1, word: 0b10)])
     }
 
-    @Test func aFailedSyncLeavesWhatWasDurable() {
+    @Test func whatAFailedSyncWasToSaveIsReadWithACheckAndNeverClaimed() {
         var state = state()
-        _ = state.fill(1)
+        _ = state.fill(1, 11)
         begin(&state)
         state.endSync()
-        _ = state.fill(2)
+        _ = state.fill(2, 22)
         begin(&state)
-        _ = state.fill(66)
-        let lost = state.loseUnsynced()
-        #expect(lost == 2 * BlockSize.block)
-        #expect(state.map == state.durable && state.map[1] && !state.isPending)
-        #expect(state.partial == [2, 66])
+        _ = state.fill(66, 33)
+        state.loseUnsynced()
+        #expect(state.map[1] && state.map[2] && state.map[66] && !state.isPending)
+        #expect(state.unverified(0..<70) == [2, 66])
+        #expect(state.sum(of: 2) == 22 && state.sum(of: 66) == 33)
+        // A look does not vouch for the next one.
+        state.verify(2)
+        #expect(state.unverified(0..<70) == [2, 66])
+        _ = state.fill(3, 44)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 0b1010)])
+        state.endSync()
+        // Fetched again they are like any other.
+        #expect(state.lose(2..<3) == BlockSize.block)
+        _ = state.fill(2, 22)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 0b1110)])
+    }
+
+    @Test func aBlockInMemoryIsFilledAndInNoRow() {
+        var state = state()
+        _ = state.fill(5, 55, isKept: false)
+        let isPending = state.beginSync()
+        #expect(!isPending && state.map[5] && state.verified[5])
+        _ = state.lose(5..<6)
+        _ = state.fill(5, 55)
+        begin(&state)
+    }
+
+    @Test func aLostBlockIsWrittenAgainWithItsNewChecksum() {
+        var state = FillState(durable: BlockMap(length: 3 * BlockSize.block))
+        _ = state.fill(0, 1)
+        _ = state.fill(1, 2)
+        begin(&state)
+        state.endSync()
+        #expect(state.sum(of: 1) == nil)
+        _ = state.lose(1..<2)
+        #expect(!state.map[1] && !state.durable[1])
+        _ = state.fill(1, 7)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 0b11)] && state.rowsAfterSync[0].sums[1] == 7)
     }
 
     @Test(arguments: [0..<0, 0..<1, 62..<66, 0..<70, 63..<64, 64..<70, 69..<90, -5..<3])
     func clearingTakesExactlyTheBlocksAndCanBePutBack(_ blocks: Range<Int>) {
         var state = state()
-        state.fillAll()
+        for block in 0..<70 { _ = state.fill(block, UInt64(block)) }
         begin(&state)
         state.endSync()
         let before = state.map

@@ -4,22 +4,24 @@ import Testing
 
 @testable import ReelCache
 
-/// Gives up filled blocks from the first on, and remembers how often it was asked.
+/// Gives up filled blocks, but those that it needs itself.
 private final class Giver: ObjectHolder {
     let object: CacheObject
-    let left: Mutex<[Int]>
+    let needed: Set<Int>
 
-    init(_ object: CacheObject, _ blocks: [Int]) {
+    init(_ object: CacheObject, needing needed: Set<Int> = []) {
         self.object = object
-        left = Mutex(blocks)
+        self.needed = needed
         object.holder = self
     }
 
-    func relinquish(_ wanted: Int64) -> Int64 {
+    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         var freed: Int64 = 0
-        while freed < wanted, let block = left.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+        for block in blocks.joined() where object.filled.blockCount > block && object.filled[block] {
+            if let scarce, freed >= scarce { break }
+            if needed.contains(block) && scarce == nil { continue }
             guard (try? object.discard(block..<block + 1)) != nil else { break }
-            freed += BlockSize.block
+            freed += object.filled.bytes(of: block).count
         }
         return freed
     }
@@ -35,25 +37,51 @@ private final class Counter: Sendable {
 }
 
 struct RoomTests {
-    @Test func theLongestUnusedFileGoesFirstAndOpenOnesStay() throws {
-        let fixture = Fixture()
-        let store = try fixture.open(cap: 8 * BlockSize.block)
-        let open = try store.fill(version("open", blocks: 2), 0..<2)
-        for key in ["a", "b", "c"] { try store.fill(version(key, blocks: 2), 0..<2) }
-        try store.object(for: version("a", blocks: 2)).touch()
-        #expect(store.usage.used == 8 * BlockSize.block)
+    /// Three extents, a few blocks in each.
+    private static let blocks = [0, 1, 64, 65, 128, 129]
 
+    @Test func extentsGoInTheOrderOfTheirUseAndEdgesLast() throws {
+        let fixture = Fixture()
+        let store = try fixture.open(cap: 20 * BlockSize.block)
+        for key in ["a", "b", "c"] { try store.fill(version(key, blocks: 130), Self.blocks) }
+        func held(_ key: String) throws -> [Int] { try store.object(for: version(key, blocks: 130)).filledBlocks }
+        let a = try store.object(for: version("a", blocks: 130))
+        #expect(a.holds(64))
+        withExtendedLifetime(a) {
+            #expect(store.usage.used == 18 * BlockSize.block)
+            // The slack is a sixteenth of the cap: one block and a quarter, so two extents go.
+            #expect(store.makeRoom(for: 2 * BlockSize.block))
+            #expect(store.makeRoom(for: BlockSize.block))
+        }
+        #expect(try held("b") == [0, 1, 128, 129])
+        #expect(try held("c") == [0, 1, 128, 129])
+        #expect(try held("a") == Self.blocks)
+        store.room.release(3 * BlockSize.block)
+        store.close()
+    }
+
+    @Test func pinnedFilesStayWhateverIsWanted() throws {
+        let fixture = Fixture()
+        var store = try fixture.open(cap: 12 * BlockSize.block)
+        try store.pin("a")
+        try store.fill(version("a", blocks: 130), Self.blocks)
+        try store.fill(version("b", blocks: 130), Self.blocks)
+        store.commit()
+        #expect(store.makeRoom(for: 6 * BlockSize.block))
+        store.room.release(6 * BlockSize.block)
+        #expect(store.objects().map(\.key) == ["a"] && store.objects()[0].isPinned)
+        #expect(!store.makeRoom(for: 7 * BlockSize.block))
+        // What the disk has no room for is kept in memory.
+        let other = try store.fill(version("c", blocks: 130), Self.blocks + [2, 3])
+        #expect(other.isInMemory && other.holds(3))
+        store.close()
+
+        store = try fixture.open(cap: 2 * BlockSize.block)
+        #expect(store.objects().map(\.key).contains("a"))
+        #expect(store.usage.used == 6 * BlockSize.block)
+        try store.pin("a", false)
         #expect(store.makeRoom(for: BlockSize.block))
-        #expect(Set(store.objects().map(\.key)) == ["open", "a", "c"])
-        #expect(store.makeRoom(for: 2 * BlockSize.block))
-        #expect(Set(store.objects().map(\.key)) == ["open", "a"])
-        #expect(store.usage.used == 7 * BlockSize.block)
-        #expect(store.makeRoom(for: 3 * BlockSize.block))
-        #expect(store.objects().map(\.key) == ["open"])
-        // What is reserved and what is open cannot make way.
-        #expect(!store.makeRoom(for: BlockSize.block))
-        #expect(!store.makeRoom(for: 9 * BlockSize.block))
-        #expect(open.holds(1))
+        #expect(store.usage.used == BlockSize.block)
         store.close()
     }
 
@@ -61,25 +89,44 @@ struct RoomTests {
         let fixture = Fixture()
         var store = try fixture.open()
         for key in ["a", "b", "c"] { try store.fill(version(key, blocks: 2), 0..<2) }
-        try store.object(for: version("a", blocks: 2)).touch()
+        #expect(try store.object(for: version("a", blocks: 2)).holds(0))
         store.close()
         // A smaller cap than last time.
         store = try fixture.open(cap: 5 * BlockSize.block)
-        #expect(store.objects().map(\.key) == ["a", "c"])
+        #expect(Set(store.objects().map(\.key)) == ["a", "c"])
         #expect(store.usage == (4 * BlockSize.block, 5 * BlockSize.block))
         #expect(fixture.objectFiles.count == 2)
         store.close()
     }
 
-    @Test func holdersOfOpenFilesAreAskedTheLongestUnusedFirst() throws {
+    @Test func openFilesGiveUpWhatTheyDoNotNeed() throws {
         let fixture = Fixture()
         let store = try fixture.open(cap: 64 * BlockSize.block)
-        let old = Giver(try store.fill(version("old", blocks: 40), 0..<40), Array(0..<40))
-        let new = Giver(try store.fill(version("new", blocks: 24), 0..<24), Array(0..<24))
+        let old = Giver(try store.fill(version("old", blocks: 40), 0..<40), needing: [38, 39])
+        let new = Giver(try store.fill(version("new", blocks: 24), 0..<24), needing: Set(0..<24))
         for _ in 0..<36 { #expect(store.makeRoom(for: BlockSize.block)) }
-        #expect(old.left.withLock { $0.count } == 0 || new.left.withLock { $0.count } == 24)
         #expect(store.usage.used <= 64 * BlockSize.block)
-        for block in old.left.withLock({ $0 }) { #expect(old.object.holds(block)) }
+        #expect(old.object.filledBlocks == [38, 39] && new.object.filledBlocks == Array(0..<24))
+        // Nothing else is left.
+        for _ in 0..<4 { #expect(store.makeRoom(for: BlockSize.block)) }
+        #expect(old.object.filledBlocks.isEmpty && new.object.filledBlocks == Array(0..<24))
+        for block in 0..<24 { #expect(new.object.holds(block)) }
+        store.close()
+    }
+
+    @Test func whatIsOldGoesAndWhatIsPinnedOrUsedStays() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        for key in ["old", "pinned"] { try store.fill(version(key, blocks: 2), 0..<2) }
+        try store.pin("pinned")
+        store.close()
+        let age = Duration.milliseconds(50)
+        let start = ContinuousClock.now
+        // The age itself is what is waited for.
+        #expect(eventually { ContinuousClock.now - start > age * 3 })
+        store = try fixture.open(age: age)
+        store.commit()
+        #expect(store.objects().map(\.key) == ["pinned"])
         store.close()
     }
 
@@ -87,17 +134,26 @@ struct RoomTests {
         let fixture = Fixture()
         // What is free for the cache and for others together.
         let free = Counter(100 * BlockSize.block)
-        let store = try Store(directory: fixture.source, source: "s", cap: 1 << 40, owner: "/m") { _ in
-            Room.Disk(free: free.value - fixture.diskBytes, total: 1000 * BlockSize.block)
+        let store = try Store(
+            directory: fixture.source, source: "s", limits: CacheLimits(cap: 1 << 40), owner: "/m"
+        ) { _ in
+            let taken = fixture.diskBytes + sizeOnDisk(ofIndex: fixture.index)
+            return Room.Disk(free: free.value - taken, total: 1000 * BlockSize.block)
         }
-        #expect(store.usage == (0, 50 * BlockSize.block))
+        /// In blocks, without the index.
+        func usage() -> [Int64] {
+            store.commit()
+            let (used, cap) = store.usage
+            return [(used - sizeOnDisk(ofIndex: fixture.index)) / BlockSize.block, cap / BlockSize.block]
+        }
+        #expect(usage() == [0, 50])
         try store.fill(version(blocks: 4), 0..<4)
-        #expect(store.usage == (4 * BlockSize.block, 50 * BlockSize.block))
+        #expect(usage() == [4, 50])
         // Somebody else fills the disk: the cache makes way.
-        free.value = 53 * BlockSize.block
-        #expect(store.usage == (4 * BlockSize.block, 3 * BlockSize.block))
+        free.value = 54 * BlockSize.block
+        #expect(usage() == [4, 4])
         #expect(store.makeRoom(for: BlockSize.block))
-        #expect(store.usage.used == BlockSize.block)
+        #expect(usage()[0] == 1)
         #expect(fixture.objectFiles.isEmpty)
         store.close()
     }

@@ -165,12 +165,18 @@ import Testing
     @Test func whatIsExpendableIsFilledAndNoReaderIsNear() {
         var player = Player(length: 64 << 20, cap: 16 << 20)
         for offset in stride(from: Int64(0), to: 32 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
-        let runs = player.ledger.expendable(4 << 20)
         let map = player.ledger.coverage.map
-        #expect(runs.reduce(0) { $0 + $1.reduce(0) { $0 + map.bytes(of: $1).count } } >= 4 << 20)
-        #expect(
-            runs.allSatisfy { $0.allSatisfy { map[$0] && map.bytes(of: $0).upper <= (32 << 20) - BlockSize.block } })
-        #expect(runs.first?.lowerBound == 0)
+        let all = [64..<128, 0..<64, 128..<1024]
+        let runs = player.ledger.expendable(all, sparingReadahead: true)
+        #expect(runs.first == 64..<128)
+        let blocks = runs.flatMap { Array($0) }
+        let bytes = blocks.reduce(Int64(0)) { $0 + map.bytes(of: $1).count }
+        #expect(bytes >= 16 << 20)
+        let end = (32 << 20) - BlockSize.block
+        #expect(blocks.allSatisfy { map[$0] && map.bytes(of: $0).upper <= end })
+        // What was read ahead goes where nothing else is left.
+        let more = player.ledger.expendable(all, sparingReadahead: false).flatMap { Array($0) }
+        #expect(Set(more).isSuperset(of: blocks) && more.contains(map.blocks(touching: ByteRange(end, end + 1)).lowerBound))
     }
 
     // MARK: Retry

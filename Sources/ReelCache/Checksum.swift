@@ -1,0 +1,107 @@
+import CXXHash
+import ReelCore
+
+/// XXH3, 64 bits (xxhash.h): what a block's bytes are held against. It finds damage, not forgery: who can write to the
+/// cache directory can write the index as well.
+func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { XXH3_64bits(bytes.baseAddress, bytes.count) }
+
+/// The same of bytes that come in pieces, one behind the other.
+///
+/// `@unchecked Sendable`: it belongs to one data file and is touched under that file's lock alone.
+final class RunningChecksum: @unchecked Sendable {
+    private let state: OpaquePointer
+
+    init() {
+        guard let state = XXH3_createState() else { fatalError("out of memory") }
+        self.state = state
+        XXH3_64bits_reset(state)
+    }
+
+    deinit { XXH3_freeState(state) }
+
+    func add(_ bytes: UnsafeRawBufferPointer) { XXH3_64bits_update(state, bytes.baseAddress, bytes.count) }
+
+    /// Of all bytes so far; more may follow.
+    var value: UInt64 { XXH3_64bits_digest(state) }
+}
+
+/// What was written of one block so far: runs of bytes, each with the checksum of what came.
+struct Pieces: Sendable {
+    struct Piece: Sendable {
+        var range: ByteRange
+        let checksum: RunningChecksum
+    }
+
+    private(set) var all: [Piece] = []
+    /// The file was touched from outside: what it holds is to be read back before it counts.
+    var isDoubtful = false
+
+    /// - Parameter range: in the file, as long as `bytes`.
+    mutating func add(_ bytes: UnsafeRawBufferPointer, at range: ByteRange) {
+        // What is written again is what counts.
+        all.removeAll { range.lower <= $0.range.lower && $0.range.upper <= range.upper }
+        if let index = all.firstIndex(where: { $0.range.upper == range.lower }) {
+            all[index].range.upper = range.upper
+            all[index].checksum.add(bytes)
+        } else {
+            let checksum = RunningChecksum()
+            checksum.add(bytes)
+            all.append(Piece(range: range, checksum: checksum))
+        }
+    }
+
+    /// The checksum of the whole block where its bytes came in one run, and nobody has touched them since.
+    func whole(_ block: ByteRange) -> UInt64? {
+        guard all.count == 1, all[0].range == block, !isDoubtful else { return nil }
+        return all[0].checksum.value
+    }
+
+    /// Whether `bytes`, read back, are what came.
+    /// - Parameter block: where the first of `bytes` lies.
+    func agree(with bytes: UnsafeRawBufferPointer, of block: ByteRange) -> Bool {
+        all.allSatisfy { piece in
+            let lower = Int(piece.range.lower - block.lower)
+            let part = UnsafeRawBufferPointer(rebasing: bytes[lower..<lower + Int(piece.range.count)])
+            return ReelCache.checksum(part) == piece.checksum.value
+        }
+    }
+}
+
+/// The checksums of one extent's blocks: 64 times eight bytes, the least significant first.
+struct ExtentSums: Sendable, Equatable {
+    static let byteCount = BlockSize.blocksPerExtent * 8
+
+    private var values = [UInt64](repeating: 0, count: BlockSize.blocksPerExtent)
+    /// Blocks whose checksum is known.
+    private(set) var known: UInt64 = 0
+
+    init() {}
+
+    /// As a row holds them; nil for nonsense. - Parameter word: the row's filled blocks.
+    init?(_ bytes: [UInt8], filled word: UInt64) {
+        guard bytes.count == Self.byteCount else { return nil }
+        for index in values.indices {
+            values[index] = (0..<8).reduce(0) { $0 | UInt64(bytes[index * 8 + $1]) << UInt64($1 * 8) }
+        }
+        known = word
+    }
+
+    var bytes: [UInt8] { values.flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64($0 * 8)) } } }
+
+    /// - Parameter index: of the block in the extent.
+    subscript(_ index: Int) -> UInt64? {
+        get { known & (1 << UInt64(index)) == 0 ? nil : values[index] }
+        set {
+            let bit: UInt64 = 1 << UInt64(index)
+            values[index] = newValue ?? 0
+            known = newValue == nil ? known & ~bit : known | bit
+        }
+    }
+
+    /// These, where known, over the older ones.
+    func over(_ older: ExtentSums) -> ExtentSums {
+        var result = older
+        for index in values.indices { if let value = self[index] { result[index] = value } }
+        return result
+    }
+}
