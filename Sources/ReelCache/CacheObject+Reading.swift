@@ -22,7 +22,9 @@ extension CacheObject {
     }
 
     /// Looks at every block that nobody has looked at yet. - Returns: those that are not what was written.
-    private func check(_ blocks: Range<Int>, _ buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> [Range<Int>] {
+    private func check(_ blocks: Range<Int>, _ buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> [Range<
+        Int
+    >] {
         var bad: [Range<Int>] = []
         for block in file.fill({ $0.unverified(blocks) }) where file.memoryBlock(block) == nil {
             let bytes = file.bytes(of: block)

@@ -46,7 +46,9 @@ extension CacheObject {
     }
 
     /// - Returns: false where the block had bytes on the disk that cannot be had back.
-    private func keepInMemory(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) throws(CacheError) -> Bool {
+    private func keepInMemory(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) throws(CacheError)
+        -> Bool
+    {
         // Filled on the disk: somebody asked for what was there.
         if file.fill({ $0.map[block] }), file.memoryBlock(block) == nil { return true }
         let range = file.bytes(of: block)

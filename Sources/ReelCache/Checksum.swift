@@ -86,7 +86,9 @@ struct ExtentSums: Sendable, Equatable {
         known = word
     }
 
-    var bytes: [UInt8] { values.flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64($0 * 8)) } } }
+    var bytes: [UInt8] {
+        values.flatMap { value in (0..<8).map { UInt8(truncatingIfNeeded: value >> UInt64($0 * 8)) } }
+    }
 
     /// - Parameter index: of the block in the extent.
     subscript(_ index: Int) -> UInt64? {

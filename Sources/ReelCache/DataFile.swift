@@ -22,7 +22,8 @@ final class DataFile: Sendable {
     private let pieces = Mutex<[Int: Pieces]>([:])
 
     init(
-        row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, fill: FillState, lastUse: Int64,
+        row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, fill: FillState,
+        lastUse: Int64,
         isPinned: Bool = false
     ) {
         self.row = row

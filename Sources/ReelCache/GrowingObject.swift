@@ -131,7 +131,9 @@ package final class GrowingObject: Sendable {
     package func forget(before offset: Int64) {
         state.withLock { state in
             guard state.endOnDisk != nil else { return }
-            for block in state.memory.keys where Int64(block + 1) * BlockSize.block <= offset { state.memory[block] = nil }
+            for block in state.memory.keys where Int64(block + 1) * BlockSize.block <= offset {
+                state.memory[block] = nil
+            }
         }
     }
 

@@ -80,7 +80,9 @@ extension Store {
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
-        for file in files.idle where file.hasFile { try? file.descriptor.synchronise() }
+        for file in files.idle where file.hasFile && (try? file.descriptor.synchronise()) != nil {
+            reached(.dataSynced)
+        }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
             for file in idle { file.dropMemory(0..<file.fill { $0.map.blockCount }) }

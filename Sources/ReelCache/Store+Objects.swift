@@ -36,7 +36,9 @@ extension Store {
     }
 
     private func objectInMemory(_ version: Version) -> CacheObject {
-        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) { return files.object(file, self) }
+        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
+            return files.object(file, self)
+        }
         let file = DataFile(
             row: files.rowInMemory(), version: version, name: nil, descriptor: .none,
             fill: FillState(durable: BlockMap(length: version.length)), lastUse: clock.now())
@@ -48,7 +50,9 @@ extension Store {
         if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
             let fill = try index.fill(of: row)
             // A disk that takes nothing does not take this either, and needs no tidying then.
-            if !fill.map.isComplete { try? index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)]) }
+            if !fill.map.isComplete {
+                try? index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)])
+            }
             // The account took the row's word for it; the map knows better.
             if fill.map.filledBytes > row.cached { room.add(fill.map.filledBytes - row.cached) }
             if fill.map.filledBytes < row.cached { room.release(row.cached - fill.map.filledBytes) }

@@ -144,7 +144,8 @@ final class GrowingFile: Sendable {
         let isFarAhead = state.withLock { state in
             state.rate.add(count, now())
             state.received += count
-            state.isPaused = state.received - state.furthestRead > (isInMemory ? GrowingFile.leadInMemory : GrowingFile.lead)
+            state.isPaused =
+                state.received - state.furthestRead > (isInMemory ? GrowingFile.leadInMemory : GrowingFile.lead)
             return state.isPaused
         }
         answerWaiting()

@@ -203,7 +203,8 @@ final class RemoteFile: Sendable {
     /// The cache's disk has something else than was written to it. The blocks are fetched again: the thread that writes
     /// them learns of it before their request starts.
     func lose(_ blocks: [Range<Int>]) {
-        services.logger.warning("\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
+        services.logger.warning(
+            "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
         services.store.found(damaged: blocks)
         forget(blocks)
         services.origin.perform { [self] in object.lose(blocks) }

@@ -39,11 +39,15 @@ private final class Crash: Sendable {
             if point == .dataSynced {
                 if let synced = state.synced { removeTree(synced) }
                 let copy = fixture.directory + "-synced"
-                if run("/bin/cp", ["-a", "--sparse=always", fixture.source + "/objects", copy]) == 0 { state.synced = copy }
+                if run("/bin/cp", ["-a", "--sparse=always", fixture.source + "/objects", copy]) == 0 {
+                    state.synced = copy
+                }
             }
             guard point == self.point else { return }
             defer { state.left -= 1 }
-            guard state.left == 0, let crash = try? fixture.crashImage(), let loss = try? fixture.crashImage() else { return }
+            guard state.left == 0, let crash = try? fixture.crashImage(), let loss = try? fixture.crashImage() else {
+                return
+            }
             for path in loss.objectFiles {
                 let name = path.split(separator: "/").suffix(2).joined(separator: "/")
                 let length = status(path)?.st_size ?? 0

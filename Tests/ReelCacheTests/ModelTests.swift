@@ -87,7 +87,9 @@ struct ModelTests {
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<12:
                 let object = try store.object(for: version)
-                if model.files[version] == nil { model.files[version] = Model.File(map: BlockMap(length: version.length)) }
+                if model.files[version] == nil {
+                    model.files[version] = Model.File(map: BlockMap(length: version.length))
+                }
                 let known = model.files[version]!
                 if open[version] == nil {
                     #expect(Set(object.filledBlocks) == Set(known.salts.keys), hint)

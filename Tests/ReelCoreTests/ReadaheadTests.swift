@@ -176,7 +176,8 @@ import Testing
         #expect(blocks.allSatisfy { map[$0] && map.bytes(of: $0).upper <= end })
         // What was read ahead goes where nothing else is left.
         let more = player.ledger.expendable(all, sparingReadahead: false).flatMap { Array($0) }
-        #expect(Set(more).isSuperset(of: blocks) && more.contains(map.blocks(touching: ByteRange(end, end + 1)).lowerBound))
+        #expect(
+            Set(more).isSuperset(of: blocks) && more.contains(map.blocks(touching: ByteRange(end, end + 1)).lowerBound))
     }
 
     // MARK: Retry

@@ -43,7 +43,8 @@ final class VolumeFixture: Sendable {
     func start() throws {
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let store = try Store(directory: directory + "/cache", source: source, limits: CacheLimits(cap: cap), owner: "/nowhere")
+        let store = try Store(
+            directory: directory + "/cache", source: source, limits: CacheLimits(cap: cap), owner: "/nowhere")
         var configuration = TransportConfiguration(version: "test")
         configuration.usesProxies = false
         let origin = try CurlOrigin(configuration)
