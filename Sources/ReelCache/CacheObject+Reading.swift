@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 
 extension CacheObject {
@@ -12,8 +13,10 @@ extension CacheObject {
             state.use(blocks, now: now)
             return state.isVerified(blocks)
         }
-        guard file.read(into: buffer, at: offset) == buffer.count else {
-            // Whole where it should be short: the file was cut, or the disk is sick.
+        let count = file.read(into: buffer, at: offset)
+        guard count == buffer.count else {
+            // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put there.
+            if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
         }
         if isVerified { return .bytes(buffer.count) }

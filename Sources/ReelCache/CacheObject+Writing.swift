@@ -16,7 +16,7 @@ extension CacheObject {
         var lost = cutBack()
         let new = file.fill { $0.untouched(blocks) }.filter { file.memoryBlock($0) == nil }
         let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
-        let mayWrite = file.hasFile && store.disk.mayTry
+        let mayWrite = file.hasFile && store.disk.mayWriteData
         let hasRoom = mayWrite && (room == 0 || store.makeRoom(for: room))
         if hasRoom, !file.isInMemory || blocks.allSatisfy({ file.memoryBlock($0) == nil }) {
             if writeToDisk(bytes, range) { return lost }
@@ -38,9 +38,11 @@ extension CacheObject {
             try file.descriptor.write(bytes, at: range.lower)
         } catch {
             store.disk.failed(error)
+            // Somebody else may have filled the disk: the next write finds that the cap has shrunk.
+            store.room.measure()
             return false
         }
-        store.disk.worked()
+        store.disk.dataWasWritten()
         file.wrote(bytes, range, toDisk: true)
         return true
     }

@@ -11,32 +11,33 @@ struct DiskHealth: Sendable {
 
     /// What failed; nil: nothing did.
     private(set) var failure: CacheError?
-    private var pause = Duration.milliseconds(500)
+    private var pause = Duration.zero
     private var retryAt = Duration.zero
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
 
-    /// - Returns: true where it was well until now.
-    mutating func failed(_ error: CacheError, _ now: Duration) -> Bool {
+    mutating func failed(_ error: CacheError, _ now: Duration) {
         defer { failure = error }
-        guard now >= retryAt else { return false }
+        guard now >= retryAt else { return }
         pause = failure == nil ? .seconds(1) : min(pause * 2, Self.longestPause)
         retryAt = now + pause
-        return failure == nil
     }
 
-    /// - Returns: true where it was not well until now.
-    mutating func worked() -> Bool {
-        defer { failure = nil }
-        return failure != nil
-    }
+    mutating func worked() { failure = nil }
 }
 
-/// The health of one cache's disk, and who hears of its changes.
+/// The health of one cache's disk, and who hears of its changes. Data files and the index are watched apart: bytes can be
+/// cached for a while though no row can be written, and the other way round.
 final class DiskWatch: Sendable {
-    private let state = Mutex(DiskHealth())
+    private struct State {
+        var data = DiskHealth()
+        var index = DiskHealth()
+        var failure: CacheError? { data.failure ?? index.failure }
+    }
+
+    private let state = Mutex(State())
     /// Spares the write path a lock while all is well.
-    private let isSuspended = Atomic(false)
+    private let isWell = Atomic(true)
     private let changed: @Sendable (CacheError?) -> Void
     /// Why nothing is ever written; nil: it is.
     private let forever: CacheError?
@@ -55,20 +56,34 @@ final class DiskWatch: Sendable {
 
     var isWritable: Bool { forever == nil }
 
-    var mayTry: Bool {
-        forever == nil && (!isSuspended.load(ordering: .relaxed) || state.withLock { $0.mayTry(now()) })
+    var mayWriteData: Bool { forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.data.mayTry(now()) }) }
+    var mayWriteIndex: Bool {
+        forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.index.mayTry(now()) })
     }
 
+    /// An error of SQLite is the index's, any other one the data files'.
     func failed(_ error: CacheError) {
         guard forever == nil else { return }
-        let isNew = state.withLock { $0.failed(error, now()) }
-        isSuspended.store(true, ordering: .relaxed)
+        let isNew = state.withLock { state in
+            let wasWell = state.failure == nil
+            if case .index = error { state.index.failed(error, now()) } else { state.data.failed(error, now()) }
+            isWell.store(false, ordering: .relaxed)
+            return wasWell
+        }
         if isNew { changed(error) }
     }
 
-    func worked() {
-        guard isSuspended.load(ordering: .relaxed), state.withLock({ $0.worked() }) else { return }
-        isSuspended.store(false, ordering: .relaxed)
-        changed(nil)
+    func dataWasWritten() { worked { $0.data.worked() } }
+    func indexWasWritten() { worked { $0.index.worked() } }
+
+    private func worked(_ change: (inout State) -> Void) {
+        guard !isWell.load(ordering: .relaxed) else { return }
+        let isOver = state.withLock { state in
+            let wasWell = state.failure == nil
+            change(&state)
+            isWell.store(state.failure == nil, ordering: .relaxed)
+            return !wasWell && state.failure == nil
+        }
+        if isOver { changed(nil) }
     }
 }

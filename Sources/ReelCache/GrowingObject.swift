@@ -36,7 +36,7 @@ package final class GrowingObject: Sendable {
         // The sweep of leftovers must not meet it between its making and its mark.
         store.files.grows(name)
         do throws(CacheError) {
-            guard store.disk.mayTry else { throw store.disk.failure ?? .full }
+            guard store.disk.mayWriteData else { throw store.disk.failure ?? .full }
             descriptor = try name.create(in: store.directory.objects, length: 0)
             self.name = name
         } catch {

@@ -66,7 +66,8 @@ final class Room: Sendable {
         return state.withLock { ($0.used + $0.index, $0.cap) }
     }
 
-    private func measure() {
+    /// Looks at the disk again.
+    func measure() {
         let disk = disk()
         let asked = max(0, limits.cap)
         state.withLock { state in

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// What a person does with a cache: look, pin, prune, verify.
@@ -69,12 +70,17 @@ extension Store {
         return surplus > 0 ? try evict(min(surplus, share)) : 0
     }
 
-    /// What was not used for longer than the limit allows goes. - Returns: bytes freed.
-    @discardableResult
-    func evictAged() throws(CacheError) -> Int64 {
-        guard let age = limits.age else { return 0 }
+    /// What nobody has open and was not used for longer than the limit allows goes. Looked at every tenth of that time,
+    /// but at most once a second and at least once an hour.
+    /// - Parameter last: when that was last done, on the clock of `now()`; nil: not yet.
+    func evictAged(_ last: inout Duration?) throws(CacheError) {
+        guard let age = limits.age else { return }
+        let pause = max(.seconds(1), min(age / 10, .seconds(3600)))
+        defer { committer.schedule(after: pause) }
+        if let last, now() - last < pause { return }
+        last = now()
         let limit = clock.now() - age.components.seconds * 1000 - age.components.attoseconds / 1_000_000_000_000_000
-        return try evict(.max / 2, usedBefore: limit)
+        _ = try evict(.max / 2, usedBefore: limit, closedOnly: true)
     }
 
     /// Holds the filled blocks of one version against their checksums, as far as they are on the disk.

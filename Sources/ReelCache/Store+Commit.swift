@@ -26,8 +26,7 @@ extension Store {
                     try sweep()
                     state.isSwept = true
                 }
-                disk.worked()
-                try evictAged()
+                try evictAged(&state.agedAt)
             } catch {
                 guard error != .closed else { return }
                 disk.failed(error)
@@ -70,6 +69,7 @@ extension Store {
                 for file in living { try index.write(file) }
                 for (row, uses) in used { try index.write(uses, of: row) }
             }
+            disk.indexWasWritten()
             reached(.rowsCommitted)
             for file in living { file.fill { $0.endSync() } }
         }

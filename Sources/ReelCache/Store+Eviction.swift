@@ -30,10 +30,13 @@ extension Store {
     /// - Parameters:
     ///   - slack: so much more goes where it costs nobody anything.
     ///   - limit: nothing that was used later than this goes.
+    ///   - closedOnly: to be said by any thread but the one that writes.
     /// - Returns: bytes freed.
-    func evict(_ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max) throws(CacheError) -> Int64 {
+    func evict(
+        _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false
+    ) throws(CacheError) -> Int64 {
         guard disk.isWritable, wanted > 0 else { return 0 }
-        let candidates = try candidates(wanted + slack, usedBefore: limit)
+        let candidates = try candidates(wanted + slack, usedBefore: limit, closedOnly)
         var freed: Int64 = 0
         for isScarce in [false, true] {
             let goal = isScarce ? wanted : wanted + slack
@@ -52,10 +55,13 @@ extension Store {
     }
 
     /// Whatever could go, in order: of open files all extents, of closed ones as many as are wanted.
-    private func candidates(_ wanted: Int64, usedBefore limit: Int64) throws(CacheError) -> [EvictionCandidate] {
+    private func candidates(
+        _ wanted: Int64, usedBefore limit: Int64, _ closedOnly: Bool
+    ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let open = files.all
         for file in open where file.row >= 0 && !file.isPinned.load(ordering: .relaxed) {
+            if closedOnly, files.isHeld(file.row) { continue }
             let (map, uses) = file.fill { ($0.map, $0.uses) }
             for extent in map.extents.indices where map.extents[extent] != 0 && uses[extent] < limit {
                 found.append(

@@ -30,7 +30,7 @@ extension Store {
                     return files.object(file, self)
                 }
             }
-            guard disk.mayTry else { throw disk.failure ?? .full }
+            guard disk.mayWriteIndex, disk.mayWriteData else { throw disk.failure ?? .full }
             return files.object(try create(version, index, now), self)
         }
     }

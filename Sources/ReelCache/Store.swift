@@ -32,7 +32,11 @@ package final class Store: Sendable {
     /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
     static let longestFile: Int64 = 16 << 40
 
-    struct CommitState: Sendable { var isSwept = false }
+    struct CommitState: Sendable {
+        var isSwept = false
+        /// When the age limit was last looked at, on the clock of `now()`.
+        var agedAt: Duration?
+    }
 
     /// Opens the cache of one source, alone.
     /// - Parameters:
