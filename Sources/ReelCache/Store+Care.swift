@@ -122,6 +122,9 @@ extension Store {
         damage.add(blocks.reduce(0) { $0 + Int64($1.count) }, ordering: .relaxed)
     }
 
+    /// False where the directory is left as it is as long as this store lives.
+    package var isWritable: Bool { disk.isWritable }
+
     /// Why nothing is written to the disk at present; nil: it is.
     package var failure: CacheError? { disk.failure }
 

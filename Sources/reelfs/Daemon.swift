@@ -52,7 +52,7 @@ enum Daemon {
         let session: FuseSession
         let control: ControlServer
         do {
-            control = try ControlServer(path: configuration.socketPath, mount: request) { wiring.volume.status() }
+            control = try ControlServer(path: wiring.socketPath, mount: request) { wiring.volume.status() }
         } catch {
             wiring.stop()
             throw error
@@ -80,6 +80,10 @@ enum Daemon {
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
+        // Only a directory that was made for the socket is empty now.
+        if !wiring.socketPath.hasPrefix(configuration.directory + "/") {
+            rmdir(String(wiring.socketPath.dropLast("/control".utf8.count)))
+        }
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }
 

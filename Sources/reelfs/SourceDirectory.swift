@@ -8,11 +8,14 @@ enum SourceDirectory {
     static func prepare(_ source: String, _ options: MountOptions) throws(Failure) -> String {
         let root: String
         if let chosen = options.cacheDirectory { root = absolute(chosen) } else { root = try standard() }
-        for folder in ancestors(root) where mkdir(folder, 0o700) != 0 && errno != EEXIST && errno != EROFS {
+        // A disk that is full, broken or read-only is no reason not to mount: reads then go past it.
+        let sick: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
+        for folder in ancestors(root) where mkdir(folder, 0o700) != 0 && errno != EEXIST {
+            if sick.contains(errno) { break }
             throw .mount(
                 "cannot create the cache directory \(shown(folder)): \(reason()); choose another with --cache-dir")
         }
-        guard access(root, W_OK | X_OK) == 0 else {
+        guard access(root, W_OK | X_OK) == 0 || sick.contains(errno) || errno == ENOENT else {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }

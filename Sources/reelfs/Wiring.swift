@@ -1,3 +1,4 @@
+import Glibc
 import Logging
 import ReelCache
 import ReelCore
@@ -34,13 +35,24 @@ struct FilesystemConfiguration {
         self.logger = logger
     }
 
-    /// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`.
-    var socketPath: String { directory + "/control" }
+    /// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`. In the cache, or where that
+    /// cannot be written, in a directory of its own that goes with the socket.
+    fileprivate func socketPath(isWritable: Bool) -> String {
+        if isWritable { return directory + "/control" }
+        let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        for place in [runtime, "/run", "/tmp"] {
+            guard let place, place.hasPrefix("/") else { continue }
+            var template = Array("\(place)/reelfs-XXXXXX".utf8CString)
+            if let made = mkdtemp(&template) { return String(cString: made) + "/control" }
+        }
+        return directory + "/control"
+    }
 }
 
 /// The one place where tree, cache and origin are joined.
 struct Wiring {
     let volume: Volume
+    let socketPath: String
     private let store: Store
     private let origin: CurlOrigin
 
@@ -60,6 +72,7 @@ struct Wiring {
         } catch {
             throw .mount("\(error)")
         }
+        socketPath = configuration.socketPath(isWritable: store.isWritable)
         do throws(TransportError) {
             origin = try CurlOrigin(configuration.transport)
         } catch {
@@ -69,7 +82,7 @@ struct Wiring {
         do throws(SourceError) {
             volume = try Volume.open(
                 configuration.source, origin: origin, store: store,
-                options: VolumeOptions(timeout: configuration.timeout, socketPath: configuration.socketPath),
+                options: VolumeOptions(timeout: configuration.timeout, socketPath: socketPath),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()
