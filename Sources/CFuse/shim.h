@@ -1,6 +1,12 @@
 #pragma once
 #define FUSE_USE_VERSION 314
+#include <errno.h>
 #include <fuse_lowlevel.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // A function here, a macro from libfuse 3.17 on: one source builds on both.
 static inline struct fuse_session *reel_session_new(
@@ -8,5 +14,66 @@ static inline struct fuse_session *reel_session_new(
     return fuse_session_new(arguments, operations, sizeof *operations, context);
 }
 
-// Glibc's Swift module lacks sys/xattr.h.
+// Passthrough. The kernel's side is Linux 6.9's <linux/fuse.h>, which may be newer than the headers installed. libfuse has
+// it from 3.17 on; before, the handshake is amended on its way to the kernel (Handshake.swift) and OPEN answered here.
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+static inline bool reel_has_native_passthrough(void) { return true; }
+
+// In `init`, after `want` is set. False: the kernel does not offer it.
+static inline bool reel_want_passthrough(struct fuse_conn_info *connection, unsigned depth) {
+    if (!(connection->capable & FUSE_CAP_PASSTHROUGH)) return false;
+    connection->want |= FUSE_CAP_PASSTHROUGH;
+    connection->max_backing_stack_depth = depth;
+    return true;
+}
+
+static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_file_info info, int backing) {
+    info.backing_id = backing;
+    return fuse_reply_open(request, &info);
+}
+
+// Never called here; there so that the one source that names it builds.
+static inline int reel_intercept(struct fuse_session *session,
+    ssize_t (*writev)(int, struct iovec *, int, void *), ssize_t (*read)(int, void *, size_t, void *)) {
+    return -ENOSYS;
+}
+#else
+static inline bool reel_has_native_passthrough(void) { return false; }
+static inline bool reel_want_passthrough(struct fuse_conn_info *connection, unsigned depth) { return false; }
+
+// fuse_reply_open knows no backing id: struct fuse_open_out, FOPEN_NOFLUSH | FOPEN_PASSTHROUGH.
+static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_file_info info, int backing) {
+    struct { uint64_t handle; uint32_t flags; int32_t backing; } answer = { info.fh, 1 << 5 | 1 << 7, backing };
+    return fuse_reply_buf(request, (const char *)&answer, sizeof answer);
+}
+
+// Another signature from libfuse 3.17 on.
+static inline int reel_intercept(struct fuse_session *session,
+    ssize_t (*writev)(int, struct iovec *, int, void *), ssize_t (*read)(int, void *, size_t, void *)) {
+    struct fuse_custom_io calls = { .writev = writev, .read = read };
+    return fuse_session_custom_io(session, &calls, fuse_session_fd(session));
+}
+#endif
+
+// FUSE_DEV_IOC_BACKING_OPEN and _CLOSE. libfuse's wrappers hide the errno and want a request, which a close has not.
+static inline int reel_backing_open(int device, int file) {
+    struct { int32_t file; uint32_t flags; uint64_t padding; } map = { file, 0, 0 };
+    int result = ioctl(device, _IOW(229, 1, map), &map);
+    return result < 0 ? -errno : result;
+}
+static inline int reel_backing_close(int device, int backing) {
+    uint32_t number = backing;
+    return ioctl(device, _IOW(229, 2, number), &number) < 0 ? -errno : 0;
+}
+
+// capget(2) has no wrapper in glibc. Of the calling thread; in whichever user namespace it is.
+static inline bool reel_may_administer(void) {
+    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct data[2] = { 0 };
+    return syscall(SYS_capget, &header, data) == 0 && (data[0].effective & 1u << CAP_SYS_ADMIN);
+}
+
+// Glibc's Swift module lacks these.
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>

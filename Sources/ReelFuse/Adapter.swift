@@ -10,12 +10,15 @@ final class Adapter: Sendable {
     let ownership: Ownership
     let logger: Logger
     let pending = PendingTable()
+    let passthrough: Passthrough
+    let handshake = Handshake()
     /// True once the kernel has shaken hands: the mount answers.
     let isReady = Monitor(false)
 
-    init(filesystem: any Filesystem, ownership: Ownership, logger: Logger) {
+    init(filesystem: any Filesystem, ownership: Ownership, passthrough: Passthrough, logger: Logger) {
         self.filesystem = filesystem
         self.ownership = ownership
+        self.passthrough = passthrough
         self.logger = logger
     }
 

@@ -20,11 +20,16 @@ package final class FuseSession: @unchecked Sendable {
         package var ownership: Ownership
         package var allowOther: Bool
         package var workers: Int
+        /// The directory whose files may be given to the kernel (`FileHandle.passthroughFile`), on one filesystem; nil:
+        /// no passthrough.
+        package var backingDirectory: String?
+        package var backingCalls = BackingCalls.kernel
 
         /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors keep
         ///   those busy while others wait for the disk; more than eight only add memory (1 MiB each).
         package init(
             source: String, mountpoint: String, ownership: Ownership, allowOther: Bool = false,
+            backingDirectory: String? = nil,
             workers: Int = min(8, max(4, 2 * sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         ) {
             self.source = source
@@ -32,6 +37,7 @@ package final class FuseSession: @unchecked Sendable {
             self.ownership = ownership
             self.allowOther = allowOther
             self.workers = workers
+            self.backingDirectory = backingDirectory
         }
     }
 
@@ -53,18 +59,28 @@ package final class FuseSession: @unchecked Sendable {
     /// Mounts; nothing is served before `start`.
     package init(_ filesystem: any Filesystem, options: Options, logger: Logger) throws(MountError) {
         self.options = options
-        adapter = Adapter(filesystem: filesystem, ownership: options.ownership, logger: logger)
+        let passthrough = Passthrough(
+            depth: stackDepth(for: options.backingDirectory), calls: options.backingCalls, logger: logger)
+        adapter = Adapter(
+            filesystem: filesystem, ownership: options.ownership, passthrough: passthrough, logger: logger)
         session = try makeSession(options, Unmanaged.passUnretained(adapter).toOpaque())
         guard fuse_session_mount(session, options.mountpoint) == 0 else {
             fuse_session_destroy(session)
             throw MountError(message: LibraryLog.last() ?? "mounting on \(options.mountpoint) was refused")
         }
         _ = fcntl(fuse_session_fd(session), F_SETFD, FD_CLOEXEC)
+        passthrough.connect(fuse_session_fd(session))
+        if passthrough.depth > 0, !reel_has_native_passthrough(), !Handshake.intercept(session) {
+            logger.info("no passthrough on this mount", metadata: ["reason": "libfuse"])
+        }
         device = Mount.all().last { $0.mountpoint == options.mountpoint }?.device
     }
 
     /// What the filesystem tells of its changes.
     package var kernelCache: any KernelCache { notifier }
+
+    /// Whether complete files may be read past the filesystem: the kernel agreed, and has not refused since.
+    package var isPassthroughPossible: Bool { adapter.passthrough.isPossible }
 
     /// Starts the threads and returns when the kernel has shaken hands, which is when the mount answers.
     package func start() throws(MountError) {

@@ -11,25 +11,46 @@ func openFile(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutableP
             let reply = pending.take()
             switch result {
             case .success(let handle):
-                if let reply {
-                    let file = Unmanaged.passRetained(OpenFile(handle))
-                    var answer = fuse_file_info()
-                    answer.fh = UInt64(UInt(bitPattern: file.toOpaque()))
-                    // A node is one version, so the kernel's pages of it are right as long as they live.
-                    answer.keep_cache = handle.wantsDirectIO ? 0 : 1
-                    answer.direct_io = handle.wantsDirectIO ? 1 : 0
-                    answer.noflush = 1
-                    if reply.open(answer) { break }
-                    file.release()
+                // Nobody waits, or the kernel did not take the answer: no release will come.
+                guard let reply, answer(reply, node, handle, of: adapter) else {
+                    adapter.filesystem.close(handle)
+                    break
                 }
-                // Nobody waits, and no release will come.
-                adapter.filesystem.close(handle)
             case .failure(let error):
                 if let reply { reply.fail(error) }
             }
             pending.finish()
         }
     }
+}
+
+/// - Returns: whether the kernel holds the handle now.
+private func answer(
+    _ reply: consuming Reply, _ node: NodeID, _ handle: any FileHandle, of adapter: Adapter
+) -> Bool {
+    let opening = adapter.passthrough.open(node, handle)
+    let file = Unmanaged.passRetained(OpenFile(handle))
+    var answer = fuse_file_info()
+    answer.fh = UInt64(UInt(bitPattern: file.toOpaque()))
+    answer.noflush = 1
+    let isTaken: Bool
+    switch opening {
+    case .served:
+        // A node is one version, so the kernel's pages of it are right as long as they live.
+        answer.keep_cache = handle.wantsDirectIO ? 0 : 1
+        answer.direct_io = handle.wantsDirectIO ? 1 : 0
+        isTaken = reply.open(answer)
+    case .backed(let number): isTaken = reply.open(answer, backing: number)
+    case .stale:
+        reply.fail(.stale)
+        file.release()
+        return false
+    }
+    if !isTaken {
+        file.release()
+        adapter.passthrough.close(node)
+    }
+    return isTaken
 }
 
 func readFile(
@@ -56,10 +77,12 @@ func readFile(
     }
 }
 
-func releaseFile(_ request: fuse_req_t?, _: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
+func releaseFile(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
     guard let request, let info, let pointer = UnsafeRawPointer(bitPattern: UInt(info.pointee.fh)) else { return }
     let file = Unmanaged<OpenFile>.fromOpaque(pointer).takeRetainedValue()
-    Adapter.of(request).filesystem.close(file.handle)
+    let adapter = Adapter.of(request)
+    adapter.passthrough.close(node)
+    adapter.filesystem.close(file.handle)
     Reply(request).end(0)
 }
 

@@ -39,7 +39,10 @@ private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: Unsaf
     connection.pointee.max_background = 256
     connection.pointee.congestion_threshold = 192
     connection.pointee.time_gran = 1_000_000_000
-    Unmanaged<Adapter>.fromOpaque(context).takeUnretainedValue().isReady.withLock { $0 = true }
+    let adapter = Unmanaged<Adapter>.fromOpaque(context).takeUnretainedValue()
+    let depth = adapter.passthrough.depth
+    if depth > 0, reel_want_passthrough(connection, depth) { adapter.passthrough.negotiated() }
+    adapter.isReady.withLock { $0 = true }
 }
 
 private func lookup(_ request: fuse_req_t?, _ parent: fuse_ino_t, _ bytes: UnsafePointer<CChar>?) {

@@ -71,6 +71,13 @@ struct Reply: ~Copyable, @unchecked Sendable {
         return code == 0
     }
 
+    /// As `open`; the kernel reads the backing file of that number.
+    consuming func open(_ info: fuse_file_info, backing: Int32) -> Bool {
+        let code = reel_reply_open_passthrough(request, info, backing)
+        discard self
+        return code == 0
+    }
+
     consuming func capacity(_ capacity: statvfs) {
         _ = withUnsafePointer(to: capacity) { fuse_reply_statfs(request, $0) }
         discard self

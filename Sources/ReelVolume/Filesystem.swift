@@ -112,6 +112,43 @@ package protocol FileHandle: AnyObject, Sendable {
     /// True where the length is not known: the kernel then does not stop at `st_size`. Else it may keep the pages it
     /// has from earlier opens, as a node is one version.
     var wantsDirectIO: Bool { get }
+
+    /// The file that holds this one's bytes, for the kernel to read in the filesystem's place; nil where there is none.
+    ///
+    /// Asked once, on the way from `open` to its answer, and only where passthrough may be possible. While a node has
+    /// open handles of which one has begun passthrough, each further handle of the node must offer the same file, or
+    /// its open fails with `stale`. See `PassthroughFile` for what an offer promises.
+    func passthroughFile() -> PassthroughFile?
+
+    /// The kernel took the offer: reads of this handle go past `Filesystem.read` until `close`, so nothing is seen of
+    /// them. Called once or never, after `passthroughFile` and before a program can read. `read` is still asked for
+    /// what the kernel reads on its own account, such as posix_fadvise(2)'s WILLNEED, and answers as ever.
+    func passthroughBegan()
+}
+
+extension FileHandle {
+    package func passthroughFile() -> PassthroughFile? { nil }
+    package func passthroughBegan() {}
+}
+
+/// A complete, verified file on the local disk: byte for byte the file of the mount, and exactly as long.
+///
+/// What an offer promises:
+/// - The file has `length` bytes, which is the `st_size` that the kernel was told, every one of them verified. The
+///   kernel does not clamp, it reads holes as zeros, and nobody sees it do so.
+/// - `descriptor` stays open until `passthroughBegan` has been called or the handle is closed.
+/// - From the first offer on, **for ever**, no byte of the file is punched, truncated or replaced: the file may only be
+///   unlinked as a whole, and what is fetched again goes to a new file. `close` ends nothing but handles: a mapping
+///   (mmap(2)) outlives it, and both outlive the daemon, also one that was killed.
+/// - Until the last handle that has begun is closed, unlinking it frees no room.
+package struct PassthroughFile: Sendable, Hashable {
+    package var descriptor: Int32
+    package var length: Int64
+
+    package init(descriptor: Int32, length: Int64) {
+        self.descriptor = descriptor
+        self.length = length
+    }
 }
 
 /// A directory as it was when it was opened.

@@ -1,0 +1,130 @@
+import CFuse
+import Glibc
+import Logging
+import ReelVolume
+import Synchronization
+
+/// The kernel's register of backing files: a closure each, so that a test can refuse and count.
+package struct BackingCalls: Sendable {
+    /// From the device and a descriptor to the kernel's number of it, over 0, or minus an errno.
+    package var open: @Sendable (_ device: Int32, _ file: Int32) -> Int32
+    package var close: @Sendable (_ device: Int32, _ number: Int32) -> Void
+
+    package init(
+        open: @escaping @Sendable (Int32, Int32) -> Int32, close: @escaping @Sendable (Int32, Int32) -> Void
+    ) {
+        self.open = open
+        self.close = close
+    }
+
+    package static let kernel = BackingCalls(
+        open: { reel_backing_open($0, $1) }, close: { _ = reel_backing_close($0, $1) })
+}
+
+/// Whether and how a mount hands files to the kernel (FUSE passthrough, Linux 6.9).
+final class Passthrough: Sendable {
+    enum Opening {
+        case served
+        case backed(Int32)
+        case stale
+    }
+
+    private struct State: Sendable {
+        var device: Int32 = -1
+        var isNegotiated = false
+        /// Why the kernel never will.
+        var refusal: Int32?
+        var modes = OpenModes()
+    }
+
+    /// How many filesystems may lie on top of each other below this mount; 0: passthrough is not asked for.
+    let depth: UInt32
+    private let calls: BackingCalls
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(depth: UInt32, calls: BackingCalls, logger: Logger) {
+        self.depth = depth
+        self.calls = calls
+        self.logger = logger
+    }
+
+    /// The device is open until the session is destroyed, which is after the last request.
+    func connect(_ device: Int32) { state.withLock { $0.device = device } }
+
+    /// The kernel has agreed, before the first open.
+    func negotiated() { state.withLock { $0.isNegotiated = true } }
+
+    var isPossible: Bool { state.withLock { $0.isNegotiated && $0.refusal == nil } }
+
+    /// Counts one open of the node and says how it reads.
+    func open(_ node: NodeID, _ handle: any FileHandle) -> Opening {
+        let asks = state.withLock { $0.isNegotiated && ($0.refusal == nil || $0.modes.hasPassthrough) }
+        let offer = asks ? handle.passthroughFile() : nil
+        let identity = offer.flatMap { self.identity(of: $0) }
+        // The lock is held over the kernel's call, which takes a reference and a number and never sleeps: another open of
+        // the node has to know its outcome.
+        let (opening, refusal): (Opening, Int32?) = state.withLock { state in
+            let wasRefused = state.refusal
+            let opening = self.decide(node, offer?.descriptor, identity, &state)
+            return (opening, wasRefused == nil ? state.refusal : nil)
+        }
+        if let refusal { logger.info("no passthrough on this mount", metadata: ["errno": "\(refusal)"]) }
+        if case .backed = opening { handle.passthroughBegan() }
+        return opening
+    }
+
+    private func decide(
+        _ node: NodeID, _ descriptor: Int32?, _ identity: FileIdentity?, _ state: inout State
+    ) -> Opening {
+        let isUsable = state.refusal == nil || state.modes.hasPassthrough
+        switch state.modes.open(node, offer: isUsable ? identity : nil) {
+        case .served: return .served
+        case .passthrough(let backing): return .backed(backing.number)
+        case .stale: return .stale
+        case .register:
+            guard state.refusal == nil, let descriptor, let identity else {
+                state.modes.registered(node, nil)
+                return .served
+            }
+            let number = calls.open(state.device, descriptor)
+            if isLasting(-number) { state.refusal = -number }
+            let backing = number > 0 ? OpenModes.Backing(number: number, file: identity) : nil
+            state.modes.registered(node, backing)
+            return backing == nil ? .served : .backed(number)
+        }
+    }
+
+    /// One open is gone, or the kernel did not take its answer. Before the filesystem hears of it.
+    func close(_ node: NodeID) {
+        state.withLock { state in
+            if let backing = state.modes.close(node) { calls.close(state.device, backing.number) }
+        }
+    }
+
+    /// The kernel would read past the end of a longer file, and a shorter one was cut by somebody.
+    private func identity(of file: PassthroughFile) -> FileIdentity? {
+        var status = stat()
+        guard fstat(file.descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+            Int64(status.st_size) == file.length
+        else { return nil }
+        return FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
+    }
+
+    /// EPERM: no CAP_SYS_ADMIN in the first user namespace. ELOOP: the cache lies on a stacked filesystem, as all of its
+    /// files do. ENOTTY, EOPNOTSUPP: not in this kernel. The others (ENOMEM, ENOSPC, EBADF) may be another's fault.
+    private func isLasting(_ code: Int32) -> Bool { [EPERM, ELOOP, ENOTTY, EOPNOTSUPP].contains(code) }
+}
+
+/// How deep filesystems may be stacked below the mount so that files of `directory` can be backing files; 0 where this
+/// process may not, or nobody wants it.
+///
+/// A mount of depth 1 can itself be a layer of an overlay, one of depth 2 (the kernel's limit) cannot: 2 only where the
+/// cache lies on an overlay, as in most containers.
+func stackDepth(for directory: String?) -> UInt32 {
+    guard let directory, reel_may_administer() else { return 0 }
+    var status = statfs()
+    guard statfs(directory, &status) == 0 else { return 0 }
+    // OVERLAYFS_SUPER_MAGIC, ECRYPTFS_SUPER_MAGIC (linux/magic.h).
+    return [0x794c_7630, 0xf15f].contains(Int(status.f_type)) ? 2 : 1
+}
