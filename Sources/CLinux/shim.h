@@ -15,3 +15,8 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 // pthread_setname_np(3): only declared with _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t, const char *);
 static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }
+
+// copy_file_range(2): only declared with _GNU_SOURCE. From and to the descriptors' own offsets.
+static inline long reel_copy_file_range(int from, int to, unsigned long length) {
+    return syscall(SYS_copy_file_range, from, (void *)0, to, (void *)0, length, 0);
+}

@@ -24,6 +24,8 @@ struct MemoryFile: Sendable {
     var wantsDirectIO = false
     var seed: UInt8 = 0
     var cachedBytes: Int64 = 0
+    /// Path of a file with the same bytes, offered for passthrough.
+    var backing: String?
 
     /// A prime number of bytes, so that no block looks like another; made once, as making bytes is slow in a debug build.
     private static let pattern = (0..<1_048_573).map { UInt8(truncatingIfNeeded: ($0 &* 2_654_435_761) >> 13) }
@@ -45,6 +47,10 @@ final class MemoryFilesystem: Filesystem {
     struct State: Sendable {
         var files: [String: MemoryFile] = [:]
         var openHandles = 0
+        /// Calls of `read`.
+        var reads = 0
+        /// Handles that were told of passthrough.
+        var began = 0
         var parked = 0
         var abandoned = 0
         var late: [@Sendable () -> Void] = []
@@ -54,8 +60,23 @@ final class MemoryFilesystem: Filesystem {
 
     final class Handle: FileHandle {
         let file: MemoryFile
+        let descriptor: Int32
+        private let state: Monitor<State>
         var wantsDirectIO: Bool { file.wantsDirectIO }
-        init(_ file: MemoryFile) { self.file = file }
+
+        init(_ file: MemoryFile, _ state: Monitor<State>) {
+            self.file = file
+            self.state = state
+            descriptor = file.backing.map { Glibc.open($0, O_RDONLY | O_CLOEXEC) } ?? -1
+        }
+
+        deinit { if descriptor >= 0 { Glibc.close(descriptor) } }
+
+        func passthroughFile() -> PassthroughFile? {
+            descriptor >= 0 ? PassthroughFile(descriptor: descriptor, length: file.length) : nil
+        }
+
+        func passthroughBegan() { state.withLock { $0.began += 1 } }
     }
 
     struct Listing: Sendable { var name: String, file: MemoryFile }
@@ -126,9 +147,13 @@ final class MemoryFilesystem: Filesystem {
     }
 
     func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        guard let file = file(node) else { return completion(.failure(.stale)) }
-        state.withLock { $0.openHandles += 1 }
-        completion(.success(Handle(file)))
+        let found = state.withLock { state in
+            let file = state.files.values.first { $0.node == node }
+            if file != nil { state.openHandles += 1 }
+            return file
+        }
+        guard let file = found else { return completion(.failure(.stale)) }
+        completion(.success(Handle(file, state)))
     }
 
     func close(_ file: any FileHandle) { state.withLock { $0.openHandles -= 1 } }
@@ -137,6 +162,7 @@ final class MemoryFilesystem: Filesystem {
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {
         let file = (file as! Handle).file
+        state.withLock { $0.reads += 1 }
         let range = offset..<offset + Int64(buffer.count)
         switch file.reading {
         case .hit:

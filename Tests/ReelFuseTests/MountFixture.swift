@@ -30,6 +30,7 @@ struct MountFixture {
 /// fail instead of sleeping for ever.
 func withMount(
     _ files: [String: MemoryFile], ownership: Ownership = Ownership(user: 0, group: 0),
+    options change: (inout FuseSession.Options) -> Void = { _ in },
     _ body: (MountFixture) throws -> Void
 ) throws {
     try withTemporaryDirectory { path in
@@ -37,10 +38,9 @@ func withMount(
         let late = filesystem.answerLate()
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
-        let session = try FuseSession(
-            filesystem,
-            options: FuseSession.Options(source: #"http://h/a, b\c d"#, mountpoint: path, ownership: ownership),
-            logger: logger)
+        var options = FuseSession.Options(source: #"http://h/a, b\c d"#, mountpoint: path, ownership: ownership)
+        change(&options)
+        let session = try FuseSession(filesystem, options: options, logger: logger)
         let isOver = Monitor(false)
         let watchdog = Thread("watchdog") {
             if isOver.wait(atMost: .seconds(20), { $0 ? true : nil }) == nil {

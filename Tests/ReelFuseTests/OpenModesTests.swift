@@ -1,0 +1,157 @@
+import TestKit
+import Testing
+
+@testable import ReelFuse
+
+@Suite("How the opens of a node read")
+struct OpenModesTests {
+    let one = FileIdentity(device: 1, inode: 1)
+    let other = FileIdentity(device: 1, inode: 2)
+
+    @Test("The first open decides, the last close ends the registration")
+    func life() {
+        var modes = OpenModes()
+        let backing = OpenModes.Backing(number: 7, file: one)
+        #expect(modes.open(2, offer: one) == .register)
+        modes.registered(2, backing)
+        #expect(modes.hasPassthrough)
+        #expect(modes.open(2, offer: one) == .passthrough(backing))
+        #expect(modes.close(2) == nil)
+        #expect(modes.close(2) == backing)
+        #expect(!modes.hasPassthrough && modes.openNodes == 0)
+    }
+
+    @Test("A served node stays served until its last close, whatever is offered")
+    func served() {
+        var modes = OpenModes()
+        #expect(modes.open(2, offer: nil) == .served)
+        #expect(modes.open(2, offer: one) == .served)
+        #expect(modes.open(3, offer: one) == .register)
+        #expect(modes.close(2) == nil)
+        #expect(modes.open(2, offer: one) == .served)
+        #expect(modes.close(2) == nil && modes.close(2) == nil)
+        #expect(modes.open(2, offer: one) == .register)
+    }
+
+    @Test("A registration that failed leaves the node served")
+    func refused() {
+        var modes = OpenModes()
+        #expect(modes.open(2, offer: one) == .register)
+        modes.registered(2, nil)
+        #expect(modes.open(2, offer: one) == .served && !modes.hasPassthrough)
+        #expect(modes.close(2) == nil && modes.close(2) == nil && modes.openNodes == 0)
+    }
+
+    @Test("No other file than the one that the node is read from, and not none")
+    func mismatch() {
+        var modes = OpenModes()
+        #expect(modes.open(2, offer: one) == .register)
+        modes.registered(2, OpenModes.Backing(number: 7, file: one))
+        #expect(modes.open(2, offer: other) == .stale)
+        #expect(modes.open(2, offer: nil) == .stale)
+        #expect(modes.close(2)?.number == 7)
+        #expect(modes.open(2, offer: other) == .register)
+    }
+
+    /// The kernel's own rules: what fs/fuse/iomode.c refuses with EIO.
+    struct Kernel {
+        var served: [UInt64: Int] = [:]
+        var backed: [UInt64: [Int32]] = [:]
+
+        func allows(_ node: UInt64, backing: Int32?) -> Bool {
+            guard let backing else { return backed[node, default: []].isEmpty }
+            return served[node, default: 0] == 0 && backed[node, default: []].allSatisfy { $0 == backing }
+        }
+    }
+
+    @Test("Whatever comes, the kernel is never answered what it refuses, and no registration is left")
+    func random() {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var generator = SeededGenerator(seed: seed)
+        var modes = OpenModes()
+        var kernel = Kernel()
+        var registered: Set<Int32> = []
+        var last: Int32 = 0
+        func close(_ node: UInt64, _ backing: Int32?) {
+            if backing == nil {
+                kernel.served[node]! -= 1
+            } else {
+                kernel.backed[node]!.removeLast()
+            }
+            if let ended = modes.close(node) { #expect(registered.remove(ended.number) != nil, "seed \(seed)") }
+        }
+        var opens: [(node: UInt64, backing: Int32?)] = []
+        for _ in 0..<5000 {
+            if opens.count > 12 || (Bool.random(using: &generator) && !opens.isEmpty) {
+                let gone = opens.remove(at: .random(in: opens.indices, using: &generator))
+                close(gone.node, gone.backing)
+                continue
+            }
+            let node = UInt64.random(in: 2...4, using: &generator)
+            let offer = [nil, one, one, other].randomElement(using: &generator)!
+            var decision = modes.open(node, offer: offer)
+            if decision == .register {
+                last += 1
+                let backing = OpenModes.Backing(number: last, file: offer!)
+                let succeeds = Int.random(in: 0..<4, using: &generator) > 0
+                if succeeds { registered.insert(last) }
+                modes.registered(node, succeeds ? backing : nil)
+                decision = succeeds ? .passthrough(backing) : .served
+            }
+            switch decision {
+            case .served:
+                #expect(kernel.allows(node, backing: nil), "seed \(seed)")
+                kernel.served[node, default: 0] += 1
+                opens.append((node, nil))
+            case .passthrough(let backing):
+                #expect(kernel.allows(node, backing: backing.number) && backing.file == offer, "seed \(seed)")
+                kernel.backed[node, default: []].append(backing.number)
+                opens.append((node, backing.number))
+            case .stale: #expect(!kernel.backed[node, default: []].isEmpty, "seed \(seed)")
+            case .register: Issue.record("decided already")
+            }
+        }
+        for open in opens { close(open.node, open.backing) }
+        #expect(registered.isEmpty && modes.openNodes == 0, "seed \(seed)")
+    }
+}
+
+@Suite("The handshake's bytes")
+struct HandshakeTests {
+    static func request(opcode: UInt32 = 26, minor: UInt32 = 45, flags: UInt32 = 1 << 30, more: UInt32 = 1 << 5)
+        -> [UInt32]
+    {
+        [104, opcode, 0x55, 0, 0, 0, 0, 0, 0, 0, 7, minor, 131_072, flags, more] + Array(repeating: 0, count: 11)
+    }
+
+    static let requests: [([UInt32], Bool)] = [
+        (request(), true), (request(opcode: 1), false), (request(minor: 39), false), (request(flags: 0), false),
+        (request(more: 0xFFFF_FFDF), false), (Array(request().prefix(14)), false), ([], false),
+    ]
+
+    @Test("Only an INIT that offers passthrough is taken for one", arguments: requests)
+    func offer(words: [UInt32], expected: Bool) {
+        words.withUnsafeBytes { #expect(InitExchange.offersPassthrough($0) == expected) }
+    }
+
+    @Test("The reply asks for passthrough and is otherwise left as it was")
+    func amended() {
+        var words = (1...16).map { UInt32($0) }
+        words.withUnsafeMutableBytes { #expect(InitExchange.askForPassthrough($0, depth: 2)) }
+        var expected = (1...16).map { UInt32($0) }
+        expected[3] |= 1 << 30
+        expected[8] |= 1 << 5
+        expected[9] = 2
+        #expect(words == expected)
+        var short = [UInt32](repeating: 0, count: 6)
+        short.withUnsafeMutableBytes { #expect(!InitExchange.askForPassthrough($0, depth: 1)) }
+        #expect(short == [0, 0, 0, 0, 0, 0])
+    }
+
+    @Test("A reply of another request, or an error, is not the one")
+    func reply() {
+        func isSuccess(_ words: [UInt32]) -> Bool { words.withUnsafeBytes { InitExchange.isSuccess($0, of: 0x55) } }
+        #expect(isSuccess([80, 0, 0x55, 0]))
+        #expect(!isSuccess([80, 0, 0x56, 0]) && !isSuccess([16, UInt32(bitPattern: -71), 0x55, 0]) && !isSuccess([]))
+    }
+}
