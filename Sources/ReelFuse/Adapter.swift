@@ -3,6 +3,7 @@ import Glibc
 import Logging
 import ReelThreads
 import ReelVolume
+import Synchronization
 
 /// What every operation works on; libfuse carries it as the session's user data.
 final class Adapter: Sendable {
@@ -12,6 +13,7 @@ final class Adapter: Sendable {
     let pending = PendingTable()
     let passthrough: Passthrough
     let handshake = Handshake()
+    let hasAnsweredInit = Atomic(false)
     /// True once the kernel has shaken hands: the mount answers.
     let isReady = Monitor(false)
 

@@ -98,6 +98,7 @@ package final class FuseSession: @unchecked Sendable {
             stop()
             throw MountError(message: "the kernel did not answer on \(options.mountpoint)")
         }
+        if let device { KernelReadahead.raise(device) }
     }
 
     /// Returns when the mount has ended, by `umount` or `stop`, and everything of it is gone.
@@ -141,11 +142,17 @@ package final class FuseSession: @unchecked Sendable {
     private func serve() {
         allowWakeUp()
         var buffer = fuse_buf()
+        var hasShaken = false
         while !isStopping.load(ordering: .sequentiallyConsistent), fuse_session_exited(session) == 0 {
             let count = fuse_session_receive_buf(session, &buffer)
             if count == -EINTR || count == -EAGAIN { continue }
             if count <= 0 { break }
             fuse_session_process_buf(session, &buffer)
+            if hasShaken { continue }
+            // Only now: the kernel acts on the answer to INIT while it is being written, and what it has agreed to stands
+            // afterwards.
+            hasShaken = adapter.hasAnsweredInit.load(ordering: .relaxed)
+            if hasShaken { adapter.isReady.withLock { $0 = true } }
         }
         free(buffer.mem)
         state.withLock { $0.running -= 1 }

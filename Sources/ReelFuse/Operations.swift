@@ -42,7 +42,7 @@ private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: Unsaf
     let adapter = Unmanaged<Adapter>.fromOpaque(context).takeUnretainedValue()
     let depth = adapter.passthrough.depth
     if depth > 0, reel_want_passthrough(connection, depth) { adapter.passthrough.negotiated() }
-    adapter.isReady.withLock { $0 = true }
+    adapter.hasAnsweredInit.store(true, ordering: .relaxed)
 }
 
 private func lookup(_ request: fuse_req_t?, _ parent: fuse_ino_t, _ bytes: UnsafePointer<CChar>?) {

@@ -31,6 +31,21 @@ struct TreeTests {
         }
     }
 
+    static let readaheadIsWritable = access("/sys/class/bdi", F_OK) == 0 && geteuid() == 0
+
+    @Test("Root's mount has its kernel readahead raised", .enabled(if: readaheadIsWritable))
+    func readahead() throws {
+        try withMount([:]) { mount in
+            let device = try #require(Mount.all().last { $0.mountpoint == mount.path }?.device)
+            let path = "/sys/class/bdi/\(device)/read_ahead_kb"
+            let descriptor = open(path, O_RDONLY)
+            defer { close(descriptor) }
+            // Where /sys is read-only it stays as it was.
+            let expected = access(path, W_OK) == 0 ? "512\n" : "128\n"
+            #expect(readFile(descriptor, at: 0, count: 20) == Array(expected.utf8))
+        }
+    }
+
     @Test("statfs answers from the capacity")
     func capacity() throws {
         try withMount([:]) { mount in
