@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 // A function here, a macro from libfuse 3.17 on: one source builds on both.
@@ -15,7 +16,10 @@ static inline struct fuse_session *reel_session_new(
 }
 
 // Passthrough. The kernel's side is Linux 6.9's <linux/fuse.h>, which may be newer than the headers installed. libfuse has
-// it from 3.17 on; before, the handshake is amended on its way to the kernel (Handshake.swift) and OPEN answered here.
+// it from 3.17 on; from 3.13 on the handshake can be amended on its way to the kernel (Handshake.swift); before, there is none.
+typedef ssize_t (*reel_writev)(int, struct iovec *, int, void *);
+typedef ssize_t (*reel_read)(int, void *, size_t, void *);
+
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
 static inline bool reel_has_native_passthrough(void) { return true; }
 
@@ -31,12 +35,6 @@ static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_fi
     info.backing_id = backing;
     return fuse_reply_open(request, &info);
 }
-
-// Never called here; there so that the one source that names it builds.
-static inline int reel_intercept(struct fuse_session *session,
-    ssize_t (*writev)(int, struct iovec *, int, void *), ssize_t (*read)(int, void *, size_t, void *)) {
-    return -ENOSYS;
-}
 #else
 static inline bool reel_has_native_passthrough(void) { return false; }
 static inline bool reel_want_passthrough(struct fuse_conn_info *connection, unsigned depth) { return false; }
@@ -46,14 +44,17 @@ static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_fi
     struct { uint64_t handle; uint32_t flags; int32_t backing; } answer = { info.fh, 1 << 5 | 1 << 7, backing };
     return fuse_reply_buf(request, (const char *)&answer, sizeof answer);
 }
+#endif
 
-// Another signature from libfuse 3.17 on.
-static inline int reel_intercept(struct fuse_session *session,
-    ssize_t (*writev)(int, struct iovec *, int, void *), ssize_t (*read)(int, void *, size_t, void *)) {
+// Puts two functions between libfuse and its device; -ENOSYS where that is not needed or not there.
+static inline int reel_intercept(struct fuse_session *session, reel_writev writev, reel_read read) {
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 13) && FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)
     struct fuse_custom_io calls = { .writev = writev, .read = read };
     return fuse_session_custom_io(session, &calls, fuse_session_fd(session));
-}
+#else
+    return -ENOSYS;
 #endif
+}
 
 // FUSE_DEV_IOC_BACKING_OPEN and _CLOSE. libfuse's wrappers hide the errno and want a request, which a close has not.
 static inline int reel_backing_open(int device, int file) {

@@ -65,7 +65,7 @@ struct OpenModesTests {
     }
 
     @Test("Whatever comes, the kernel is never answered what it refuses, and no registration is left")
-    func random() {
+    func random() throws {
         let seed = UInt64.random(in: 0...UInt64.max)
         var generator = SeededGenerator(seed: seed)
         var modes = OpenModes()
@@ -100,11 +100,11 @@ struct OpenModesTests {
             }
             switch decision {
             case .served:
-                #expect(kernel.allows(node, backing: nil), "seed \(seed)")
+                try #require(kernel.allows(node, backing: nil), "seed \(seed)")
                 kernel.served[node, default: 0] += 1
                 opens.append((node, nil))
             case .passthrough(let backing):
-                #expect(kernel.allows(node, backing: backing.number) && backing.file == offer, "seed \(seed)")
+                try #require(kernel.allows(node, backing: backing.number) && backing.file == offer, "seed \(seed)")
                 kernel.backed[node, default: []].append(backing.number)
                 opens.append((node, backing.number))
             case .stale: #expect(!kernel.backed[node, default: []].isEmpty, "seed \(seed)")
