@@ -1,6 +1,8 @@
 #pragma once
 // Linux calls and constants that Glibc's Swift module lacks, because their headers hide them behind _GNU_SOURCE.
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/falloc.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -19,4 +21,13 @@ static inline void reel_name_thread(pthread_t thread, const char *name) { pthrea
 // copy_file_range(2): only declared with _GNU_SOURCE. From and to the descriptors' own offsets.
 static inline long reel_copy_file_range(int from, int to, unsigned long length) {
     return syscall(SYS_copy_file_range, from, (void *)0, to, (void *)0, length, 0);
+}
+
+// fcntl(2)'s F_SETLEASE (1024): only declared with _GNU_SOURCE. A write lease is granted where nobody else has the file open,
+// mappings and the kernel itself (FUSE passthrough) included. 0, or an errno: EAGAIN where somebody has. It is given back at
+// once; were another process to open the file in between, SIGIO would come, whose default ends the process.
+static inline int reel_is_open_elsewhere(int fd) {
+    if (fcntl(fd, 1024, F_WRLCK) < 0) return errno;
+    fcntl(fd, 1024, F_UNLCK);
+    return 0;
 }

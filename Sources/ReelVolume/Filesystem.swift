@@ -137,10 +137,12 @@ extension FileHandle {
 /// - The file has `length` bytes, which is the `st_size` that the kernel was told, every one of them verified. The
 ///   kernel does not clamp, it reads holes as zeros, and nobody sees it do so.
 /// - `descriptor` stays open until `passthroughBegan` has been called or the handle is closed.
-/// - From the first offer on, **for ever**, no byte of the file is punched, truncated or replaced: the file may only be
-///   unlinked as a whole, and what is fetched again goes to a new file. `close` ends nothing but handles: a mapping
-///   (mmap(2)) outlives it, and both outlive the daemon, also one that was killed.
-/// - Until the last handle that has begun is closed, unlinking it frees no room.
+/// - From the first offer on no byte of the file is punched, truncated or replaced while anybody may read it, and `close`
+///   does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one that was
+///   killed. What tells is a write lease (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor that the
+///   daemon has of the file): where it is not granted, the file may only be unlinked as a whole, and what is fetched
+///   again goes to a new file.
+/// - Until the last handle that has begun is closed, unlinking the file frees no room.
 package struct PassthroughFile: Sendable, Hashable {
     package var descriptor: Int32
     package var length: Int64

@@ -108,6 +108,23 @@ struct PassthroughTests {
         }
     }
 
+    @Test("A write lease tells whether a file is still read past the filesystem, by handles or by mappings")
+    func lease() throws {
+        try withPassthrough { fixture in
+            let other = open(fixture.backing, O_RDWR | O_CLOEXEC)
+            defer { close(other) }
+            #expect(reel_is_open_elsewhere(other) == 0)
+            let descriptor = open(fixture.path, O_RDONLY)
+            #expect(reel_is_open_elsewhere(other) == EAGAIN)
+            let memory = mmap(nil, 4096, PROT_READ, MAP_SHARED, descriptor, 0)
+            close(descriptor)
+            #expect(fixture.areClosed())
+            #expect(reel_is_open_elsewhere(other) == EAGAIN)
+            munmap(memory, 4096)
+            #expect(eventually { reel_is_open_elsewhere(other) == 0 })
+        }
+    }
+
     @Test("Whatever would change a file read past the filesystem is refused")
     func readOnly() throws {
         try withPassthrough { fixture in
