@@ -46,6 +46,8 @@ static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_fi
 }
 #endif
 
+static inline bool reel_has_passthrough(void) { return FUSE_VERSION >= FUSE_MAKE_VERSION(3, 13); }
+
 // Puts two functions between libfuse and its device; -ENOSYS where that is not needed or not there.
 static inline int reel_intercept(struct fuse_session *session, reel_writev writev, reel_read read) {
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 13) && FUSE_VERSION < FUSE_MAKE_VERSION(3, 17)

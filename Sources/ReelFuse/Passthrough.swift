@@ -116,13 +116,16 @@ final class Passthrough: Sendable {
     private func isLasting(_ code: Int32) -> Bool { [EPERM, ELOOP, ENOTTY, EOPNOTSUPP].contains(code) }
 }
 
+/// Whether the libfuse that this was built with can be made to ask for passthrough.
+package let libraryHasPassthrough = reel_has_passthrough()
+
 /// How deep filesystems may be stacked below the mount so that files of `directory` can be backing files; 0 where this
 /// process may not, or nobody wants it.
 ///
 /// A mount of depth 1 can itself be a layer of an overlay, one of depth 2 (the kernel's limit) cannot: 2 only where the
 /// cache lies on an overlay, as in most containers.
 func stackDepth(for directory: String?) -> UInt32 {
-    guard let directory, reel_may_administer() else { return 0 }
+    guard let directory, libraryHasPassthrough, reel_may_administer() else { return 0 }
     var status = statfs()
     guard statfs(directory, &status) == 0 else { return 0 }
     // OVERLAYFS_SUPER_MAGIC, ECRYPTFS_SUPER_MAGIC (linux/magic.h).

@@ -5,10 +5,10 @@ import ReelThreads
 import ReelVolume
 import Testing
 
-/// Linux 6.9 with a root of the first user namespace: there it must work.
+/// Linux 6.9 and libfuse 3.13 with a root of the first user namespace: there it must work.
 let passthroughIsUsable: Bool = {
     var name = utsname()
-    guard fuseIsUsable, geteuid() == 0, uname(&name) == 0 else { return false }
+    guard fuseIsUsable, libraryHasPassthrough, geteuid() == 0, uname(&name) == 0 else { return false }
     let release = withUnsafeBytes(of: &name.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
     let map = open("/proc/self/uid_map", O_RDONLY)
