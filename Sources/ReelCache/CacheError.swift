@@ -15,6 +15,8 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case index(Int32)
     /// There is no room under the cap, and nothing that could make way.
     case full
+    /// Somebody reads the data file itself.
+    case busy
     /// A length below zero or beyond what a file can have.
     case badLength
     /// The store was closed.
@@ -34,6 +36,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             "The cache directory cannot be used: \(call): \(String(cString: strerror(number)))."
         case .index(let code): "The cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))."
         case .full: "The cache is full and nothing in it can make way."
+        case .busy: "The cached file is being read by the kernel itself."
         case .badLength: "A file of this length cannot be cached."
         case .closed: "The cache is closed."
         }
@@ -51,7 +54,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
                 .contains(code & 0xFF)
         case .newerIndex: true
-        case .inUse, .otherSource, .full, .badLength, .closed: false
+        case .inUse, .otherSource, .full, .busy, .badLength, .closed: false
         }
     }
 

@@ -86,6 +86,32 @@ package final class CacheObject: Sendable {
         for block in blocks { try store.discard(block..<block + 1, of: file) }
     }
 
+    /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.
+    package var wholeFile: Int32? {
+        if file.isReadDirectly { return file.descriptor.number }
+        guard file.hasFile, !file.isInMemory, file.fill({ $0.map.isComplete && $0.verified.isComplete }) else {
+            return nil
+        }
+        return file.descriptor.number
+    }
+
+    /// Not a byte of it may go at present.
+    package var isReadDirectly: Bool { file.isReadDirectly }
+
+    /// Somebody reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): nothing of it is
+    /// evicted while he does. His use is seen by open and close.
+    package func share() {
+        file.isShared.store(true, ordering: .relaxed)
+        useAll()
+    }
+
+    /// Whoever read the file itself has closed it.
+    package func useAll() {
+        let now = store.clock.now()
+        file.lastUse.max(now, ordering: .relaxed)
+        file.fill { $0.use(0..<$0.map.blockCount, now: now) }
+    }
+
     /// Used now, for the order of eviction. No lock.
     package func touch() { file.lastUse.max(store.clock.now(), ordering: .relaxed) }
 }

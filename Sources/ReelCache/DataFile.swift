@@ -14,6 +14,8 @@ final class DataFile: Sendable {
     let descriptor: Descriptor
     let lastUse: Atomic<Int64>
     let isPinned: Atomic<Bool>
+    /// The kernel was given the file itself: there may be readers that nobody here sees.
+    let isShared = Atomic(false)
     /// Blocks that the disk did not take.
     private let memory = Mutex<[Int: MemoryBlock]>([:])
     /// Spares the hit path a second lock.
@@ -36,6 +38,9 @@ final class DataFile: Sendable {
     }
 
     var hasFile: Bool { name != nil }
+
+    /// Not a byte of it may go: somebody reads the file itself.
+    var isReadDirectly: Bool { isShared.load(ordering: .relaxed) && descriptor.isOpenElsewhere }
 
     func fill<Result: Sendable>(_ change: (inout FillState) -> Result) -> Result { state.withLock { change(&$0) } }
 

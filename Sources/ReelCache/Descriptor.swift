@@ -68,6 +68,10 @@ struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
+    /// True where somebody else reads this file too, be it another process, a mapping, or the kernel on behalf of a handle
+    /// that was given the file itself. Of any use only while this is the program's one descriptor of it. fcntl(2), leases.
+    var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }
+
     func punch(_ offset: Int64, _ length: Int64) throws(CacheError) {
         while reel_punch_hole(number, Int(offset), Int(length)) != 0 {
             guard errno == EINTR else { throw .last("fallocate") }

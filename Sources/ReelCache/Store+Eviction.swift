@@ -60,7 +60,7 @@ extension Store {
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let open = files.all
-        for file in open where file.row >= 0 && !file.isPinned.load(ordering: .relaxed) {
+        for file in open where file.row >= 0 && !file.isPinned.load(ordering: .relaxed) && !file.isReadDirectly {
             if closedOnly, files.isHeld(file.row) { continue }
             let (map, uses) = file.fill { ($0.map, $0.uses) }
             for extent in map.extents.indices where map.extents[extent] != 0 && uses[extent] < limit {
@@ -123,6 +123,12 @@ extension Store {
                 let objects = Dictionary(grouping: batch, by: \.object)
                 for (id, candidates) in objects where files.file(id) == nil {
                     guard let row = try index.rows(where: "id = \(id)").first else { continue }
+                    // A mapping, or a handle of a mount that was ended lazily, may still read it.
+                    if let file = row.name?.open(in: directory.objects, length: row.version.length),
+                        file.isOpenElsewhere
+                    {
+                        continue
+                    }
                     for candidate in candidates {
                         let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
                         try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)

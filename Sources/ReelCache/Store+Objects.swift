@@ -153,6 +153,7 @@ extension Store {
             file.fill { _ = $0.clear(blocks) }
             return
         }
+        guard !file.isReadDirectly else { throw .busy }
         try writer.use { (index) throws(CacheError) in
             // What is idle under the gate stays idle there.
             if unlessHeld, files.isHeld(file.row) { return }

@@ -130,8 +130,13 @@ final class RemoteFile: Sendable {
         state.withLock { $0.ledger.openHandles += 1 }
     }
 
+    /// The data file itself, for a reader that goes past `read`; nil where it is not all there. A file that was given once
+    /// is given again while it is open, as the kernel reads no other one for the same node.
+    var wholeFile: Int32? { object.wholeFile }
+
     func closed() {
-        object.touch()
+        // What the kernel read itself counts as used as a whole.
+        if object.wholeFile == nil { object.touch() } else { object.useAll() }
         state.withLock { state in
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()
@@ -221,6 +226,7 @@ extension RemoteFile: Ticking {
 
 extension RemoteFile: ObjectHolder {
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
+        guard !object.isReadDirectly else { return 0 }
         let runs = state.withLock { $0.ledger.expendable(blocks, sparingReadahead: scarce == nil) }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
         // From the end: what is read soonest goes last.

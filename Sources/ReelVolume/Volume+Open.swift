@@ -165,4 +165,11 @@ final class OpenFile: FileHandle {
     }
 
     var wantsDirectIO: Bool { if case .growing = body { true } else { false } }
+
+    func passthroughFile() -> PassthroughFile? {
+        guard case .remote(let file) = body else { return nil }
+        return file.wholeFile.map { PassthroughFile(descriptor: $0, length: file.length) }
+    }
+
+    func passthroughBegan() { if case .remote(let file) = body { file.object.share() } }
 }

@@ -43,6 +43,8 @@ enum Daemon {
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
+        // Whoever opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)).
+        signal(SIGIO, SIG_IGN)
         let signals = EndSignals()
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
@@ -59,7 +61,7 @@ enum Daemon {
         }
         do {
             session = try FuseSession(
-                wiring.volume, options: sessionOptions(request), logger: logger)
+                wiring.volume, options: sessionOptions(request, backing: configuration.directory), logger: logger)
             wiring.volume.connect(session.kernelCache)
             try session.start()
         } catch {
@@ -87,13 +89,13 @@ enum Daemon {
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }
 
-    private static func sessionOptions(_ request: MountRequest) -> FuseSession.Options {
+    private static func sessionOptions(_ request: MountRequest, backing: String) -> FuseSession.Options {
         let options = request.options
         return FuseSession.Options(
             source: redacted(request.source), mountpoint: request.mountpoint,
             ownership: Ownership(
                 user: options.user ?? getuid(), group: options.group ?? getgid(), umask: options.umask),
-            allowOther: options.allowOther)
+            allowOther: options.allowOther, backingDirectory: backing)
     }
 }
 

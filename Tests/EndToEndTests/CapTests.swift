@@ -31,19 +31,19 @@ extension EndToEnd {
                 #expect(largest >= Self.cap / 4, "\(largest >> 20) MiB: is it a cache at all?")
             }
         }
+    }
+}
 
-        /// What the cache's data files take.
-        private func bytesOnDisk(_ cache: String) throws -> Int64 {
-            var sum: Int64 = 0
-            for source in try names(in: cache) {
-                let objects = "\(cache)/\(source)/objects"
-                for folder in (try? names(in: objects)) ?? [] {
-                    for name in (try? names(in: "\(objects)/\(folder)")) ?? [] {
-                        sum += Int64((try? attributes("\(objects)/\(folder)/\(name)"))?.st_blocks ?? 0) * 512
-                    }
-                }
+/// What the cache's data files take.
+func bytesOnDisk(_ cache: String) throws -> Int64 {
+    var sum: Int64 = 0
+    for source in try names(in: cache) {
+        let objects = "\(cache)/\(source)/objects"
+        for folder in (try? names(in: objects)) ?? [] {
+            for name in (try? names(in: "\(objects)/\(folder)")) ?? [] {
+                sum += Int64((try? attributes("\(objects)/\(folder)/\(name)"))?.st_blocks ?? 0) * 512
             }
-            return sum
         }
     }
+    return sum
 }
