@@ -166,7 +166,8 @@ extension Ledger.ReadFailure {
         self =
             switch failure {
             case .unreachable: .unreachable
-            case .timedOut: .timedOut
+            case .away(.unreachable): .offline
+            case .timedOut, .away(.silent): .timedOut
             case .status(401, _), .status(403, _): .accessDenied
             case .status(404, _), .status(410, _), .changed: .changed
             case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed

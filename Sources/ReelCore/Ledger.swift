@@ -19,7 +19,7 @@ package struct Ledger: Sendable {
 
     /// Why a waiting read gets no bytes.
     package enum ReadFailure: Hashable, Sendable {
-        case timedOut, unreachable, accessDenied, changed, failed
+        case timedOut, unreachable, offline, accessDenied, changed, failed
     }
 
     struct Stream: Sendable {

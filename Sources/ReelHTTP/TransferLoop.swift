@@ -82,7 +82,8 @@ final class TransferLoop {
     private func enqueue(_ transfer: Transfer) {
         transfer.lastByte = .now
         nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        host(transfer.origin).add(transfer, isDemanded: transfer.request.isDemanded)
+        host(transfer.origin).add(
+            transfer, isDemanded: transfer.request.isDemanded, isUrgent: transfer.request.connectLimit != nil)
     }
 
     private func host(_ origin: String) -> HostQueue<Transfer> {
