@@ -49,7 +49,7 @@ package struct Circuit: Sendable {
     /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
     static let longestProbe = Duration.seconds(12)
 
-    private let deadline: Duration
+    private let openAfter: Duration
     private let doubtAfter: Duration
     private var mode = Mode.closed
     private var isProbing = false
@@ -66,7 +66,8 @@ package struct Circuit: Sendable {
 
     /// - Parameter deadline: of a read: silence for so long is an outage.
     package init(deadline: Duration) {
-        self.deadline = deadline
+        // A little before the deadline: a reader whose time is over asks again, and is to hear of it at once.
+        openAfter = deadline - min(.milliseconds(100), deadline / 10)
         // As long as an open waits for a confirmation.
         doubtAfter = min(.seconds(2), deadline / 2)
     }
@@ -204,7 +205,7 @@ package struct Circuit: Sendable {
                 nextProbe = now
             }
         }
-        if mode == .doubtful, silence(now) >= deadline { actions += open(.silent, now) }
+        if mode == .doubtful, silence(now) >= openAfter { actions += open(.silent, now) }
         if mode != .closed, !isProbing, now >= nextProbe, now - lastAsked <= Self.rest {
             isProbing = true
             actions.append(.probe(connect: Self.probeConnect, answer: answerLimit))

@@ -77,7 +77,7 @@ import Testing
         Story(
             "Silence for the whole deadline opens it",
             [
-                .ask(), .until(2.1), .probed(.timedOut), .until(9.9), .state(.doubtful), .until(10.1),
+                .ask(), .until(2.1), .probed(.timedOut), .until(9.8), .state(.doubtful), .until(10),
                 .state(.halfOpen(.silent)), .ask(refused: .silent),
             ]),
         Story(
