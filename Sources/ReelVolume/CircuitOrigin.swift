@@ -27,15 +27,13 @@ final class CircuitOrigin: Origin {
     private let inner: any Origin
     private let deadline: Duration
     private let ticker: Ticker
-    private let answers: Line
     private let logger: Logger
     private let routes = Mutex<[String: Route]>([:])
 
-    init(_ inner: any Origin, deadline: Duration, ticker: Ticker, answers: Line, logger: Logger) {
+    init(_ inner: any Origin, deadline: Duration, ticker: Ticker, logger: Logger) {
         self.inner = inner
         self.deadline = deadline
         self.ticker = ticker
-        self.answers = answers
         self.logger = logger
     }
 
@@ -78,8 +76,7 @@ final class CircuitOrigin: Origin {
         }
         ticker.add(self)
         if let outage {
-            // Not from inside `start`.
-            answers.add { receiver.ended(.away(outage)) }
+            inner.perform { receiver.ended(.away(outage)) }
             return Self.refused
         }
         let id = inner.start(request, watched)
@@ -88,6 +85,8 @@ final class CircuitOrigin: Origin {
     }
 
     func cancel(_ id: OriginRequestID) { inner.cancel(id) }
+
+    func perform(_ job: @escaping @Sendable () -> Void) { inner.perform(job) }
 
     func resume(_ id: OriginRequestID) {
         let moment = now()

@@ -23,7 +23,7 @@ final class Services: Sendable {
         self.options = options
         self.logger = logger
         self.origin = CircuitOrigin(
-            origin, deadline: options.timeout, ticker: ticker, answers: answers, logger: logger)
+            origin, deadline: options.timeout, ticker: ticker, logger: logger)
     }
 
     /// For jobs of the `answers` line only: they run one after another, so one buffer serves all.

@@ -12,7 +12,7 @@ package struct MountOptions: Hashable, Sendable {
     /// Seconds until a read that gets nothing fails.
     package var timeout = 30
     /// Seconds until a listing is asked for again when somebody looks; 0: at each look.
-    package var refresh = 300
+    package var refresh: Int64 = 300
     /// nil: the mounter's.
     package var user: UInt32?
     package var group: UInt32?

@@ -22,21 +22,6 @@ func number(
     return number
 }
 
-/// Seconds; or digits and one of s, m, h. A day at most.
-func duration(_ name: String, _ value: String?) throws(Failure) -> Int {
-    let whole = try text(name, value)
-    var digits = whole[...]
-    var unit = 1
-    if let last = digits.last, let seconds = ["s": 1, "m": 60, "h": 3600][last] {
-        digits = digits.dropLast()
-        unit = seconds
-    }
-    guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(digits), count <= 86_400 / unit else {
-        throw .usage("option \(name) must be a time such as 30s, 5m or 2h, a day at most")
-    }
-    return count * unit
-}
-
 func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     guard let mask = UInt32(try text(name, value), radix: 8), mask <= 0o777 else {
         throw .usage("option \(name) must be an octal number up to 777")

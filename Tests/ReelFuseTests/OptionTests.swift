@@ -58,7 +58,8 @@ struct OptionTests {
         ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
         ("allow_other=1", "allow-other"), ("header=nothing", "header"), ("header=A b: c", "header"),
         ("header=A: b\nC: d", "header"), ("header=: x", "header"), ("user_agent=a\u{7}", "user-agent"),
-        ("log_level=loud", "log-level"), ("refresh=", "refresh"), ("refresh=5d", "refresh"), ("refresh=25h", "refresh"),
+        ("log_level=loud", "log-level"), ("refresh=", "refresh"), ("refresh=5w", "refresh"),
+        ("refresh=1.5h", "refresh"),
         ("refresh=-1", "refresh"), ("refresh=m", "refresh"),
     ]
 
