@@ -56,7 +56,9 @@ final class DiskWatch: Sendable {
 
     var isWritable: Bool { forever == nil }
 
-    var mayWriteData: Bool { forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.data.mayTry(now()) }) }
+    var mayWriteData: Bool {
+        forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.data.mayTry(now()) })
+    }
     var mayWriteIndex: Bool {
         forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.index.mayTry(now()) })
     }

@@ -2,6 +2,7 @@ import Glibc
 import ReelCore
 import Synchronization
 import TestKit
+import Testing
 
 extension EndToEnd.NetworkTests {
     struct Cut: CustomTestStringConvertible, Sendable {
