@@ -9,7 +9,7 @@ SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREF
 BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
-                 ffmpeg mpv attr python3 openssl
+                 ffmpeg mpv attr python3 openssl iproute2 iptables
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
 

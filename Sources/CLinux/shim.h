@@ -14,6 +14,9 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
     return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
 
+// setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
+extern int setns(int fd, int type);
+
 // pthread_setname_np(3): only declared with _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t, const char *);
 static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

@@ -86,6 +86,8 @@ extension Ledger {
             return []
         }
         streams.remove(at: index)
+        // The same moment as the reads' own deadline, seen from the other side.
+        if failure == .timedOut { timedOut += dependents.map { ($0.range, now, .timedOut) } }
         return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded()
     }
 
@@ -106,7 +108,7 @@ extension Ledger {
         for read in waiting where read.deadline <= now {
             let cause = streams.first { isWaiting(read, for: $0) }?.lastFailure
             let failure = cause.map { ReadFailure($0) } ?? .timedOut
-            timedOut = (read.range, now, failure)
+            timedOut.append((read.range, now, failure))
             actions.append(.fail(read.id, failure))
         }
         waiting.removeAll { $0.deadline <= now }
@@ -166,7 +168,8 @@ extension Ledger.ReadFailure {
         self =
             switch failure {
             case .unreachable: .unreachable
-            case .timedOut: .timedOut
+            case .away(.unreachable): .offline
+            case .timedOut, .away(.silent): .timedOut
             case .status(401, _), .status(403, _): .accessDenied
             case .status(404, _), .status(410, _), .changed: .changed
             case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed

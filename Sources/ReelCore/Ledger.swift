@@ -19,7 +19,7 @@ package struct Ledger: Sendable {
 
     /// Why a waiting read gets no bytes.
     package enum ReadFailure: Hashable, Sendable {
-        case timedOut, unreachable, accessDenied, changed, failed
+        case timedOut, unreachable, offline, accessDenied, changed, failed
     }
 
     struct Stream: Sendable {
@@ -60,9 +60,9 @@ package struct Ledger: Sendable {
     /// No readahead before this: it failed a moment ago.
     var quietUntil: Duration = .zero
     var speculativeFailures = 0
-    /// The last read that its deadline ended, and when: the kernel asks for the pages of a failed readahead once more,
-    /// and the program that waits is to hear of it now.
-    var timedOut: (range: ByteRange, at: Duration, failure: ReadFailure)?
+    /// Reads that their deadline ended a moment ago: the kernel asks for the pages of a failed readahead once more, and
+    /// the program that waits is to hear of it now.
+    var timedOut: [(range: ByteRange, at: Duration, failure: ReadFailure)] = []
     private var nextStream: StreamID = 1
 
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
@@ -98,9 +98,8 @@ package struct Ledger: Sendable {
         // The bytes may have come since they were missed.
         if coverage.covers(range) { return [.complete(id)] }
         if isSuperseded { return [.fail(id, .changed)] }
-        if let timedOut, timedOut.range.overlaps(range), now - timedOut.at < Self.echo {
-            return [.fail(id, timedOut.failure)]
-        }
+        timedOut.removeAll { now - $0.at >= Self.echo }
+        if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
         touchCursor(range, now: now)
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline))
         return planDemanded() + readAhead()

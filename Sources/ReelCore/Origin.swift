@@ -17,16 +17,20 @@ package struct OriginRequest: Sendable {
     package var isDemanded: Bool
     /// Ends with `.timedOut` when for this long no byte arrived (unless paused).
     package var stallLimit: Duration
+    /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
+    /// this (name lookup, TCP and TLS). An old connection would tell when TCP next tries, not whether the origin is there.
+    package var connectLimit: Duration?
 
     package init(
         url: ResourceURL, range: ByteRange? = nil, condition: Condition? = nil, isDemanded: Bool = true,
-        stallLimit: Duration = .seconds(30)
+        stallLimit: Duration = .seconds(30), connectLimit: Duration? = nil
     ) {
         self.url = url
         self.range = range
         self.condition = condition
         self.isDemanded = isDemanded
         self.stallLimit = stallLimit
+        self.connectLimit = connectLimit
     }
 }
 
@@ -91,5 +95,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case untrusted(String)
     /// The resource now has another length or validator than the one asked for.
     case changed
+    /// Not asked: the origin is known to be away (`Circuit`).
+    case away(Outage)
     case cancelled
 }

@@ -16,7 +16,7 @@ package enum RetryPolicy {
         case .status(let status, let retryAfter) where status == 429 || status == 408 || (500...599).contains(status):
             if let retryAfter, attempt <= 6 { return max(retryAfter, .milliseconds(100)) }
             (limit, base) = (6, 0.2)
-        case .status, .wrongAnswer, .untrusted, .changed, .cancelled:
+        case .status, .wrongAnswer, .untrusted, .changed, .away, .cancelled:
             return nil
         }
         guard attempt <= limit else { return nil }

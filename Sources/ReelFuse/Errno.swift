@@ -20,9 +20,10 @@ extension VolumeError {
         case .stale: ESTALE
         /// The mount's own deadline; EAGAIN or EIO would be retried or taken for a broken disk.
         case .timedOut: ETIMEDOUT
-        /// Programs know EIO from every disk and give up at once. ENETUNREACH is kept for a mount that knows itself
-        /// offline, which no `VolumeError` says yet.
+        /// Programs know EIO from every disk and give up at once.
         case .unreachable: EIO
+        /// The mount knows itself offline.
+        case .offline: ENETUNREACH
         case .failed: EIO
         /// read(2) interrupted by a signal.
         case .interrupted: EINTR

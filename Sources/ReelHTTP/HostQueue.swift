@@ -8,6 +8,8 @@ final class HostQueue<Element> {
     private(set) var paused = 0
     /// When a byte last came from there.
     var lastByte: ContinuousClock.Instant?
+    /// Beside all slots: what looks for an origin that has all of them waiting.
+    private var urgent = Line<Element>()
     private var demanded = Line<Element>()
     private var speculative = Line<Element>()
 
@@ -15,19 +17,30 @@ final class HostQueue<Element> {
         self.slots = slots
     }
 
-    var isIdle: Bool { running == 0 && paused == 0 && demanded.isEmpty && speculative.isEmpty }
+    var isIdle: Bool { running == 0 && paused == 0 && urgent.isEmpty && demanded.isEmpty && speculative.isEmpty }
 
-    func add(_ element: Element, isDemanded: Bool) {
-        if isDemanded { demanded.append(element) } else { speculative.append(element) }
+    func add(_ element: Element, isDemanded: Bool, isUrgent: Bool = false) {
+        if isUrgent {
+            urgent.append(element)
+        } else if isDemanded {
+            demanded.append(element)
+        } else {
+            speculative.append(element)
+        }
     }
 
     func remove(where isGone: (Element) -> Bool) {
+        urgent.remove(where: isGone)
         demanded.remove(where: isGone)
         speculative.remove(where: isGone)
     }
 
     /// The next one that may run, which takes a slot; nil: none waits, or no slot is free for it.
     func next() -> Element? {
+        if let first = urgent.popFirst() {
+            running += 1
+            return first
+        }
         let limit = demanded.isEmpty ? max(1, slots - slots / 4) : slots
         guard running < limit, let first = demanded.popFirst() ?? speculative.popFirst() else { return nil }
         running += 1

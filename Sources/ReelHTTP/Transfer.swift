@@ -90,13 +90,15 @@ final class Transfer {
 
     /// Reads one header line. - Returns: whether curl shall go on.
     func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
-        lastByte = .now
         switch collector.take(line) {
+        // A line is no progress: a head that comes one by one must be whole in time.
         case .more, .trailer: return true
         case .refused(let reason):
             verdict = .failed(.wrongAnswer("\(origin): \(reason)"))
             return false
-        case .complete: return judgeHead()
+        case .complete:
+            if !(300...399).contains(collector.status) { lastByte = .now }
+            return judgeHead()
         }
     }
 

@@ -80,9 +80,11 @@ final class TransferLoop {
     }
 
     private func enqueue(_ transfer: Transfer) {
-        transfer.lastByte = .now
+        // Ten redirects have no ten times as long.
+        if transfer.visited.isEmpty { transfer.lastByte = .now }
         nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        host(transfer.origin).add(transfer, isDemanded: transfer.request.isDemanded)
+        host(transfer.origin).add(
+            transfer, isDemanded: transfer.request.isDemanded, isUrgent: transfer.request.connectLimit != nil)
     }
 
     private func host(_ origin: String) -> HostQueue<Transfer> {
@@ -96,7 +98,7 @@ final class TransferLoop {
         for (origin, queue) in hosts {
             while let transfer = queue.next() {
                 transfer.stage = .running
-                transfer.lastByte = .now
+                if transfer.visited.isEmpty { transfer.lastByte = .now }
                 guard transfer.prepare(configuration),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
                 else {

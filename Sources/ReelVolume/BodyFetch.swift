@@ -18,6 +18,8 @@ final class BodyFetch: OriginReceiver {
 
     enum Outcome: Sendable {
         case document(Document)
+        /// 304: the condition of the request does not hold.
+        case unchanged
         case failure(OriginFailure)
     }
 
@@ -41,13 +43,16 @@ final class BodyFetch: OriginReceiver {
         self.completion = completion
     }
 
-    /// - Parameter limit: for the whole of it, with its retries.
+    /// - Parameters:
+    ///   - condition: sent along, so that the origin may say "unchanged".
+    ///   - limit: for the whole of it, with its retries.
     static func start(
-        _ url: ResourceURL, limit: Duration, _ services: Services,
+        _ url: ResourceURL, condition: OriginRequest.Condition? = nil, limit: Duration, _ services: Services,
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         retrying(until: now() + limit, services) { left, done in
-            let id = services.origin.start(OriginRequest(url: url, stallLimit: left), BodyFetch(services, done))
+            let id = services.origin.start(
+                OriginRequest(url: url, condition: condition, stallLimit: left), BodyFetch(services, done))
             // A body that drips for ever ends too.
             services.ticker.after(left) { services.origin.cancel(id) }
         } completion: {
@@ -56,13 +61,12 @@ final class BodyFetch: OriginReceiver {
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
+        state.withLock { $0.head = head }
         var refusal: OriginFailure?
         if head.isEncoded { refusal = .wrongAnswer("an encoding nobody asked for") }
+        if head.status == 304 { return nil }
         if head.status != 200 { refusal = .status(head.status, retryAfter: nil) }
-        state.withLock { state in
-            state.head = head
-            state.refusal = refusal
-        }
+        state.withLock { $0.refusal = refusal }
         return refusal
     }
 
@@ -83,9 +87,10 @@ final class BodyFetch: OriginReceiver {
             defer { state.bytes = [] }
             return state
         }
-        services.weather.saw(state.refusal == nil ? failure : nil)
         if let failure = state.refusal ?? (failure == .cancelled ? .timedOut : failure) {
             completion(.failure(failure))
+        } else if state.head?.status == 304 {
+            completion(.unchanged)
         } else if let head = state.head {
             completion(.document(Document(bytes: state.bytes, head: head)))
         } else {

@@ -11,8 +11,6 @@ final class Directory: Sendable {
     struct State {
         var listing: Listed?
         var isFetching = false
-        /// On the clock of `now()`: after an attempt the origin is left in peace until then.
-        var refreshFrom: Duration = .zero
         var waiting: [Completion<Listed>] = []
         /// What the origin said of single resources since the listing was made, which it contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
@@ -22,12 +20,18 @@ final class Directory: Sendable {
     struct Listed: Sendable {
         let entries: [SourceEntry]
         let places: [ExactText: Int]
-        /// Seconds since 1970.
-        let fetchedAt: Int64
+        /// When the origin last said so: seconds since 1970.
+        var fetchedAt: Int64
+        /// When it first did: what a directory without a date shows as its own.
+        var changedAt: Int64
+        /// What asks the origin whether it still says so; nil: it gave nothing to ask with.
+        var condition: OriginRequest.Condition?
 
-        init(_ entries: [SourceEntry], fetchedAt: Int64) {
+        init(_ entries: [SourceEntry], fetchedAt: Int64, condition: OriginRequest.Condition? = nil) {
             self.entries = entries
             self.fetchedAt = fetchedAt
+            self.condition = condition
+            changedAt = fetchedAt
             places = Dictionary(entries.enumerated().map { (ExactText($1.name), $0) }) { first, _ in first }
         }
 

@@ -81,6 +81,8 @@ package enum VolumeError: Error, Hashable, Sendable {
     case timedOut
     /// The origin cannot be reached and the bytes are not cached.
     case unreachable
+    /// The same, and known before it was asked for: nothing was tried.
+    case offline
     /// A server error after retries, a wrong answer, a cache that cannot be read.
     case failed
     case interrupted

@@ -141,7 +141,6 @@ final class FirstTouch: OriginReceiver {
         if let (file, stream) = state.file { file.ended(stream, failure) }
         state.growing?.ended(failure)
         guard !state.isAnswered else { return }
-        services.weather.saw(failure)
         completion(.failure(failure ?? .interrupted("no answer")))
     }
 }

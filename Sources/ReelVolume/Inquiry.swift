@@ -77,7 +77,6 @@ final class Inquiry: OriginReceiver {
 
     func ended(_ failure: OriginFailure?) {
         let outcome = known.withLock { $0 }
-        if outcome == nil { services.weather.saw(failure) } else { services.weather.saw(nil) }
         completion(outcome ?? .failure(failure ?? .interrupted("no answer")))
     }
 }

@@ -102,7 +102,6 @@ extension RemoteFile {
     }
 
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
-        services.weather.saw(failure)
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         let actions = state.withLock { state in
             state.requests[id] = nil

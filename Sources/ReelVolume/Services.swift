@@ -6,7 +6,7 @@ import Synchronization
 
 /// What every file of a mount shares.
 final class Services: Sendable {
-    let origin: any Origin
+    let origin: CircuitOrigin
     let store: Store
     let options: VolumeOptions
     let logger: Logger
@@ -16,14 +16,14 @@ final class Services: Sendable {
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
     /// writing them down.
     let chores = Line("chores")
-    let weather = Weather()
     private let answerBuffer = AnswerBuffer()
 
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
-        self.origin = origin
         self.store = store
         self.options = options
         self.logger = logger
+        self.origin = CircuitOrigin(
+            origin, deadline: options.timeout, ticker: ticker, logger: logger)
     }
 
     /// For jobs of the `answers` line only: they run one after another, so one buffer serves all.
@@ -61,11 +61,16 @@ private final class AnswerBuffer: @unchecked Sendable {
 package struct VolumeOptions: Sendable {
     /// How long a read, a listing or an open may take before it fails.
     package var timeout: Duration
+    /// A listing this old is asked for again in the background when somebody looks.
+    package var refresh: Duration
     /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
     package var socketPath: String?
 
-    package init(timeout: Duration = .seconds(30), socketPath: String? = nil) {
+    package init(
+        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), socketPath: String? = nil
+    ) {
         self.timeout = timeout
+        self.refresh = refresh
         self.socketPath = socketPath
     }
 }

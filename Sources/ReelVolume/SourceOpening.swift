@@ -32,6 +32,7 @@ extension OriginFailure {
         case .wrongAnswer(let text): "the origin's answer is of no use (\(text))"
         case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
         case .changed: "it has changed meanwhile"
+        case .away: "the origin is away"
         case .cancelled: "the request was cancelled"
         }
     }
@@ -45,10 +46,19 @@ struct SourceOpening {
         case file, listing, list
     }
 
+    /// As long as an open waits for a confirmation.
+    private static let knownLimit = Duration.seconds(2)
+
     /// - Parameter source: an http(s) URL, or the path of a list.
     func open(_ source: String) throws(SourceError) -> Source {
         guard let url = ResourceURL(source) else { return try openLocal(source) }
-        switch fetch(url) {
+        // What is known is mounted without waiting long: its listings are refreshed when somebody looks.
+        let isKnown = remembered(url) != nil
+        let limit = isKnown ? min(SourceOpening.knownLimit, services.options.timeout) : services.options.timeout
+        switch fetch(url, until: now() + limit) {
+        case .source(.listing(let folder, let entries), _) where entries?.isEmpty == true && hasEntries(folder):
+            services.logger.warning("\(url): an empty listing, where there was content: not believed yet")
+            return .listing(folder, nil)
         case .source(let source, let kind):
             services.store.set("kind", kind.rawValue)
             switch source {
@@ -106,9 +116,10 @@ struct SourceOpening {
     }
 
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
-    private func fetch(_ url: ResourceURL) -> Found {
+    /// - Parameter deadline: on the clock of `now()`, for both requests together.
+    private func fetch(_ url: ResourceURL, until deadline: Duration) -> Found {
         if !url.path.hasSuffix("/"), !listExtensions.contains(url.fileExtension) {
-            switch wait({ Inquiry.start(url, limit: services.options.timeout, services, $0) }) {
+            switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
             where !isDocument(information.mediaType) || information.length ?? 0 > Int64(BodyFetch.limit):
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
@@ -117,8 +128,9 @@ struct SourceOpening {
             case .information, .unchanged, nil: break
             }
         }
-        switch wait({ BodyFetch.start(url, limit: services.options.timeout, services, $0) }) {
+        switch wait({ BodyFetch.start(url, limit: deadline - now(), services, $0) }) {
         case .document(let document): return interpret(document, url)
+        case .unchanged: return .useless("304 to a request without a condition")
         case .failure(let failure): return .failure(failure)
         case nil: return .failure(.timedOut)
         }
@@ -148,7 +160,11 @@ struct SourceOpening {
             let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
             return .source(.listing(folder, entries), .listing)
         } catch {
-            if url.path.hasSuffix("/") { return .useless("it is no directory listing (\(error))") }
+            // A login page is no film, where a library was.
+            let wasTree = kind == .listing || kind == .list
+            if url.path.hasSuffix("/") || wasTree && isWebPage(head.mediaType) {
+                return .useless("it is no directory listing (\(error))")
+            }
             let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
             return fileSource(url, ContentInformation(length: head.contentLength, validator: validator))
         }
@@ -173,8 +189,14 @@ struct SourceOpening {
             RememberedListing(entries: stored, fetchedAt: wallClock(), complete: true), for: url.text)
     }
 
+    private var kind: Kind? { services.store.setting("kind").flatMap { Kind(rawValue: $0) } }
+
+    private func hasEntries(_ folder: ResourceURL) -> Bool {
+        !(services.store.listing(folder.text)?.entries.isEmpty ?? true)
+    }
+
     private func remembered(_ url: ResourceURL) -> Source? {
-        switch services.store.setting("kind").flatMap({ Kind(rawValue: $0) }) {
+        switch kind {
         case .file:
             return .file(fileEntry(url, services.store.information(for: url.text)?.information))
         case .listing:

@@ -72,7 +72,9 @@ extension Volume: Filesystem {
 
     package func extendedAttributeNames(of id: NodeID) -> Result<[String], VolumeError> {
         guard let node = nodes[id] else { return .failure(.stale) }
-        let all = ["user.mime_type", "user.reelfs.url", "user.reelfs.cached", "user.reelfs.socket"]
+        let all = [
+            "user.mime_type", "user.reelfs.url", "user.reelfs.cached", "user.reelfs.socket", "user.reelfs.stale",
+        ]
         return .success(all.filter { attribute($0, of: node) != nil })
     }
 
@@ -80,6 +82,7 @@ extension Volume: Filesystem {
         switch name {
         case "user.reelfs.url": return node.url?.text
         case "user.reelfs.socket": return node.id == rootNode ? services.options.socketPath : nil
+        case "user.reelfs.stale": return node.directory?.url.flatMap { health.mark(of: $0) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
         case "user.reelfs.cached" where !node.isDirectory:
             let information = information(of: node)

@@ -5,8 +5,6 @@ import ReelThreads
 
 /// Names and listings.
 extension Volume {
-    /// A listing this old is asked for again in the background when somebody looks.
-    private static let refreshAfter: Int64 = 60
     /// Entries whose lengths are asked for together with the one that somebody wants to know: `ls -l` goes on there.
     private static let probedAhead = 64
 
@@ -17,12 +15,8 @@ extension Volume {
             return completion(directory.state.withLock { $0.listing }.map { .success($0) } ?? .failure(.failed))
         }
         if let listed = known(directory, url) {
-            completion(.success(listed))
-            let age = wallClock() - listed.fetchedAt
-            let isOld = !(0...Volume.refreshAfter).contains(age)
-            if isOld, now() >= directory.state.withLock({ $0.refreshFrom }), !services.weather.isCloudy {
-                fetch(node, directory, url) { _ in }
-            }
+            completion(health.isGone(url) ? .failure(.stale) : .success(listed))
+            if health.isDue(url, fetchedAt: listed.fetchedAt) { refresh(node, directory, url) }
         } else {
             fetch(node, directory, url, completion)
         }
@@ -34,70 +28,6 @@ extension Volume {
         let entries = remembered.entries.compactMap { $0.entry(under: url) }
         let listed = Directory.Listed(entries, fetchedAt: remembered.fetchedAt)
         directory.state.withLock { $0.listing = $0.listing ?? listed }
-        return listed
-    }
-
-    private func fetch(
-        _ node: Node, _ directory: Directory, _ url: ResourceURL, _ completion: @escaping Completion<Directory.Listed>
-    ) {
-        let isFirst = directory.state.withLock { state in
-            state.waiting.append(completion)
-            defer { state.isFetching = true }
-            return !state.isFetching
-        }
-        guard isFirst else { return }
-        BodyFetch.start(url, limit: services.options.timeout, services) { [self] outcome in
-            services.chores.add { [self] in
-                let parsed: Result<[SourceEntry], VolumeError> =
-                    switch outcome {
-                    case .document(let document): parse(document, url)
-                    case .failure(let failure): .failure(VolumeError(failure))
-                    }
-                if case .failure(let error) = parsed { services.logger.warning("\(url): no listing: \(error)") }
-                let waiting = directory.state.withLock { state in
-                    defer { state.waiting = [] }
-                    state.isFetching = false
-                    state.refreshFrom = now() + .seconds(Volume.refreshAfter)
-                    return state.waiting
-                }
-                let listed = parsed.map { take($0, node, directory, url) }
-                for completion in waiting { completion(listed) }
-            }
-        }
-    }
-
-    private func parse(_ document: BodyFetch.Document, _ url: ResourceURL) -> Result<[SourceEntry], VolumeError> {
-        guard document.isWhole else {
-            services.logger.warning("\(url): a listing that broke off")
-            return .failure(.failed)
-        }
-        do throws(ListingError) {
-            // Links count from where the page really was, as a browser sees it.
-            let base = document.head.url.with(
-                credentials: document.head.url.isSameOrigin(as: url) ? url.credentials : nil)
-            return .success(try Listing.parse(document.bytes, mediaType: document.head.mediaType, url: base))
-        } catch {
-            services.logger.warning("\(url): \(error)")
-            return .failure(.failed)
-        }
-    }
-
-    private func take(
-        _ entries: [SourceEntry], _ node: Node, _ directory: Directory, _ url: ResourceURL
-    ) -> Directory.Listed {
-        let listed = Directory.Listed(entries, fetchedAt: wallClock())
-        let old = directory.state.withLock { state in
-            defer { state.listing = listed }
-            state.corrections = [:]
-            return state.listing
-        }
-        let stored = entries.map { StoredEntry($0) }
-        services.store.remember(
-            RememberedListing(entries: stored, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
-        if let old, let kernel = kernelCache {
-            for entry in old.entries where listed[entry.name] != entry { kernel.forgetEntry(entry.name, in: node.id) }
-            kernel.forgetAttributes(of: node.id)
-        }
         return listed
     }
 

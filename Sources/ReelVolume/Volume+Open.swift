@@ -8,6 +8,8 @@ extension Volume {
     private static let freshFor: Int64 = 5
     /// Who has remembered bytes waits this long for a confirmation, then plays what there is.
     private static let confirmationLimit = Duration.seconds(2)
+    /// Two answers so far apart that there is no such thing are believed.
+    private static let secondLook = Duration.seconds(5)
 
     func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
         if let growing = node.state.withLock({ $0.growing }), growing.tryOpen() {
@@ -46,9 +48,10 @@ extension Volume {
         }
         // A clock that was set back makes nothing fresh.
         let isFresh = (0...Volume.freshFor).contains(wallClock() - remembered.checkedAt)
-        if isFresh || services.weather.isCloudy { return open(node, url, remembered.information, completion) }
+        if isFresh || !services.origin.isWorthAsking(url) { return open(node, url, remembered.information, completion) }
         let limit = min(Volume.confirmationLimit, services.options.timeout)
         Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in
+            if outcome.failure == nil { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: confirm(remembered.information)
             case .information(let new) where new.isSameVersion(as: remembered.information):
@@ -64,9 +67,9 @@ extension Volume {
             case .failure(let failure):
                 switch VolumeError(failure) {
                 case .accessDenied: completion(.failure(.accessDenied))
-                case .stale: completion(.failure(.stale))
+                case .stale where isMissing(url): completion(.failure(.stale))
                 default:
-                    // Away or unwell: what is remembered plays, what is missing will say so.
+                    // Away, unwell or gone for a moment: what is remembered plays, what is missing will say so.
                     services.logger.info("\(url): not confirmed: \(failure)")
                     open(node, url, remembered.information, completion)
                 }
@@ -78,6 +81,18 @@ extension Volume {
                 files.file(for: version(url, information))?.revive()
                 open(node, url, information, completion)
             }
+        }
+    }
+
+    /// The origin says "no such thing". - Returns: whether it has said so before, long enough ago to be no hiccup.
+    private func isMissing(_ url: ResourceURL) -> Bool {
+        let moment = now()
+        return missing.withLock { missing in
+            // A server that loses everything at once is not remembered name by name.
+            if missing.count >= 10_000 { missing = missing.filter { moment - $1 < .seconds(60) } }
+            let first = missing[url.text] ?? moment
+            missing[url.text] = first
+            return moment - first >= Volume.secondLook
         }
     }
 

@@ -13,6 +13,9 @@ package final class Volume: Sendable {
     let files: FileTable
     let nodes: NodeTable
     let prober: Prober
+    let health: ListingHealth
+    /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
+    let missing = Mutex<[String: Duration]>([:])
     let root: Node
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
@@ -39,6 +42,7 @@ package final class Volume: Sendable {
         self.services = services
         files = FileTable(services)
         prober = Prober(services)
+        health = ListingHealth(refresh: services.options.refresh)
         switch source {
         case .listing(let url, _): rootURL = url
         case .file, .list: rootURL = nil
@@ -94,7 +98,7 @@ package final class Volume: Sendable {
     func attributes(of node: Node) -> Attributes {
         let information = node.state.withLock { $0.information }
         let cached = node.isDirectory ? 0 : cachedBytes(node, information)
-        let listedAt = node.directory?.state.withLock { $0.listing?.fetchedAt }
+        let listedAt = node.directory?.state.withLock { $0.listing?.changedAt }
         return Attributes(
             inode: node.inode, isDirectory: node.isDirectory, length: node.length ?? 0, cachedBytes: cached,
             modified: information?.validator.lastModified ?? node.listed.modified ?? listedAt ?? startedAt)
@@ -138,7 +142,13 @@ package final class Volume: Sendable {
             bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
             bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
             hits: services.counters.hits.load(ordering: .relaxed),
-            misses: services.counters.misses.load(ordering: .relaxed), files: Array(sorted.prefix(500)))
+            misses: services.counters.misses.load(ordering: .relaxed),
+            outages: services.origin.outages.map {
+                VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
+            },
+            staleDirectories: health.marked.prefix(500).map {
+                VolumeStatus.StaleDirectory(path: path(ofKey: $0.key), trouble: $0.trouble, since: $0.since)
+            }, files: Array(sorted.prefix(500)))
     }
 
     /// As the file is called inside the mount, without a query that may be a secret.

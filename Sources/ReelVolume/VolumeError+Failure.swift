@@ -6,6 +6,7 @@ extension VolumeError {
             switch failure {
             case .timedOut: .timedOut
             case .unreachable: .unreachable
+            case .offline: .offline
             case .accessDenied: .accessDenied
             case .changed: .stale
             case .failed: .failed

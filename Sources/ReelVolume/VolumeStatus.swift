@@ -19,6 +19,38 @@ package struct VolumeStatus: Codable, Sendable {
         }
     }
 
+    /// An origin that is away.
+    package struct Outage: Codable, Sendable {
+        /// Scheme, host and port.
+        package var origin: String
+        /// `unreachable` or `silent`.
+        package var kind: String
+        /// Seconds since 1970.
+        package var since: Int64
+
+        package init(origin: String, kind: String, since: Int64) {
+            self.origin = origin
+            self.kind = kind
+            self.since = since
+        }
+    }
+
+    /// A directory that shows its last good listing because there is no newer one to be had.
+    package struct StaleDirectory: Codable, Sendable {
+        /// Inside the mount, without a leading `/`; empty for the root.
+        package var path: String
+        /// As in `user.reelfs.stale`.
+        package var trouble: String
+        /// Seconds since 1970.
+        package var since: Int64
+
+        package init(path: String, trouble: String, since: Int64) {
+            self.path = path
+            self.trouble = trouble
+            self.since = since
+        }
+    }
+
     package var cacheUsed: Int64
     package var cacheCap: Int64
     /// Why nothing is written to the cache's disk at present; nil: it is.
@@ -32,13 +64,16 @@ package struct VolumeStatus: Codable, Sendable {
     /// Reads answered from the cache, and reads that had to wait for the origin.
     package var hits: Int64
     package var misses: Int64
+    package var outages: [Outage]
+    /// At most some hundreds.
+    package var staleDirectories: [StaleDirectory]
     /// Open files first, then those with cached bytes, by path; at most some hundreds.
     package var files: [File]
 
     package init(
         cacheUsed: Int64, cacheCap: Int64, cacheFailure: String?, bytesInMemory: Int64, damagedBlocks: Int64,
         bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64,
-        files: [File]
+        outages: [Outage] = [], staleDirectories: [StaleDirectory] = [], files: [File]
     ) {
         self.cacheUsed = cacheUsed
         self.cacheCap = cacheCap
@@ -49,6 +84,8 @@ package struct VolumeStatus: Codable, Sendable {
         self.bytesServed = bytesServed
         self.hits = hits
         self.misses = misses
+        self.outages = outages
+        self.staleDirectories = staleDirectories
         self.files = files
     }
 }

@@ -1,6 +1,5 @@
 import Glibc
 import ReelFuse
-import ReelThreads
 
 /// A connection to the daemon of a mount.
 struct ControlClient: ~Copyable, Sendable {
@@ -41,11 +40,6 @@ struct ControlClient: ~Copyable, Sendable {
     /// The socket of the daemon behind a mount; nil where it does not tell within two seconds. Asking means waiting for
     /// the daemon, so a thread does it that may be left behind.
     static func path(of mount: Mount) -> String? {
-        let answer = Monitor<String??>(nil)
-        _ = Thread("ask") {
-            let path = mount.attribute("user.reelfs.socket")
-            answer.withLock { $0 = .some(path) }
-        }
-        return answer.wait(atMost: .seconds(2)) { $0 } ?? nil
+        Mountpoint.answered { mount.attribute("user.reelfs.socket") } ?? nil
     }
 }

@@ -17,6 +17,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(help: "What was not used for so long goes: s, m, h, d (default: no limit).") var cacheAge: String?
     @Option(help: "What of the disk stays free: a size, or N% (default: 5%).") var minFree: String?
     @Option(help: "Seconds until a read that gets nothing fails (default: 30).") var timeout: String?
+    @Option(help: "Age at which a listing is asked for again: s, m, h, d (default: 5m; 0: at each look).") var refresh:
+        String?
     @Option(help: "Owner of the files (default: who mounts).") var uid: String?
     @Option(help: "Group of the files (default: who mounts).") var gid: String?
     @Option(help: "Permission bits to take away, octal.") var umask: String?
@@ -48,7 +50,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         for list in o { try options.apply(list: list, isSloppy: sloppy) }
         let values: [(String, String?)] = [
             ("cache-dir", cacheDir), ("cache-size", cacheSize), ("cache-age", cacheAge),
-            ("min-free", minFree), ("timeout", timeout), ("uid", uid), ("gid", gid),
+            ("min-free", minFree), ("timeout", timeout), ("refresh", refresh), ("uid", uid), ("gid", gid),
             ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
         ]
         for (name, value) in values where value != nil { try options.apply(name, value) }

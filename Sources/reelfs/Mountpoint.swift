@@ -1,6 +1,7 @@
 import CFuse
 import Glibc
 import ReelFuse
+import ReelThreads
 
 /// What stands where a mount is to be made.
 enum Mountpoint {
@@ -32,8 +33,9 @@ enum Mountpoint {
 
     /// Absolute and without symbolic links, also where the last component is a dead mount, which nobody can look into.
     static func resolve(_ path: String) throws(Failure) -> String {
-        if let resolved = realPath(path) { return resolved }
-        let code = errno
+        // A daemon that hangs is left aside: the path is put together without asking it.
+        let (resolved, code) = answered({ (realPath(path), errno) }) ?? (nil, ETIMEDOUT)
+        if let resolved { return resolved }
         if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
         if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
         var trimmed = path[...]
@@ -45,12 +47,29 @@ enum Mountpoint {
         return folder == "/" ? "/" + name : folder + "/" + name
     }
 
-    /// True where the daemon of the mount has gone without unmounting. A call that its end overtakes is told
-    /// ECONNABORTED, later ones ENOTCONN.
-    static func isDead(_ path: String) -> Bool {
-        var status = statvfs()
-        return statvfs(path, &status) != 0 && [ENOTCONN, ECONNABORTED].contains(errno)
+    enum Daemon {
+        /// It answers.
+        case alive
+        /// It has gone without unmounting.
+        case gone
+        /// It does not answer within two seconds: stopped, or stuck in its disk.
+        case silent
     }
+
+    /// Asks the daemon of a mount. A call that its end overtakes is told ECONNABORTED, later ones ENOTCONN.
+    static func daemon(of path: String) -> Daemon {
+        let code = answered {
+            var status = statvfs()
+            return statvfs(path, &status) == 0 ? 0 : errno
+        }
+        return switch code {
+        case nil: .silent
+        case ENOTCONN, ECONNABORTED: .gone
+        default: .alive
+        }
+    }
+
+    static func isDead(_ path: String) -> Bool { daemon(of: path) == .gone }
 
     static func unmountLazily(_ path: String) throws(Failure) { try unmount(path, isLazy: true) }
 
@@ -70,6 +89,17 @@ enum Mountpoint {
                     ? "cannot unmount \(shown(path)): fusermount3 was not found; install the package fuse3"
                     : "cannot unmount \(shown(path)): fusermount3 refused, see above")
         }
+    }
+
+    /// The outcome of a call that may ask a daemon; nil where none comes within two seconds. The thread is left behind,
+    /// and ends with the program.
+    static func answered<Answer: Sendable>(_ call: @escaping @Sendable () -> Answer) -> Answer? {
+        let answer = Monitor<Answer?>(nil)
+        Thread("ask") {
+            let result = call()
+            answer.withLock { $0 = result }
+        }?.detach()
+        return answer.wait(atMost: .seconds(2)) { $0 }
     }
 
     private static func realPath(_ path: String) -> String? {

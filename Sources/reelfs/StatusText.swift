@@ -14,6 +14,14 @@ func statusText(_ status: MountStatus) -> String {
     text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
+    for outage in volume.outages { text += "\n  away    \(printable(outage.origin)) (\(outage.kind))" }
+    if let first = volume.staleDirectories.first {
+        let count = volume.staleDirectories.count
+        let name = first.path.isEmpty ? "/" : first.path
+        text +=
+            "\n  stale   \(count) director\(count == 1 ? "y" : "ies"): \(printable(name)) (\(printable(first.trouble)))"
+        if count > 1 { text += ", …" }
+    }
     guard !volume.files.isEmpty else { return text }
     let head = ["cached", "of", "", "open", "rate", "file"]
     let rows = volume.files.map { file in

@@ -17,7 +17,8 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         guard let mount = Mount.all().last(where: { $0.mountpoint == path }), mount.isOurs else {
             throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount")
         }
-        if Mountpoint.isDead(path) {
+        // Nothing comes of waiting for a daemon that does not answer; the question to it would keep the mount busy.
+        if Mountpoint.daemon(of: path) != .alive {
             try Mountpoint.unmount(path, isLazy: true)
             return 0
         }

@@ -14,6 +14,7 @@ struct FilesystemConfiguration {
     var directory: String
     var limits: CacheLimits
     var timeout: Duration
+    var refresh: Duration
     var transport: TransportConfiguration
     var logger: Logger
 
@@ -26,6 +27,7 @@ struct FilesystemConfiguration {
             cap: request.options.cacheSize, minimumFree: request.options.minimumFree,
             age: request.options.cacheAge.map { .seconds($0) })
         timeout = .seconds(request.options.timeout)
+        refresh = .seconds(request.options.refresh)
         transport = TransportConfiguration(version: Program.version)
         transport.headers = try loadHeaders(request.options.headers)
         // A list from the network names hosts that the user never did; one from the disk is the user's own.
@@ -82,7 +84,8 @@ struct Wiring {
         do throws(SourceError) {
             volume = try Volume.open(
                 configuration.source, origin: origin, store: store,
-                options: VolumeOptions(timeout: configuration.timeout, socketPath: socketPath),
+                options: VolumeOptions(
+                    timeout: configuration.timeout, refresh: configuration.refresh, socketPath: socketPath),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()

@@ -4,7 +4,12 @@ import TestKit
 
 /// A scripted server with a directory listing, as nginx writes it, at `/` and these files in it.
 func folderServer(_ files: [String: FileOrigin]) throws -> ScriptedServer {
-    try ScriptedServer { request in
+    try ScriptedServer(folderScript(files))
+}
+
+/// What such a server does.
+func folderScript(_ files: [String: FileOrigin]) -> ScriptedServer.Script {
+    { request in
         if request.path == "/" { return ServerStep.answer(200, [("Content-Type", "text/html")], body: listing(files)) }
         return files[String(request.path.dropFirst())]?.answer(request) ?? ServerStep.answer(404)
     }

@@ -37,8 +37,11 @@ final class Scene: Sendable {
 
     /// - Parameter on: the name of another mount point of this scene.
     @discardableResult
-    func mount(_ source: String, _ options: [String] = [], on name: String = "mount") throws -> Mounted {
-        let end = try tryMount(source, options, on: name)
+    func mount(
+        _ source: String, _ options: [String] = [], on name: String = "mount", through words: [String] = [],
+        environment: [String: String] = [:]
+    ) throws -> Mounted {
+        let end = try tryMount(source, options, on: name, through: words, environment: environment)
         guard end.status == 0 else { throw Unmounted(sentence: end.errors) }
         let path = folder + "/" + name
         let pid = try #require(daemon(of: path), "no daemon serves \(path)")
@@ -47,12 +50,17 @@ final class Scene: Sendable {
     }
 
     /// As a user sees it: exit status and sentence.
-    func tryMount(_ source: String, _ options: [String] = [], on name: String = "mount") throws -> ChildProcess.End {
+    /// - Parameter through: words before the program's own, such as those that run it in another network.
+    func tryMount(
+        _ source: String, _ options: [String] = [], on name: String = "mount", through prefix: [String] = [],
+        environment: [String: String] = [:]
+    ) throws -> ChildProcess.End {
         let path = folder + "/" + name
         mkdir(path, 0o755)
-        let words = [program, "mount", source, path, "--cache-dir", cache] + options
+        let words = prefix + [program, "mount", source, path, "--cache-dir", cache] + options
         // Where the test's own proxies would stand between.
-        return try ChildProcess.run(words, environment: ["no_proxy": "127.0.0.1,localhost"], within: .seconds(30))
+        return try ChildProcess.run(
+            words, environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 }, within: .seconds(30))
     }
 
     /// Ends everything, however it stands. Never waits for the daemons' good will.

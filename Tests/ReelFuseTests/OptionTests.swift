@@ -12,6 +12,8 @@ struct OptionTests {
         ("cache_size=20G", { $0.cacheSize = 20 << 30 }),
         ("cache_size=1t,cache_size=512", { $0.cacheSize = 512 }),
         ("timeout=5", { $0.timeout = 5 }),
+        ("refresh=0", { $0.refresh = 0 }), ("refresh=90", { $0.refresh = 90 }), ("refresh=45s", { $0.refresh = 45 }),
+        ("refresh=10m", { $0.refresh = 600 }), ("refresh=24h", { $0.refresh = 86_400 }),
         (
             "uid=1000,gid=100,umask=027",
             {
@@ -56,7 +58,9 @@ struct OptionTests {
         ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
         ("allow_other=1", "allow-other"), ("header=nothing", "header"), ("header=A b: c", "header"),
         ("header=A: b\nC: d", "header"), ("header=: x", "header"), ("user_agent=a\u{7}", "user-agent"),
-        ("log_level=loud", "log-level"),
+        ("log_level=loud", "log-level"), ("refresh=", "refresh"), ("refresh=5w", "refresh"),
+        ("refresh=1.5h", "refresh"),
+        ("refresh=-1", "refresh"), ("refresh=m", "refresh"),
     ]
 
     @Test("A wrong option is an error that names it and keeps its value to itself", arguments: bad)

@@ -99,7 +99,8 @@ struct ReadTests {
     }
 
     static let errors: [(VolumeError, Int32)] = [
-        (.accessDenied, EACCES), (.stale, ESTALE), (.timedOut, ETIMEDOUT), (.unreachable, EIO), (.failed, EIO),
+        (.accessDenied, EACCES), (.stale, ESTALE), (.timedOut, ETIMEDOUT), (.unreachable, EIO), (.offline, ENETUNREACH),
+        (.failed, EIO),
         (.interrupted, EINTR), (.notFound, ENOENT), (.readOnly, EROFS), (.isDirectory, EISDIR),
         (.notDirectory, ENOTDIR), (.noAttribute, ENODATA), (.nameTooLong, ENAMETOOLONG),
     ]

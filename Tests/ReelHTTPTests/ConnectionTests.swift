@@ -47,6 +47,35 @@ import Testing
         }
     }
 
+    @Test func aProbeGoesOutBesideAllThatWaits() throws {
+        let server = try ScriptedServer { $0.path == "/held" ? [.stall] : ServerStep.answer(body: "x") }
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 2
+        } _: { origin in
+            let held = (0..<5).map { _ in Recorder() }
+            for recorder in held { _ = origin.start(OriginRequest(url: server.url("/held")), recorder) }
+            #expect(eventually { server.requests.count == 2 })
+            let probe = Recorder()
+            _ = origin.start(OriginRequest(url: server.url("/"), connectLimit: .seconds(1)), probe)
+            #expect(probe.finished().failure == nil)
+            #expect(server.requests.count == 3 && server.connectionCount == 3)
+        }
+    }
+
+    @Test func aHeadThatComesLineByLineMustBeWholeInTime() throws {
+        let server = try ScriptedServer { _ in
+            let lines = (0..<40).flatMap { [ServerStep.raw("X-\($0): y\r\n"), .pause(.milliseconds(100))] }
+            return [.raw("HTTP/1.1 200 OK\r\n")] + lines + [.stall]
+        }
+        try withTransport(to: server) { origin in
+            let recorder = Recorder()
+            let start = ContinuousClock.now
+            _ = origin.start(OriginRequest(url: server.url("/"), stallLimit: .milliseconds(500)), recorder)
+            #expect(recorder.finished().failure == .timedOut)
+            #expect(ContinuousClock.now - start < .seconds(3))
+        }
+    }
+
     @Test func demandedRequestsGoFirst() throws {
         let gate = Gate()
         let server = try ScriptedServer { request in

@@ -119,7 +119,7 @@ import Testing
     @Test func anUnknownDirectoryIsAnErrorAndNotEmpty() throws {
         try withSite([("sub/", nil)]) { fixture, site in
             site.server.stop()
-            #expect(fixture.names("sub") == .failure(.unreachable))
+            #expect(fixture.names("sub") == .failure(.offline))
         }
     }
 

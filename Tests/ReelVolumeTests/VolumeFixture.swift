@@ -15,6 +15,7 @@ final class VolumeFixture: Sendable {
     let source: String
     private let cap: Int64
     private let timeout: Duration
+    private let refresh: Duration
     private let running = Mutex<Running?>(nil)
 
     private struct Running: Sendable {
@@ -23,18 +24,23 @@ final class VolumeFixture: Sendable {
         let volume: Volume
     }
 
-    init(_ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10)) throws {
+    init(
+        _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300)
+    ) throws {
         var template = Array("/tmp/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         self.source = source
         self.cap = cap
         self.timeout = timeout
+        self.refresh = refresh
         try start()
     }
 
-    convenience init(_ source: ResourceURL, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10)) throws {
-        try self.init(source.text, cap: cap, timeout: timeout)
+    convenience init(
+        _ source: ResourceURL, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300)
+    ) throws {
+        try self.init(source.text, cap: cap, timeout: timeout, refresh: refresh)
     }
 
     var volume: Volume { running.withLock { $0!.volume } }
@@ -50,7 +56,8 @@ final class VolumeFixture: Sendable {
         let origin = try CurlOrigin(configuration)
         do {
             let volume = try Volume.open(
-                source, origin: origin, store: store, options: VolumeOptions(timeout: timeout), logger: logger)
+                source, origin: origin, store: store, options: VolumeOptions(timeout: timeout, refresh: refresh),
+                logger: logger)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
             origin.shutdown()

@@ -29,12 +29,18 @@ package final class ScriptedServer: Sendable {
         var isStopped = false
     }
 
-    package init(_ script: @escaping Script) throws(ServerError) {
+    /// - Parameters:
+    ///   - port: that of a server which was stopped, to stand in its place; 0: any.
+    ///   - isPublic: listens on every address, not on loopback alone: for a network of the test's own.
+    package init(port wanted: UInt16 = 0, isPublic: Bool = false, _ script: @escaping Script) throws(ServerError) {
         self.script = script
         listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var yes: Int32 = 1
+        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
         var address = sockaddr_in()
+        address.sin_port = wanted.bigEndian
         address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_addr.s_addr = isPublic ? 0 : UInt32(0x7F00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let descriptor = listener
         let isListening = withUnsafeMutablePointer(to: &address) {

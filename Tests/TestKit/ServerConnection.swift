@@ -77,6 +77,8 @@ struct ServerConnection {
         case .drip(let bytes, let range, let piece, let pause): return send(bytes, range, piece: piece, pause: pause)
         case .endless(let bytes): return send(bytes, ByteRange(0, .max), piece: 64 << 10, pause: nil)
         case .wait(let gate): return waitForLeaving(orFor: gate.readEnd, milliseconds: -1) == .other
+        case .pause(let pause):
+            return waitForLeaving(orFor: -1, milliseconds: Int32(pause / .milliseconds(1))) == .timedOut
         case .stall:
             _ = waitForLeaving(orFor: -1, milliseconds: -1)
             return false

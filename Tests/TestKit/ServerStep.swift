@@ -51,6 +51,8 @@ package enum ServerStep: Sendable {
     case endless(GeneratedBytes)
     /// Goes on once the test opens the gate. The connection ends where the client left before that.
     case wait(Gate)
+    /// Sends nothing for a while.
+    case pause(Duration)
     /// Sends nothing more until the client goes away or the server stops.
     case stall
     /// Ends the connection with RST: the client sees "connection reset by peer".

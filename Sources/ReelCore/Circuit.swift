@@ -1,0 +1,223 @@
+/// How an origin is away.
+package enum Outage: String, Hashable, Sendable {
+    /// No name, no route, refused: every attempt says so at once.
+    case unreachable
+    /// Packets vanish, or connections are taken and nothing is answered.
+    case silent
+}
+
+/// Whether one origin (scheme, host and port) can be reached: events in, actions out, on a clock that only goes forward.
+///
+///     closed ──silence──▶ doubtful ──silence for the whole deadline──▶ open(silent)
+///       │ └────────── nothing but refusals for a while ──────────────▶ open(unreachable)
+///       ◀───────────── anything at all that the origin answers ─────── from everywhere
+///
+/// Doubtful: requests go out as ever, but whoever has something remembered does not wait for a confirmation. Open:
+/// requests are refused. In both, probes look for the origin's return, one at a time, as long as somebody asks for
+/// something (half-open: one is under way).
+///
+/// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life on
+/// any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
+package struct Circuit: Sendable {
+    package enum State: Hashable, Sendable {
+        case closed, doubtful, open(Outage), halfOpen(Outage)
+    }
+
+    package enum Action: Hashable, Sendable {
+        /// Ask for something small on a connection of its own.
+        /// - connect, answer: limits of the connection and of the whole.
+        case probe(connect: Duration, answer: Duration)
+        /// Requests under way have nothing to wait for.
+        case cut
+        case opened(Outage)
+        case closed
+    }
+
+    private enum Mode: Hashable, Sendable {
+        case closed, doubtful, open(Outage)
+    }
+
+    /// As long as a request's own short retries take (`RetryPolicy`): one refusal may be a server that restarts.
+    static let refusalsFor = Duration.milliseconds(400)
+    /// Refusals further apart than this are no row.
+    static let rowGap = Duration.seconds(5)
+    /// Nobody asked for so long: nobody is looked for.
+    static let rest = Duration.seconds(60)
+    /// A SYN that is lost is repeated by a new probe rather than by TCP, whose pauses double.
+    static let probeConnect = Duration.seconds(1)
+    static let probeAnswer = Duration.milliseconds(1500)
+    /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
+    static let longestProbe = Duration.seconds(12)
+
+    private let openAfter: Duration
+    private let doubtAfter: Duration
+    private var mode = Mode.closed
+    private var isProbing = false
+    private var failedProbes = 0
+    private var answerLimit = Circuit.probeAnswer
+    private var nextProbe = Duration.zero
+    private var lastAsked = Duration.zero
+    /// Requests that wait for bytes.
+    private var owed = 0
+    private var silentSince: Duration?
+    private var lastEnd = Duration.zero
+    private var refusedSince: Duration?
+    private var lastRefusal = Duration.zero
+
+    /// - Parameter deadline: of a read: silence for so long is an outage.
+    package init(deadline: Duration) {
+        // A little before the deadline: a reader whose time is over asks again, and is to hear of it at once.
+        openAfter = deadline - min(.milliseconds(100), deadline / 10)
+        // As long as an open waits for a confirmation.
+        doubtAfter = min(.seconds(2), deadline / 2)
+    }
+
+    package var state: State {
+        switch mode {
+        case .closed: .closed
+        case .doubtful: .doubtful
+        case .open(let outage): isProbing ? .halfOpen(outage) : .open(outage)
+        }
+    }
+
+    /// nil: requests go out.
+    package var outage: Outage? { if case .open(let outage) = mode { outage } else { nil } }
+
+    /// Whether the clock may bring anything.
+    package func isTicking(_ now: Duration) -> Bool {
+        owed > 0 || silentSince != nil && mode == .closed || mode != .closed && now - lastAsked <= Self.rest
+    }
+
+    // MARK: Asking
+
+    /// Somebody wants to ask for what could be answered from memory as well. - Returns: whether to ask.
+    package mutating func isWorthAsking(_ now: Duration) -> Bool {
+        noteInterest(now)
+        return mode == .closed
+    }
+
+    /// A request is about to be made. - Returns: nil where it goes out, and `ended` follows; else why not.
+    package mutating func ask(_ now: Duration) -> Outage? {
+        let hadRested = noteInterest(now)
+        if case .open(let outage) = mode {
+            guard hadRested else { return outage }
+            // This request is the probe, beside others that now go out again.
+            mode = .doubtful
+            silentSince = now
+        }
+        if owed == 0, mode == .closed, now - lastEnd > Self.rowGap { silentSince = nil }
+        owed += 1
+        silentSince = silentSince ?? now
+        return nil
+    }
+
+    /// - Returns: whether nobody had asked for so long that probes had stopped.
+    @discardableResult
+    private mutating func noteInterest(_ now: Duration) -> Bool {
+        let hadRested = mode != .closed && now - lastAsked > Self.rest
+        lastAsked = now
+        if hadRested {
+            nextProbe = now
+            failedProbes = 0
+        }
+        return hadRested
+    }
+
+    // MARK: Answers
+
+    /// A head or bytes came, on whatever request.
+    package mutating func answered(_ now: Duration) -> [Action] {
+        silentSince = owed > 0 ? now : nil
+        refusedSince = nil
+        guard mode != .closed else { return [] }
+        let wasOpen = outage != nil
+        mode = .closed
+        failedProbes = 0
+        answerLimit = Self.probeAnswer
+        return wasOpen ? [.closed] : []
+    }
+
+    /// The receiver takes no bytes for now: nothing is owed.
+    package mutating func paused(_ now: Duration) { release(now) }
+
+    package mutating func resumed(_ now: Duration) {
+        owed += 1
+        silentSince = silentSince ?? now
+    }
+
+    /// A request is over. - Parameter isPaused: as which it had been released already.
+    package mutating func ended(_ failure: OriginFailure?, isPaused: Bool = false, now: Duration) -> [Action] {
+        if !isPaused { release(now) }
+        return judge(failure, now)
+    }
+
+    package mutating func probed(_ failure: OriginFailure?, took: Duration, now: Duration) -> [Action] {
+        isProbing = false
+        let actions = judge(failure, now)
+        guard mode != .closed else { return actions }
+        if failure == .timedOut, took >= answerLimit { answerLimit = min(answerLimit * 2, Self.longestProbe) }
+        failedProbes += 1
+        nextProbe = now + min(.milliseconds(250 + 250 * failedProbes), .seconds(1))
+        return actions
+    }
+
+    private mutating func release(_ now: Duration) {
+        owed -= 1
+        lastEnd = now
+    }
+
+    private mutating func judge(_ failure: OriginFailure?, _ now: Duration) -> [Action] {
+        switch failure {
+        case nil, .status, .wrongAnswer, .untrusted, .changed: return answered(now)
+        case .unreachable: return refused(now)
+        case .cancelled, .timedOut, .interrupted, .away:
+            // Who leaves early has learned nothing, nor has who waited for one thing while others came.
+            if owed == 0, mode == .closed, silence(now) < doubtAfter { silentSince = nil }
+            return []
+        }
+    }
+
+    private mutating func refused(_ now: Duration) -> [Action] {
+        if now - lastRefusal > Self.rowGap { refusedSince = nil }
+        lastRefusal = now
+        // A refusal is no silence.
+        if owed == 0 { silentSince = nil }
+        let since = refusedSince ?? now
+        refusedSince = since
+        switch mode {
+        case .open(.unreachable): return []
+        // Known to be away: how, is news.
+        case .open(.silent): break
+        case .closed, .doubtful: guard now - since >= Self.refusalsFor else { return [] }
+        }
+        return open(.unreachable, now) + [.cut]
+    }
+
+    // MARK: The clock
+
+    package mutating func tick(_ now: Duration) -> [Action] {
+        var actions: [Action] = []
+        if mode == .closed, silence(now) >= doubtAfter {
+            if owed == 0, now - lastEnd > Self.rowGap {
+                silentSince = nil
+            } else {
+                mode = .doubtful
+                nextProbe = now
+            }
+        }
+        if mode == .doubtful, silence(now) >= openAfter { actions += open(.silent, now) }
+        if mode != .closed, !isProbing, now >= nextProbe, now - lastAsked <= Self.rest {
+            isProbing = true
+            actions.append(.probe(connect: Self.probeConnect, answer: answerLimit))
+        }
+        return actions
+    }
+
+    private func silence(_ now: Duration) -> Duration { silentSince.map { now - $0 } ?? .zero }
+
+    private mutating func open(_ outage: Outage, _ now: Duration) -> [Action] {
+        if mode == .closed { nextProbe = now + .milliseconds(500) }
+        mode = .open(outage)
+        return [.opened(outage)]
+    }
+}

@@ -1,0 +1,103 @@
+/// Why a directory's listing could not be refreshed.
+package enum ListingTrouble: Hashable, Sendable {
+    case unreachable, timedOut
+    /// 404 and 410 among them.
+    case status(Int)
+    /// A page, but none that lists a directory: a login, an error with status 200.
+    case noListing
+    case cutShort
+    /// No entries, where there were some.
+    case empty
+    /// An answer of no use: encoded, too large, of a host that is not trusted.
+    case failed
+
+    package var name: String {
+        switch self {
+        case .unreachable: "unreachable"
+        case .timedOut: "timed-out"
+        case .status(let status): "status-\(status)"
+        case .noListing: "no-listing"
+        case .cutShort: "cut-short"
+        case .empty: "empty"
+        case .failed: "failed"
+        }
+    }
+
+    package init(_ failure: OriginFailure) {
+        self =
+            switch failure {
+            case .unreachable, .away(.unreachable): .unreachable
+            case .timedOut, .away(.silent): .timedOut
+            case .status(let status, _): .status(status)
+            case .interrupted: .cutShort
+            case .wrongAnswer, .untrusted, .changed, .cancelled: .failed
+            }
+    }
+}
+
+/// What is held against a listing that stays in place although the origin did not repeat it.
+///
+/// An error changes nothing, however often it comes. What takes entries away for good, an empty listing or a 404, is
+/// believed when two refreshes in a row say the same.
+package struct ListingDoubt: Hashable, Sendable {
+    package enum Verdict: Hashable, Sendable {
+        /// The new listing replaces the old one.
+        case believe
+        /// The old one stays, marked.
+        case keep
+        /// The directory is no more.
+        case gone
+    }
+
+    /// The latest trouble.
+    package private(set) var trouble: ListingTrouble
+    /// When the first refresh failed since the last good one: seconds since 1970.
+    package let since: Int64
+    /// When this was first told of a row of the same; only for what is believed the second time.
+    private var firstTold: Duration?
+
+    /// Settles one refresh of a directory that has a listing with entries.
+    /// - Parameters:
+    ///   - doubt: nil where the last refresh was good; changed to what holds now, nil again once it is believed.
+    ///   - trouble: nil for a listing with entries.
+    ///   - apart: how far apart two that say the same have to be.
+    package static func settle(
+        _ doubt: inout ListingDoubt?, _ trouble: ListingTrouble?, apart: Duration, now: Duration, date: Int64
+    ) -> Verdict {
+        guard let trouble else {
+            doubt = nil
+            return .believe
+        }
+        let previous = doubt
+        var new: ListingDoubt? = ListingDoubt(trouble: trouble, since: previous?.since ?? date)
+        defer { doubt = new }
+        guard trouble.takesAway else { return .keep }
+        // 404 and 410 say the same.
+        guard let previous, (previous.trouble == .empty) == (trouble == .empty), let first = previous.firstTold else {
+            new?.firstTold = now
+            return .keep
+        }
+        new?.firstTold = first
+        guard now - first >= apart else { return .keep }
+        guard trouble == .empty else { return .gone }
+        new = nil
+        return .believe
+    }
+
+    /// The next refresh may take entries away.
+    package var isWaitingForConfirmation: Bool { firstTold != nil }
+
+    private init(trouble: ListingTrouble, since: Int64) {
+        self.trouble = trouble
+        self.since = since
+    }
+}
+
+extension ListingTrouble {
+    fileprivate var takesAway: Bool {
+        switch self {
+        case .empty, .status(404), .status(410): true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Logging
+import ReelCore
+import ReelThreads
+import Synchronization
+
+/// The origin as the volume asks it: one circuit for each scheme, host and port between it and the transport.
+///
+/// Every request passes here, so every head, byte and failure is seen, and no caller has to tell. A request to an origin
+/// that is away ends with `.away` and costs nothing; when an origin turns out to be unreachable, what runs to it ends the
+/// same way.
+final class CircuitOrigin: Origin {
+    private struct Route {
+        var circuit: Circuit
+        /// Where the origin last answered: what a probe asks for.
+        var answered: ResourceURL?
+        var asked: ResourceURL
+        var running: [ObjectIdentifier: WatchedReceiver] = [:]
+        /// Seconds since 1970.
+        var awaySince: Int64?
+    }
+
+    /// A playlist may name many hosts: beyond this, those of which nothing is to be kept in mind are forgotten.
+    private static let routeLimit = 1024
+    /// Names no request of the transport, which counts from 1.
+    private static let refused = OriginRequestID(0)
+
+    private let inner: any Origin
+    private let deadline: Duration
+    private let ticker: Ticker
+    private let logger: Logger
+    private let routes = Mutex<[String: Route]>([:])
+
+    init(_ inner: any Origin, deadline: Duration, ticker: Ticker, logger: Logger) {
+        self.inner = inner
+        self.deadline = deadline
+        self.ticker = ticker
+        self.logger = logger
+    }
+
+    /// For what can be answered from memory as well: false while the origin is away, or in doubt.
+    func isWorthAsking(_ url: ResourceURL) -> Bool {
+        let moment = now()
+        let isWorth = routes.withLock { $0[url.origin]?.circuit.isWorthAsking(moment) ?? true }
+        if !isWorth { ticker.add(self) }
+        return isWorth
+    }
+
+    func outage(of url: ResourceURL) -> Outage? { routes.withLock { $0[url.origin]?.circuit.outage } }
+
+    /// Origins that are away, and since when (seconds since 1970).
+    var outages: [(origin: String, outage: Outage, since: Int64)] {
+        routes.withLock { routes in
+            routes.compactMap { origin, route in
+                route.circuit.outage.map { (origin, $0, route.awaySince ?? wallClock()) }
+            }
+        }.sorted { $0.origin < $1.origin }
+    }
+
+    // MARK: Origin
+
+    func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID {
+        let moment = now()
+        let watched = WatchedReceiver(receiver, request.url, self)
+        let outage = routes.withLock { routes -> Outage? in
+            let origin = request.url.origin
+            if routes[origin] == nil {
+                if routes.count >= Self.routeLimit {
+                    routes = routes.filter { $1.circuit.state != .closed || !$1.running.isEmpty }
+                }
+                routes[origin] = Route(circuit: Circuit(deadline: deadline), asked: request.url)
+            }
+            if let outage = routes[origin]!.circuit.ask(moment) { return outage }
+            routes[origin]!.asked = request.url
+            routes[origin]!.running[ObjectIdentifier(watched)] = watched
+            return nil
+        }
+        ticker.add(self)
+        if let outage {
+            inner.perform { receiver.ended(.away(outage)) }
+            return Self.refused
+        }
+        let id = inner.start(request, watched)
+        if watched.started(id) { inner.cancel(id) }
+        return id
+    }
+
+    func cancel(_ id: OriginRequestID) { inner.cancel(id) }
+
+    func perform(_ job: @escaping @Sendable () -> Void) { inner.perform(job) }
+
+    func resume(_ id: OriginRequestID) {
+        let moment = now()
+        routes.withLock { routes in
+            for (origin, route) in routes {
+                guard let watched = route.running.values.first(where: { $0.id == id }) else { continue }
+                if watched.setPaused(false) { routes[origin]!.circuit.resumed(moment) }
+                return
+            }
+        }
+        inner.resume(id)
+    }
+
+    // MARK: What the transport tells
+
+    func answered(_ url: ResourceURL) {
+        let moment = now()
+        let actions = routes.withLock { routes in
+            routes[url.origin]?.answered = url
+            return routes[url.origin]?.circuit.answered(moment) ?? []
+        }
+        perform(actions, url.origin)
+    }
+
+    func paused(_ watched: WatchedReceiver) {
+        let moment = now()
+        routes.withLock { routes in
+            if watched.setPaused(true) { routes[watched.url.origin]?.circuit.paused(moment) }
+        }
+    }
+
+    /// - Returns: what the receiver is told.
+    func ended(_ watched: WatchedReceiver, _ failure: OriginFailure?) -> OriginFailure? {
+        let (moment, origin) = (now(), watched.url.origin)
+        let (actions, outage) = routes.withLock { routes -> ([Circuit.Action], Outage?) in
+            guard routes[origin]?.running.removeValue(forKey: ObjectIdentifier(watched)) != nil else {
+                return ([], nil)
+            }
+            let actions = routes[origin]!.circuit.ended(failure, isPaused: watched.isPaused, now: moment)
+            return (actions, routes[origin]!.circuit.outage)
+        }
+        perform(actions, origin)
+        switch failure {
+        case .unreachable: return outage.map { .away($0) } ?? failure
+        case .cancelled where watched.isCut: return .away(outage ?? .unreachable)
+        default: return failure
+        }
+    }
+
+    private func perform(_ actions: [Circuit.Action], _ origin: String) {
+        for action in actions {
+            switch action {
+            case .probe(let connect, let answer): probe(origin, connect, answer)
+            case .cut:
+                let running = routes.withLock { routes in routes[origin].map { Array($0.running.values) } ?? [] }
+                for watched in running where !watched.isPaused {
+                    if let id = watched.cut() { inner.cancel(id) }
+                }
+            case .opened(let outage):
+                routes.withLock { routes in
+                    if routes[origin]?.awaySince == nil { routes[origin]?.awaySince = wallClock() }
+                }
+                logger.notice("\(origin) is away (\(outage.rawValue)): only what is cached can be read")
+            case .closed:
+                routes.withLock { $0[origin]?.awaySince = nil }
+                logger.notice("\(origin) is back")
+            }
+        }
+    }
+
+    private func probe(_ origin: String, _ connect: Duration, _ answer: Duration) {
+        guard let url = routes.withLock({ routes in routes[origin].map { $0.answered ?? $0.asked } }) else { return }
+        let start = now()
+        let receiver = ProbeReceiver { [self] failure in
+            let moment = now()
+            let actions = routes.withLock {
+                $0[origin]?.circuit.probed(failure, took: moment - start, now: moment) ?? []
+            }
+            perform(actions, origin)
+        }
+        let request = OriginRequest(
+            url: url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
+        _ = inner.start(request, receiver)
+    }
+}
+
+extension CircuitOrigin: Ticking {
+    func tick(_ now: Duration) -> Bool {
+        let (due, isTicking) = routes.withLock { routes in
+            var due: [(String, [Circuit.Action])] = []
+            for origin in routes.keys {
+                let actions = routes[origin]!.circuit.tick(now)
+                if !actions.isEmpty { due.append((origin, actions)) }
+            }
+            return (due, routes.values.contains { $0.circuit.isTicking(now) })
+        }
+        for (origin, actions) in due { perform(actions, origin) }
+        return isTicking
+    }
+}

@@ -1,0 +1,71 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import Synchronization
+
+/// Directories whose listing could not be refreshed: what is held against it, and when to ask again. Kept apart from the
+/// nodes, which the kernel forgets.
+final class ListingHealth: Sendable {
+    private struct Condition {
+        var doubt: ListingDoubt
+        var isGone: Bool
+        /// On the clock of `now()`.
+        var askAgain: Duration
+    }
+
+    /// An error passes: somebody who looks again after this finds the next attempt made.
+    private static let pause = Duration.seconds(5)
+
+    private let conditions = Mutex<[String: Condition]>([:])
+    /// How old a listing may be.
+    private let refresh: Duration
+
+    init(refresh: Duration) { self.refresh = refresh }
+
+    /// Whether a listing is to be asked for again. - Parameter fetchedAt: seconds since 1970.
+    func isDue(_ url: ResourceURL, fetchedAt: Int64) -> Bool {
+        if let askAgain = conditions.withLock({ $0[url.text]?.askAgain }) { return now() >= askAgain }
+        let age = wallClock() - fetchedAt
+        // A clock that was set back makes nothing fresh. `refresh` 0 is "at each look", which comes in crowds.
+        return age < 0 || .seconds(age) >= max(refresh, .seconds(1))
+    }
+
+    /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
+    /// - Parameter canGo: false for the source itself, of which no parent says that it is gone.
+    func settle(_ url: ResourceURL, _ trouble: ListingTrouble?, canGo: Bool = true) -> ListingDoubt.Verdict {
+        let moment = now()
+        let apart = max(refresh, Self.pause)
+        return conditions.withLock { conditions in
+            var doubt = conditions[url.text]?.doubt
+            var verdict = ListingDoubt.settle(&doubt, trouble, apart: apart, now: moment, date: wallClock())
+            if verdict == .gone, !canGo { verdict = .keep }
+            conditions[url.text] = doubt.map {
+                let isSecondLook = $0.isWaitingForConfirmation && verdict == .keep
+                let pause = isSecondLook ? apart : min(max(refresh, .seconds(1)), Self.pause)
+                return Condition(doubt: $0, isGone: verdict == .gone, askAgain: moment + pause)
+            }
+            return verdict
+        }
+    }
+
+    func isGone(_ url: ResourceURL) -> Bool { conditions.withLock { $0[url.text]?.isGone ?? false } }
+
+    /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is one.
+    func mark(of url: ResourceURL) -> String? {
+        conditions.withLock { $0[url.text]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
+    }
+
+    /// Keys of the directories that are marked.
+    var marked: [(key: String, trouble: String, since: Int64)] {
+        conditions.withLock { $0.map { ($0, $1.doubt.trouble.name, $1.doubt.since) } }.sorted { $0.key < $1.key }
+    }
+}
+
+/// RFC 3339, in UTC. - Parameter seconds: since 1970.
+func dateText(_ seconds: Int64) -> String {
+    var (moment, parts) = (time_t(seconds), tm())
+    gmtime_r(&moment, &parts)
+    var text = [CChar](repeating: 0, count: 32)
+    let count = strftime(&text, text.count, "%Y-%m-%dT%H:%M:%SZ", &parts)
+    return String(decoding: text[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+}

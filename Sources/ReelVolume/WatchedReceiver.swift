@@ -1,0 +1,81 @@
+import ReelCore
+import Synchronization
+
+/// Between the transport and the receiver of one request.
+final class WatchedReceiver: OriginReceiver {
+    private struct State {
+        var id: OriginRequestID?
+        var isCut = false
+        var isPaused = false
+    }
+
+    let url: ResourceURL
+    private let receiver: any OriginReceiver
+    private let owner: CircuitOrigin
+    private let state = Mutex(State())
+
+    init(_ receiver: any OriginReceiver, _ url: ResourceURL, _ owner: CircuitOrigin) {
+        self.receiver = receiver
+        self.url = url
+        self.owner = owner
+    }
+
+    var id: OriginRequestID? { state.withLock { $0.id } }
+    var isCut: Bool { state.withLock { $0.isCut } }
+    var isPaused: Bool { state.withLock { $0.isPaused } }
+
+    /// - Returns: whether it was cut before it had a name.
+    func started(_ id: OriginRequestID) -> Bool {
+        state.withLock { state in
+            state.id = id
+            return state.isCut
+        }
+    }
+
+    /// - Returns: what to cancel, where it is known yet.
+    func cut() -> OriginRequestID? {
+        state.withLock { state in
+            state.isCut = true
+            return state.id
+        }
+    }
+
+    /// - Returns: whether that changes anything.
+    func setPaused(_ isPaused: Bool) -> Bool {
+        state.withLock { state in
+            defer { state.isPaused = isPaused }
+            return state.isPaused != isPaused
+        }
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        owner.answered(url)
+        return receiver.head(head)
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        owner.answered(url)
+        let answer = receiver.body(bytes)
+        if answer == .pause { owner.paused(self) }
+        return answer
+    }
+
+    func ended(_ failure: OriginFailure?) { receiver.ended(owner.ended(self, failure)) }
+}
+
+/// Wants to know only whether anything is answered.
+final class ProbeReceiver: OriginReceiver {
+    private let isAnswered = Atomic(false)
+    private let completion: @Sendable (OriginFailure?) -> Void
+
+    init(_ completion: @escaping @Sendable (OriginFailure?) -> Void) { self.completion = completion }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        isAnswered.store(true, ordering: .relaxed)
+        return head.status == 206 ? nil : .cancelled
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { .more }
+
+    func ended(_ failure: OriginFailure?) { completion(isAnswered.load(ordering: .relaxed) ? nil : failure) }
+}

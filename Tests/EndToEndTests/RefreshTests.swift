@@ -1,0 +1,87 @@
+import CFuse
+import Glibc
+import ReelCore
+import Synchronization
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// Listings that change while they are mounted, as programs see them through the kernel's caches.
+    @Suite struct RefreshTests {
+        private struct Library: Sendable {
+            var names = ["one.mkv", "two.mkv"]
+            var status = 200
+        }
+
+        private func withLibrary(
+            _ options: [String], _ body: (Mounted, @escaping ((inout Library) -> Void) -> Void) throws -> Void
+        ) throws {
+            let library = Mutex(Library())
+            let film = FileOrigin(length: 5000)
+            let server = try ScriptedServer { request in
+                guard request.path == "/" else { return film.answer(request) }
+                let now = library.withLock { $0 }
+                guard now.status == 200 else { return ServerStep.answer(now.status) }
+                return folderScript(Dictionary(uniqueKeysWithValues: now.names.map { ($0, film) }))(request)
+            }
+            defer { server.stop() }
+            try withScene { (scene) throws in
+                try body(try scene.mount(server.address, options)) { change in library.withLock { change(&$0) } }
+            }
+        }
+
+        @Test("After a refresh a new file is seen by ls and by stat, and a removed one by neither")
+        func changes() throws {
+            try withLibrary(["-o", "refresh=1s"]) { (mount, change) throws in
+                #expect(try names(in: mount.path) == ["one.mkv", "two.mkv"])
+                #expect(try attributes(mount.file("one.mkv")).st_size == 5000)
+                // The kernel keeps in mind that there is no such name.
+                #expect(code { Int(access(mount.file("new.mkv"), F_OK)) } == ENOENT)
+                change { $0.names = ["new.mkv", "two.mkv"] }
+                #expect(eventually { (try? names(in: mount.path)) == ["new.mkv", "two.mkv"] })
+                #expect(eventually(within: .seconds(1)) { code { Int(access(mount.file("new.mkv"), F_OK)) } == 0 })
+                #expect(eventually(within: .seconds(1)) { code { Int(access(mount.file("one.mkv"), F_OK)) } == ENOENT })
+                #expect(try readWhole(mount.file("new.mkv")).count == 5000)
+            }
+        }
+
+        @Test("A scan of a library whose server is in trouble finds all of it, marked")
+        func trouble() throws {
+            try withLibrary(["-o", "refresh=0,timeout=2"]) { (mount, change) throws in
+                #expect(try names(in: mount.path) == ["one.mkv", "two.mkv"])
+                #expect(code { getxattr(mount.path, "user.reelfs.stale", nil, 0) } == ENODATA)
+                for status in [500, 404, 503, 410] {
+                    change { $0.status = status }
+                    #expect(
+                        eventually {
+                            if (try? names(in: mount.path)) != ["one.mkv", "two.mkv"] { Issue.record("it shrank") }
+                            let mark = try? extendedAttribute("user.reelfs.stale", of: mount.path)
+                            return mark?.hasPrefix("status-\(status) ") == true
+                        }, "\(status)")
+                }
+                let status = try ChildProcess.run([program, "status", mount.path]).output
+                #expect(status.contains("stale   1 directory: / (status-410)"), "\(status)")
+                change { $0.status = 200 }
+                #expect(
+                    eventually {
+                        _ = try? names(in: mount.path)
+                        return code { getxattr(mount.path, "user.reelfs.stale", nil, 0) } == ENODATA
+                    })
+            }
+        }
+
+        @Test("A daemon that hangs holds up neither status nor umount")
+        func hangingDaemon() throws {
+            try withLibrary([]) { (mount, _) throws in
+                #expect(try names(in: mount.path) == ["one.mkv", "two.mkv"])
+                kill(mount.pid, SIGSTOP)
+                defer { kill(mount.pid, SIGCONT) }
+                let status = try ChildProcess.run([program, "status", mount.path], within: .seconds(10))
+                #expect(status.status == 32)
+                let end = try ChildProcess.run([program, "umount", mount.path], within: .seconds(15))
+                #expect(end.status == 0, "\(end.errors)")
+                #expect(!mountTable().contains { $0.mountpoint == mount.path })
+            }
+        }
+    }
+}

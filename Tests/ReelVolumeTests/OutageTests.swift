@@ -1,0 +1,201 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// An origin that goes away and comes back, without a kernel.
+@Suite struct OutageTests {
+    private let length: Int64 = 30_000_000
+
+    private func script(_ films: [String: FileOrigin]) -> ScriptedServer.Script {
+        { request in
+            if request.path == "/" {
+                let lines = films.keys.sorted().map {
+                    "<a href=\"\($0)\">\($0)</a>  21-Nov-2026 10:00  \(30_000_000)\n"
+                }
+                return ServerStep.answer(
+                    200, [("Content-Type", "text/html")],
+                    body: "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\n"
+                        + lines.joined() + "</pre></html>")
+            }
+            return films[String(request.path.dropFirst())]?.answer(request) ?? ServerStep.answer(404)
+        }
+    }
+
+    private func took(_ body: () throws -> Void) rethrows -> Duration {
+        let start = ContinuousClock.now
+        try body()
+        return ContinuousClock.now - start
+    }
+
+    @Test func aStoppedServerFailsReadsAtOnceAndOneThatIsBackIsNoticedWithoutBeingAsked() throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer(script(["film.mkv": film]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+        server.stop()
+        let first = took { #expect(fixture.read(file, 20_000_000, 4096) == .failure(.offline)) }
+        // Two short retries.
+        #expect(first < .seconds(2))
+        #expect(fixture.volume.status().outages.map(\.kind) == ["unreachable"])
+        let next = took {
+            for offset in 21...28 { #expect(fixture.read(file, Int64(offset) << 20, 4096) == .failure(.offline)) }
+            #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+            #expect(fixture.names() == .success(["film.mkv"]))
+        }
+        #expect(next < .milliseconds(500))
+        // Opens of what is remembered ask nobody.
+        fixture.expire()
+        let opening = took {
+            guard case .success(let again) = fixture.open("film.mkv") else {
+                Issue.record("not opened")
+                return
+            }
+            fixture.volume.close(again)
+        }
+        #expect(opening < .milliseconds(500))
+        let second = try ScriptedServer(port: server.port, script(["film.mkv": film]))
+        defer { second.stop() }
+        #expect(eventually(within: .seconds(2)) { fixture.volume.status().outages.isEmpty })
+        #expect(fixture.read(file, 20_000_000, 4096).isRight(film, 20_000_000, 4096))
+        fixture.volume.close(file)
+    }
+
+    @Test func readsThatWaitFailTogetherWhenTheOriginTurnsOutToBeUnreachable() throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer(script(["film.mkv": film]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        server.stop()
+        let time = took {
+            let readers = (0..<8).map { number in
+                startJoinable { fixture.read(file, (2 + Int64(number) * 3) << 20, 4096) == .failure(.offline) }
+            }
+            for reader in readers { #expect(reader.join()) }
+        }
+        #expect(time < .seconds(2))
+        fixture.volume.close(file)
+    }
+
+    @Test func anOriginThatAcceptsAndNeverAnswersIsWaitedForOnce() throws {
+        let film = FileOrigin(length: length)
+        let isMute = Shared(false)
+        let good = script(["film.mkv": film])
+        let server = try ScriptedServer { isMute.value ? [.stall] : good($0) }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(2))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+        isMute.value = true
+        let first = took { #expect(fixture.read(file, 20_000_000, 4096) == .failure(.timedOut)) }
+        #expect(first > .seconds(1.5) && first < .seconds(3))
+        #expect(eventually(within: .seconds(1)) { fixture.volume.status().outages.map(\.kind) == ["silent"] })
+        let next = took { #expect(fixture.read(file, 25_000_000, 4096) == .failure(.timedOut)) }
+        #expect(next < .milliseconds(500))
+        #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+        isMute.value = false
+        // A probe that waits is given up within seconds, the next one is answered.
+        #expect(eventually(within: .seconds(8)) { fixture.volume.status().outages.isEmpty })
+        #expect(fixture.read(file, 20_000_000, 4096).isRight(film, 20_000_000, 4096))
+        fixture.volume.close(file)
+    }
+
+    @Test func oneFileThatIsNeverAnsweredTakesNoOtherAway() throws {
+        let (slow, good) = (FileOrigin(length: length), FileOrigin(length: length, seed: 7))
+        let server = try ScriptedServer(script(["good.mkv": good, "slow.mkv": slow]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(3))
+        defer { fixture.remove() }
+        let file = try fixture.open("good.mkv").get()
+        slow.fault = .silent
+        for round in 0..<2 {
+            let result = fixture.open("slow.mkv").map { _ in true }
+            #expect(result == .failure(.timedOut))
+            let offset = Int64(10 + round * 8) << 20
+            #expect(fixture.read(file, offset, 4096).isRight(good, offset, 4096))
+            #expect(fixture.volume.status().outages.isEmpty)
+        }
+        fixture.volume.close(file)
+    }
+
+    @Test func aNameThatNobodyKnowsIsUnreachable() throws {
+        let time = took {
+            #expect(throws: SourceError.self) {
+                try VolumeFixture("http://nobody.invalid/films/", timeout: .seconds(8))
+            }
+        }
+        #expect(time < .seconds(6))
+    }
+
+    @Test func serverErrorsAreNoOutage() throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer(script(["film.mkv": film]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(2))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        film.fault = .status(503, retryAfter: nil)
+        #expect(fixture.read(file, 20_000_000, 4096) == .failure(.failed))
+        #expect(fixture.volume.status().outages.isEmpty)
+        film.fault = nil
+        #expect(fixture.read(file, 20_000_000, 4096).isRight(film, 20_000_000, 4096))
+        fixture.volume.close(file)
+    }
+
+    @Test func aKnownSourceIsMountedInTwoSecondsAlthoughNobodyAnswers() throws {
+        let film = FileOrigin(length: length)
+        let isMute = Shared(false)
+        let good = script(["film.mkv": film])
+        let server = try ScriptedServer { isMute.value ? [.stall] : good($0) }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"))
+        defer { fixture.remove() }
+        #expect(fixture.names() == .success(["film.mkv"]))
+        isMute.value = true
+        #expect(try took { try fixture.restart() } < .seconds(3.5))
+        let looking = took { #expect(fixture.names() == .success(["film.mkv"])) }
+        #expect(looking < .milliseconds(500))
+    }
+
+    @Test func oneNotFoundLeavesACachedFilePlayableAndASecondDoesNot() throws {
+        let film = FileOrigin(length: 1_000_000)
+        let server = try ScriptedServer(["/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        #expect(fixture.readAll(file).isRight(film, 0, 1_000_000))
+        fixture.volume.close(file)
+        fixture.expire()
+        film.fault = .status(404, retryAfter: nil)
+        let again = try fixture.open("film.mkv").get()
+        #expect(fixture.readAll(again).isRight(film, 0, 1_000_000))
+        fixture.volume.close(again)
+        #expect(eventually(within: .seconds(8)) { fixture.openError("film.mkv") == .stale })
+        film.fault = nil
+        #expect(fixture.openError("film.mkv") == nil)
+        // Said once more after it was there: that is the first time again.
+        film.fault = .status(404, retryAfter: nil)
+        fixture.expire()
+        #expect(fixture.openError("film.mkv") == nil)
+    }
+}
+
+extension VolumeFixture {
+    /// nil where it can be opened.
+    func openError(_ path: String) -> VolumeError? {
+        switch open(path) {
+        case .failure(let error): return error
+        case .success(let file):
+            volume.close(file)
+            return nil
+        }
+    }
+}

@@ -1,0 +1,214 @@
+import ReelCore
+import ReelThreads
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Listings that are asked for again: what changes, and what an error may not take away.
+@Suite struct RefreshTests {
+    /// A server whose one directory a test changes; below it, `sub/` is another.
+    private final class Library: Sendable {
+        enum Page: Sendable {
+            case names([String])
+            case status(Int)
+            case login, cut, silence
+        }
+
+        let root = Shared(Page.names(["one.mkv", "two.mkv", "sub/"]))
+        let sub = Shared(Page.names(["three.mkv"]))
+        /// Sent with each listing; an equal If-None-Match is answered with 304.
+        let tag = Shared<String?>(nil)
+        let server: ScriptedServer
+
+        init() throws {
+            let (root, sub, tag) = (root, sub, tag)
+            server = try ScriptedServer { request in
+                guard request.path.hasSuffix("/") else { return ServerStep.answer(404) }
+                switch (request.path == "/" ? root : sub).value {
+                case .status(let status): return ServerStep.answer(status)
+                case .silence: return [.stall]
+                case .login:
+                    return ServerStep.answer(
+                        200, [("Content-Type", "text/html")],
+                        body: "<html><body><form><input type=password></form></body></html>")
+                case .cut:
+                    return [
+                        .head(200, [("Content-Type", "text/html"), ("Content-Length", "5000")]),
+                        .body(Array("<html><title>Index of /</title><pre><a href=\"../\">../</a>\n".utf8)), .close,
+                    ]
+                case .names(let names):
+                    let lines = names.map {
+                        "<a href=\"\($0)\">\($0)</a>  21-Nov-2026 10:00  \($0.hasSuffix("/") ? "-" : "1000")\n"
+                    }
+                    var headers = [(name: "Content-Type", value: "text/html")]
+                    if let tag = tag.value {
+                        headers.append(("ETag", tag))
+                        if request["if-none-match"] == tag { return [.head(304, headers)] }
+                    }
+                    return ServerStep.answer(
+                        200, headers,
+                        body: "<html><title>Index of \(request.path)</title><h1>Index of \(request.path)</h1><pre>"
+                            + "<a href=\"../\">../</a>\n" + lines.joined() + "</pre></html>")
+                }
+            }
+        }
+
+        func requests(_ path: String = "/") -> [ServerRequest] { server.requests.filter { $0.path == path } }
+    }
+
+    /// What the kernel would be told to forget.
+    private final class Kernel: KernelCache {
+        let forgotten = Mutex<[String]>([])
+        func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
+        func forgetAttributes(of node: NodeID) {}
+    }
+
+    private func withLibrary(
+        refresh: Duration = .zero, timeout: Duration = .seconds(10), _ body: (VolumeFixture, Library) throws -> Void
+    ) throws {
+        let library = try Library()
+        defer { library.server.stop() }
+        let fixture = try VolumeFixture(library.server.url("/"), timeout: timeout, refresh: refresh)
+        defer { fixture.remove() }
+        try body(fixture, library)
+    }
+
+    private let all = Result<[String], VolumeError>.success(["one.mkv", "two.mkv", "sub"])
+
+    private func mark(_ fixture: VolumeFixture, _ path: String = "") -> String? {
+        let node = path.isEmpty ? rootNode : (try? fixture.lookup(path).get().node) ?? rootNode
+        return (try? fixture.volume.extendedAttribute("user.reelfs.stale", of: node).get())
+            .map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    @Test func whatChangedIsSeenAfterTheNextLookAndTheKernelIsToldOfEachName() throws {
+        try withLibrary { fixture, library in
+            let kernel = Kernel()
+            fixture.volume.connect(kernel)
+            #expect(fixture.names() == all)
+            #expect(fixture.lookup("new.mkv").map(\.node) == .failure(.notFound))
+            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
+            #expect(Set(kernel.forgotten.withLock { $0 }) == ["two.mkv", "new.mkv"])
+            #expect(fixture.lookup("two.mkv").map(\.node) == .failure(.notFound))
+            #expect(fixture.lookup("new.mkv").map(\.attributes.length) == .success(1000))
+        }
+    }
+
+    @Test func aListingIsNotAskedForBeforeItsTime() throws {
+        try withLibrary(refresh: .seconds(300)) { fixture, library in
+            for _ in 0..<20 { #expect(fixture.names() == all) }
+            #expect(library.requests().count == 1)
+        }
+    }
+
+    @Test(arguments: ["500", "a login page", "cut short", "silence", "refused"])
+    func anErrorLeavesTheLastGoodTreeMarked(_ trouble: String) throws {
+        try withLibrary(timeout: .seconds(1)) { fixture, library in
+            #expect(fixture.names() == all)
+            let before = fixture.volume.attributes(of: fixture.volume.root)
+            switch trouble {
+            case "500": library.root.value = .status(500)
+            case "a login page": library.root.value = .login
+            case "cut short": library.root.value = .cut
+            case "silence": library.root.value = .silence
+            default: library.server.stop()
+            }
+            #expect(
+                eventually {
+                    if fixture.names() != all { Issue.record("the tree is another") }
+                    return mark(fixture) != nil
+                })
+            let expected = [
+                "500": "status-500", "a login page": "no-listing", "cut short": "cut-short",
+                "silence": "timed-out", "refused": "unreachable",
+            ]
+            #expect(mark(fixture)?.hasPrefix(expected[trouble]! + " 20") == true, "\(mark(fixture) ?? "")")
+            #expect(fixture.volume.status().staleDirectories.map(\.path) == [""])
+            #expect(fixture.lookup("one.mkv").map(\.attributes.length) == .success(1000))
+            #expect(fixture.volume.attributes(of: fixture.volume.root) == before)
+        }
+    }
+
+    @Test func aMarkGoesWithTheNextGoodListing() throws {
+        try withLibrary { fixture, library in
+            #expect(fixture.names() == all)
+            library.root.value = .status(503)
+            #expect(eventually { fixture.names() == all && mark(fixture) != nil })
+            library.root.value = .names(["one.mkv", "two.mkv", "sub/"])
+            #expect(eventually { fixture.names() == all && mark(fixture) == nil })
+            #expect(fixture.volume.status().staleDirectories.isEmpty)
+        }
+    }
+
+    @Test func anEmptyListingIsBelievedWhenItComesTwice() throws {
+        try withLibrary { fixture, library in
+            #expect(fixture.names() == all)
+            library.root.value = .names([])
+            #expect(eventually { fixture.names() == all && mark(fixture)?.hasPrefix("empty ") == true })
+            let count = library.requests().count
+            #expect(eventually(within: .seconds(15)) { fixture.names() == .success([]) })
+            #expect(library.requests().count == count + 1)
+            #expect(mark(fixture) == nil)
+        }
+    }
+
+    @Test func aDirectoryThatIsNotFoundOnceStaysAndTwiceIsStale() throws {
+        try withLibrary { fixture, library in
+            #expect(fixture.names("sub") == .success(["three.mkv"]))
+            library.sub.value = .status(404)
+            #expect(eventually { fixture.names("sub") == .success(["three.mkv"]) && mark(fixture, "sub") != nil })
+            #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .failure(.stale) })
+            #expect(fixture.names() == all)
+            library.sub.value = .names(["four.mkv"])
+            #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .success(["four.mkv"]) })
+        }
+    }
+
+    @Test func theSourceItselfIsNeverGone() throws {
+        try withLibrary { fixture, library in
+            #expect(fixture.names() == all)
+            library.root.value = .status(410)
+            let count = library.requests().count
+            #expect(
+                eventually(within: .seconds(20)) {
+                    if fixture.names() != all { Issue.record("the tree is another") }
+                    return library.requests().count >= count + 3
+                })
+        }
+    }
+
+    @Test func aListingThatSaysItHasNotChangedIsNotSentAgain() throws {
+        try withLibrary { fixture, library in
+            library.tag.value = "\"t1\""
+            // The first was fetched without a tag.
+            #expect(
+                eventually {
+                    _ = fixture.names()
+                    return library.requests().last?["if-none-match"] == "\"t1\""
+                })
+            let before = fixture.volume.attributes(of: fixture.volume.root).modified
+            let count = library.requests().count
+            #expect(
+                eventually {
+                    if fixture.names() != all { Issue.record("the tree is another") }
+                    return library.requests().count >= count + 2
+                })
+            #expect(fixture.volume.attributes(of: fixture.volume.root).modified == before)
+            library.tag.value = "\"t2\""
+            library.root.value = .names(["one.mkv"])
+            #expect(eventually { fixture.names() == .success(["one.mkv"]) })
+        }
+    }
+
+    @Test func anEmptyListingAtMountTimeDoesNotReplaceAKnownOne() throws {
+        try withLibrary(refresh: .seconds(300)) { fixture, library in
+            #expect(fixture.names() == all)
+            library.root.value = .names([])
+            try fixture.restart()
+            #expect(fixture.names() == all)
+        }
+    }
+}
