@@ -56,7 +56,7 @@ let package = Package(
             ]),
         .testTarget(
             name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
-        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CSQLite"]),
+        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),
     ],
     swiftLanguageModes: [.v6]
 )

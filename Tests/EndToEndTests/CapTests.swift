@@ -32,6 +32,43 @@ extension EndToEnd {
             }
         }
 
+        @Test("A gibibyte goes through 64 MiB, in order and then at random, and all of the cache stays within them")
+        func gibibyte() throws {
+            let film = FileOrigin(length: 1 << 30)
+            let cap: Int64 = 64 << 20
+            try withMount(of: film, ["--cache-size", "64M"], limit: .seconds(240)) { scene, server, mount in
+                let cache = CacheFolder(path: scene.cache)
+                let (largest, isDone) = (Mutex<Int64>(0), Atomic(false))
+                let sampler = startThread {
+                    while !isDone.load(ordering: .relaxed) {
+                        let now = cache.bytesOnDisk
+                        largest.withLock { $0 = max($0, now) }
+                        usleep(2000)
+                    }
+                }
+                defer {
+                    isDone.store(true, ordering: .relaxed)
+                    sampler.join()
+                }
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                func check(_ offset: Int64, _ count: Int, _ what: String) throws {
+                    let bytes = try file.bytes(at: offset, count: count)
+                    let wrong = bytes.withUnsafeBytes { film.version.bytes.firstDifference(in: $0, from: offset) }
+                    #expect(wrong == nil && bytes.count == count, "\(what) at \(offset): \(wrong.debugDescription)")
+                }
+                for offset in stride(from: Int64(0), to: film.length, by: 1 << 20) { try check(offset, 1 << 20, "in order") }
+                var random = SeededGenerator()
+                for _ in 0..<400 {
+                    let offset = Int64.random(in: 0..<(film.length - 200_000), using: &random)
+                    try check(offset, Int.random(in: 1...200_000, using: &random), "seed \(random.seed)")
+                }
+                let most = largest.withLock { $0 }
+                #expect(most <= cap + Self.extent, "\(most) bytes")
+                #expect(most >= cap / 2, "\(most) bytes: is it a cache at all?")
+                #expect(eventually { cache.bytesOnDisk <= cap + Self.extent })
+            }
+        }
+
         /// What the cache's data files take.
         private func bytesOnDisk(_ cache: String) throws -> Int64 {
             var sum: Int64 = 0
