@@ -1,5 +1,7 @@
 import CSQLite
 import Glibc
+import ReelThreads
+import Synchronization
 import TestKit
 
 /// A cache directory as a stranger sees it: its files, and what its index says.
@@ -72,6 +74,33 @@ struct CacheFolder {
             fdatasync(descriptor.number)
             posix_fadvise(descriptor.number, 0, 0, POSIX_FADV_DONTNEED)
         }
+    }
+}
+
+/// Looks again and again at what a cache takes on the disk, on a thread of its own.
+final class CacheSampler: Sendable {
+    private let largest = Mutex<Int64>(0)
+    private let isStopped = Atomic(false)
+    private let thread = Mutex<Thread?>(nil)
+
+    init(_ cache: CacheFolder) {
+        let thread = startThread { [self] in
+            while !isStopped.load(ordering: .relaxed) {
+                let now = cache.bytesOnDisk
+                largest.withLock { $0 = max($0, now) }
+                // 500 looks a second leave the processor to the readers.
+                usleep(2000)
+            }
+        }
+        self.thread.withLock { $0 = thread }
+    }
+
+    /// - Returns: the most that was seen, in bytes.
+    @discardableResult
+    func stop() -> Int64 {
+        isStopped.store(true, ordering: .relaxed)
+        thread.withLock { $0.take() }?.join()
+        return largest.withLock { $0 }
     }
 }
 

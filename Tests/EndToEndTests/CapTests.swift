@@ -38,18 +38,8 @@ extension EndToEnd {
             let cap: Int64 = 64 << 20
             try withMount(of: film, ["--cache-size", "64M"], limit: .seconds(240)) { scene, server, mount in
                 let cache = CacheFolder(path: scene.cache)
-                let (largest, isDone) = (Mutex<Int64>(0), Atomic(false))
-                let sampler = startThread {
-                    while !isDone.load(ordering: .relaxed) {
-                        let now = cache.bytesOnDisk
-                        largest.withLock { $0 = max($0, now) }
-                        usleep(2000)
-                    }
-                }
-                defer {
-                    isDone.store(true, ordering: .relaxed)
-                    sampler.join()
-                }
+                let sampler = CacheSampler(cache)
+                defer { sampler.stop() }
                 let file = try OpenDescriptor(mount.file("film.mkv"))
                 func check(_ offset: Int64, _ count: Int, _ what: String) throws {
                     let bytes = try file.bytes(at: offset, count: count)
@@ -62,7 +52,7 @@ extension EndToEnd {
                     let offset = Int64.random(in: 0..<(film.length - 200_000), using: &random)
                     try check(offset, Int.random(in: 1...200_000, using: &random), "seed \(random.seed)")
                 }
-                let most = largest.withLock { $0 }
+                let most = sampler.stop()
                 #expect(most <= cap + Self.extent, "\(most) bytes")
                 #expect(most >= cap / 2, "\(most) bytes: is it a cache at all?")
                 #expect(eventually { cache.bytesOnDisk <= cap + Self.extent })
