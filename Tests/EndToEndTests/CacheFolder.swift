@@ -67,6 +67,15 @@ struct CacheFolder {
 
     var committedBlocks: Int { (committed ?? [:]).values.reduce(0) { $0 + $1.nonzeroBitCount } }
 
+    /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem anew, and a filesystem that
+    /// refuses answers SIGBUS: what a sick disk comes to when it has been sick for a while.
+    func syncIndex() {
+        for end in ["", "-wal", "-shm"] {
+            guard let descriptor = try? OpenDescriptor(index + end) else { continue }
+            fsync(descriptor.number)
+        }
+    }
+
     /// Throws what the kernel keeps of the data files, so that they are read from the disk.
     func dropPages() {
         for file in dataFiles {

@@ -34,9 +34,13 @@ extension EndToEnd {
             func begin(_ disk: SmallDisk, _ cache: CacheFolder) throws {
                 switch self {
                 case .fullTmpfs, .fullExt4: disk.fill()
-                case .immutable: try disk.setImmutable(true)
+                case .immutable:
+                    cache.syncIndex()
+                    try disk.setImmutable(true)
                 case .failingWrites: break
-                case .aborted: try disk.abort()
+                case .aborted:
+                    cache.syncIndex()
+                    try disk.abort()
                 case .failingReads:
                     cache.dropPages()
                     disk.loseBlocks(after: 1)
