@@ -56,7 +56,9 @@ let package = Package(
             ]),
         .testTarget(
             name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
-        .testTarget(name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),
+        .testTarget(
+            name: "EndToEndTests",
+            dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),
     ],
     swiftLanguageModes: [.v6]
 )

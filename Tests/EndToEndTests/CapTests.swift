@@ -46,7 +46,9 @@ extension EndToEnd {
                     let wrong = bytes.withUnsafeBytes { film.version.bytes.firstDifference(in: $0, from: offset) }
                     #expect(wrong == nil && bytes.count == count, "\(what) at \(offset): \(wrong.debugDescription)")
                 }
-                for offset in stride(from: Int64(0), to: film.length, by: 1 << 20) { try check(offset, 1 << 20, "in order") }
+                for offset in stride(from: Int64(0), to: film.length, by: 1 << 20) {
+                    try check(offset, 1 << 20, "in order")
+                }
                 var random = SeededGenerator()
                 for _ in 0..<400 {
                     let offset = Int64.random(in: 0..<(film.length - 200_000), using: &random)

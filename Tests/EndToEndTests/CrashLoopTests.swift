@@ -9,7 +9,7 @@ extension EndToEnd {
         private static let length: Int64 = 32 << 20
         private static let rounds = 50
 
-        @Test("Fifty times kill -9 in the middle of cold reads on one cache: right bytes, nothing committed fetched again")
+        @Test("Fifty times kill -9 in cold reads on one cache: right bytes, nothing committed fetched again")
         func loop() throws {
             let films = (0..<6).map { FileOrigin(length: Self.length, seed: UInt64($0 + 1)) }
             let names = films.indices.map { "film-\($0).mkv" }
@@ -105,7 +105,8 @@ extension EndToEnd {
                     for bit in 0..<64 where word & (1 << UInt64(bit)) != 0 {
                         let start = (extent.extent * 64 + Int64(bit)) << 17
                         let common = min(range.upper, start + 131_072) - max(range.lower, start)
-                        if common > 1 { result.append("\(request.path) \(range.lower)..<\(range.upper), block at \(start)") }
+                        let place = "\(request.path) \(range.lower)..<\(range.upper), block at \(start)"
+                        if common > 1 { result.append(place) }
                     }
                 }
             }

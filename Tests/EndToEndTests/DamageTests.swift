@@ -8,7 +8,9 @@ extension EndToEnd {
     @Suite struct DamageTests {
         private static let length: Int64 = 3 << 20 + 5
 
-        @Test("A data file damaged between two mounts: right bytes, and whole again", arguments: DataDamage.allCases, Shape.allCases)
+        @Test(
+            "A data file damaged between two mounts: right bytes, and whole again", arguments: DataDamage.allCases,
+            Shape.allCases)
         func between(_ damage: DataDamage, _ shape: Shape) throws {
             try withDamage { scene, film, server, random in
                 var mount = try scene.mount(server.address, FaultReaders.options)
@@ -99,7 +101,9 @@ extension EndToEnd {
 
         enum LiveIndexDamage: CaseIterable { case deleted, noise, noiseInLog, shortened, locked }
 
-        @Test("An index damaged under a running mount: right bytes, no error", arguments: LiveIndexDamage.allCases, Shape.allCases)
+        @Test(
+            "An index damaged under a running mount: right bytes, no error", arguments: LiveIndexDamage.allCases,
+            Shape.allCases)
         func liveIndex(_ damage: LiveIndexDamage, _ shape: Shape) throws {
             try withDamage { scene, film, server, random in
                 let short = FileOrigin(length: 500_000, seed: 3)
@@ -173,11 +177,16 @@ extension EndToEnd {
                     try mount.unmount()
                 } else {
                     #expect(end.status == 32)
-                    #expect(end.errors.split(separator: "\n").count == 1 && end.errors.contains("newer"), "\(end.errors)")
+                    #expect(end.errors.split(separator: "\n").count == 1, "\(end.errors)")
+                    #expect(end.errors.contains("newer"), "\(end.errors)")
                 }
                 let source = try #require(CacheFolder(path: scene.cache).sources.first)
-                let indexes = try names(in: source).filter { $0.hasPrefix("index.sqlite") && !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }
-                let versions = try indexes.map { try ChildProcess.run(["sqlite3", "\(source)/\($0)", "PRAGMA user_version"]).output }
+                let indexes = try names(in: source).filter { name in
+                    name.hasPrefix("index.sqlite") && !["-wal", "-shm", "-damaged"].contains { name.hasSuffix($0) }
+                }
+                let versions = try indexes.map {
+                    try ChildProcess.run(["sqlite3", "\(source)/\($0)", "PRAGMA user_version"]).output
+                }
                 #expect(versions.contains("99\n"), "\(indexes) \(versions)")
             }
         }
@@ -193,7 +202,8 @@ extension EndToEnd {
                 mount.crash()
                 let source = try #require(cache.sources.first)
                 let folder = String(file[..<file.lastIndex(of: "/")!])
-                let strangers = [scene.cache, source, cache.objects, folder].map { $0 + "/notes.txt" }
+                let strangers =
+                    [scene.cache, source, cache.objects, folder].map { $0 + "/notes.txt" }
                     + [cache.objects + "/zz", scene.cache + "/other/film.mkv"]
                 mkdir(scene.cache + "/other", 0o755)
                 for path in strangers { try writeFile(path, Array("mine".utf8)) }

@@ -32,7 +32,7 @@ final class FaultReaders: Sendable {
     /// Never more than one request of the kernel: two in a row would have a deadline each.
     private static let chunk = 64 << 10
     /// A pass that meets more failures than this ends: each may cost a deadline.
-    private static let mostFailures = 3
+    private static let mostFailures = 1
     private static let randomReads = 48
 
     private let path: String

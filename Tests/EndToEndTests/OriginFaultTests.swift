@@ -34,6 +34,8 @@ extension EndToEnd {
                 Trouble("a portal's page", allowing: wrong) { $0.fail(.htmlWith200, times: 3) },
                 Trouble("stalls in the body", allowing: [ETIMEDOUT]) { $0.fail(.stallAfter(200_000), times: 2) },
                 Trouble("silence", allowing: [ETIMEDOUT]) { $0.fail(.silent, times: 2) },
+                Trouble("silence for good", allowing: [ETIMEDOUT]) { $0.fault = .silent },
+                Trouble("500 for good", allowing: [EIO]) { $0.fault = .status(500, retryAfter: nil) },
                 Trouble("a slow drip") { $0.fault = .drip(piece: 32 << 10, pause: .milliseconds(10)) },
                 Trouble("200 instead of 206") { $0.fault = .wholeToRange },
                 Trouble("200 instead of 206, some of the time") { $0.fail(.wholeToRange, times: 2) },

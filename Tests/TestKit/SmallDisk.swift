@@ -52,7 +52,9 @@ package final class SmallDisk: Sendable {
         var piece = [UInt8](repeating: 0xF1, count: 1 << 20)
         while !piece.isEmpty {
             let count = write(descriptor, piece, piece.count)
-            if count > 0 { done += Int64(count) } else { piece.removeLast(piece.count > 4096 ? piece.count / 2 : piece.count) }
+            if count > 0 { done += Int64(count) }
+            // Down to a page, which is the least that both kinds give out.
+            if count <= 0 { piece.removeLast(piece.count > 4096 ? piece.count / 2 : piece.count) }
         }
         fsync(descriptor)
         return done
