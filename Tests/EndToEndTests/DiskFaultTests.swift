@@ -83,6 +83,39 @@ extension EndToEnd {
             }
         }
 
+        /// SQLite's readers write a mark into the mapped -shm when a commit has come since they last looked; on a disk that
+        /// refuses, that is SIGBUS.
+        @Test(
+            "A first look into the index after its disk began to refuse does not end the daemon",
+            arguments: [
+                Trouble.immutable, .aborted,
+            ])
+        func firstLook(_ trouble: Trouble) throws {
+            let film = FileOrigin(length: 8 << 20, seed: 1)
+            let short = FileOrigin(length: 1 << 20, seed: 2)
+            let server = try folderServer(["film.mkv": film, "short.mkv": short])
+            defer { server.stop() }
+            try withScene { scene in
+                let disk = try SmallDisk(.ext4, megabytes: 48, at: scene.cache)
+                defer { scene.endMounts(); disk.end() }
+                let mount = try scene.mount(server.address, FaultReaders.options)
+                FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight()
+                let cache = CacheFolder(path: scene.cache)
+                // A look into the index would set the mark itself: the log tells that the commit has come.
+                let before = try attributes(cache.index + "-wal").st_mtim
+                let isCommitted = eventually {
+                    guard let now = try? attributes(cache.index + "-wal").st_mtim else { return false }
+                    return now.tv_sec != before.tv_sec || now.tv_nsec != before.tv_nsec
+                }
+                #expect(isCommitted, "not committed")
+                try trouble.begin(disk, cache)
+                #expect(short.difference(inFile: mount.file("short.mkv")) == nil, "a new file")
+                FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight("refusing:")
+                #expect(isRunning(mount.pid), "the daemon has ended")
+                try trouble.mend(disk)
+            }
+        }
+
         @Test("A disk that is full from the start is no reason to fail", arguments: SmallDisk.Kind.allCases)
         func fullFromTheStart(_ kind: SmallDisk.Kind) throws {
             let film = FileOrigin(length: 3 << 20, seed: 1)
