@@ -9,7 +9,7 @@ SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREF
 BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
-                 ffmpeg mpv attr python3 openssl iproute2 iptables
+                 ffmpeg mpv attr python3 openssl iproute2 iptables e2fsprogs sqlite3
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
 
@@ -24,7 +24,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-sanitizers demo bench install uninstall format lint clean
+.PHONY: help build test test-sanitizers demo bench bench-reliability install uninstall format lint clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -52,6 +52,11 @@ bench:  ## Speed, memory and CPU beside curl, rclone and the local file (SIZE=1G
 	@$(INSTALL_PACKAGES) $(BENCH_PACKAGES)
 	@$(MAKE) --no-print-directory build
 	@python3 -B Tests/Bench/bench.py $(PROGRAM)
+
+bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, bytes fetched again (KILLS=20 SEED=…)
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES) $(RUN_PACKAGES) python3
+	@$(MAKE) --no-print-directory build
+	@python3 -B Tests/Bench/reliability.py $(PROGRAM)
 
 install:  ## reelfs and mount.reelfs (PREFIX=/usr/local DESTDIR=)
 	@# Under sudo there is often no swift in PATH: what the user built is installed as it is.

@@ -57,7 +57,8 @@ let package = Package(
         .testTarget(
             name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
         .testTarget(
-            name: "EndToEndTests", dependencies: ["reelfs", "ReelCore", "TestKit", "CFuse", "CSQLite", "CLinux"]),
+            name: "EndToEndTests",
+            dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -25,25 +25,40 @@ extension EndToEnd {
                     let bytes = try file.bytes(at: offset, count: 2 << 20)
                     let wrong = bytes.withUnsafeBytes { film.version.bytes.firstDifference(in: $0, from: offset) }
                     #expect(wrong == nil && bytes.count == 2 << 20, "at \(offset), seed \(random.seed)")
-                    largest = max(largest, try bytesOnDisk(scene.cache))
+                    largest = max(largest, CacheFolder(path: scene.cache).bytesOnDisk)
                 }
                 #expect(largest <= Self.cap + Self.extent, "\(largest >> 20) MiB")
                 #expect(largest >= Self.cap / 4, "\(largest >> 20) MiB: is it a cache at all?")
             }
         }
-    }
-}
 
-/// What the cache's data files take.
-func bytesOnDisk(_ cache: String) throws -> Int64 {
-    var sum: Int64 = 0
-    for source in try names(in: cache) {
-        let objects = "\(cache)/\(source)/objects"
-        for folder in (try? names(in: objects)) ?? [] {
-            for name in (try? names(in: "\(objects)/\(folder)")) ?? [] {
-                sum += Int64((try? attributes("\(objects)/\(folder)/\(name)"))?.st_blocks ?? 0) * 512
+        @Test("A gibibyte goes through 64 MiB, in order and then at random, and all of the cache stays within them")
+        func gibibyte() throws {
+            let film = FileOrigin(length: 1 << 30)
+            let cap: Int64 = 64 << 20
+            try withMount(of: film, ["--cache-size", "64M"], limit: .seconds(240)) { scene, server, mount in
+                let cache = CacheFolder(path: scene.cache)
+                let sampler = CacheSampler(cache)
+                defer { sampler.stop() }
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                func check(_ offset: Int64, _ count: Int, _ what: String) throws {
+                    let bytes = try file.bytes(at: offset, count: count)
+                    let wrong = bytes.withUnsafeBytes { film.version.bytes.firstDifference(in: $0, from: offset) }
+                    #expect(wrong == nil && bytes.count == count, "\(what) at \(offset): \(wrong.debugDescription)")
+                }
+                for offset in stride(from: Int64(0), to: film.length, by: 1 << 20) {
+                    try check(offset, 1 << 20, "in order")
+                }
+                var random = SeededGenerator()
+                for _ in 0..<400 {
+                    let offset = Int64.random(in: 0..<(film.length - 200_000), using: &random)
+                    try check(offset, Int.random(in: 1...200_000, using: &random), "seed \(random.seed)")
+                }
+                let most = sampler.stop()
+                #expect(most <= cap + Self.extent, "\(most) bytes")
+                #expect(most >= cap / 2, "\(most) bytes: is it a cache at all?")
+                #expect(eventually { cache.bytesOnDisk <= cap + Self.extent })
             }
         }
     }
-    return sum
 }

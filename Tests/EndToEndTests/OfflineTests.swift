@@ -65,6 +65,31 @@ extension EndToEnd {
             }
         }
 
+        @Test(
+            "All of it cached and the origin away, also after a remount or a crash: right bytes, no request",
+            arguments: [false, true], Shape.allCases)
+        func cached(_ isCrash: Bool, _ shape: Shape) throws {
+            let film = FileOrigin(length: 5 << 20 + 3)
+            let server = try filmServer(film)
+            defer { server.stop() }
+            try withScene { scene in
+                var mount = try scene.mount(server.address, FaultReaders.options)
+                FaultReaders.onePass(.inOrder, mount.file("film.mkv"), film.version).expectRight()
+                let count = server.fileRequests.count
+                server.stop()
+                FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("away:")
+                if isCrash {
+                    #expect(eventually { CacheFolder(path: scene.cache).committedBlocks == 41 }, "not committed")
+                    mount.crash()
+                } else {
+                    try mount.unmount()
+                }
+                mount = try scene.mount(server.address, FaultReaders.options)
+                FaultReaders.onePass(shape, mount.file("film.mkv"), film.version).expectRight("remounted:")
+                #expect(server.fileRequests.count == count)
+            }
+        }
+
         /// Within three seconds: where packets are refused there is nothing to wait for.
         private func quickly<Value>(_ what: String, _ body: () throws -> Value) throws -> Value {
             let start = ContinuousClock.now

@@ -47,7 +47,7 @@ extension EndToEnd {
                 defer { munmap(mapping, length) }
                 for _ in 0..<2 {
                     #expect(large.difference(inFile: mount.file("large.mkv")) == nil)
-                    #expect(try bytesOnDisk(scene.cache) <= 24 << 20)
+                    #expect(CacheFolder(path: scene.cache).bytesOnDisk <= 24 << 20)
                     let seen = UnsafeRawBufferPointer(start: mapping, count: length)
                     #expect(small.version.bytes.firstDifference(in: seen, from: 0) == nil)
                     // The second time only the mapping is left.

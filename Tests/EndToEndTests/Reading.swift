@@ -52,6 +52,12 @@ struct OpenDescriptor: ~Copyable {
         guard number >= 0 else { throw SystemFailure("open") }
     }
 
+    /// The same open file under another number.
+    init(copying other: Int32) throws(SystemFailure) {
+        number = fcntl(other, F_DUPFD_CLOEXEC, 0)
+        guard number >= 0 else { throw SystemFailure("fcntl") }
+    }
+
     deinit { close(number) }
 
     /// Whole, or up to the end of file: pread(2) may give less for no reason but a signal.

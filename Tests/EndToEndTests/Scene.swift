@@ -65,14 +65,20 @@ final class Scene: Sendable {
 
     /// Ends everything, however it stands. Never waits for the daemons' good will.
     fileprivate func end() {
-        for path in mounts() where umount2(path, 0) != 0 {
+        endMounts()
+        abandonMounts()
+        _ = try? ChildProcess.run(["rm", "-rf", "--one-file-system", folder])
+    }
+
+    /// Ends the mounts of the program under test and their daemons, before the disks that they stand on.
+    func endMounts() {
+        for path in mounts(of: " fuse.reelfs ") where umount2(path, 0) != 0 {
             umount2(path, Int32(MNT_FORCE | MNT_DETACH))
         }
         let known = daemons.withLock { $0 }
         eventually(within: .seconds(5)) { known.keys.allSatisfy { !isRunning($0) } }
         for pid in known.keys where isRunning(pid) { kill(pid, SIGKILL) }
-        abandonMounts()
-        _ = try? ChildProcess.run(["rm", "-rf", "--one-file-system", folder])
+        eventually(within: .seconds(5)) { known.keys.allSatisfy { !isRunning($0) } }
     }
 
     fileprivate func cutShort() {
@@ -84,8 +90,10 @@ final class Scene: Sendable {
         for path in mounts() { umount2(path, Int32(MNT_FORCE | MNT_DETACH)) }
     }
 
-    private func mounts() -> [String] {
-        mountTable().map { $0.mountpoint }.filter { $0.hasPrefix(folder + "/") }
+    /// - Parameter kind: what its line of mountinfo has to hold.
+    private func mounts(of kind: String = "") -> [String] {
+        mountTable().filter { kind.isEmpty || $0.line.contains(kind) }.map { $0.mountpoint }
+            .filter { $0.hasPrefix(folder + "/") }
     }
 }
 

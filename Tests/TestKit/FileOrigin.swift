@@ -69,6 +69,9 @@ package final class FileOrigin: Sendable {
         state.withLock { $0.script += Array(repeating: fault, count: times) }
     }
 
+    /// Takes back what `fail(_:times:)` said and has not come to pass.
+    package func forgetScript() { state.withLock { $0.script = [] } }
+
     package func expectedByte(at offset: Int64) -> UInt8 { version.bytes.byte(at: offset) }
 
     package func expectedBytes(_ range: ByteRange) -> [UInt8] {

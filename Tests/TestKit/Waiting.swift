@@ -46,7 +46,7 @@ package final class Gate: Sendable {
 }
 
 /// Runs `body` on a thread of its own that must be joined.
-func startThread(_ body: @escaping @Sendable () -> Void) -> Thread {
+package func startThread(_ body: @escaping @Sendable () -> Void) -> Thread {
     guard let thread = Thread("test", body) else { preconditionFailure("no threads left") }
     return thread
 }
