@@ -9,15 +9,21 @@ extension CacheObject {
         let range = ByteRange(offset, offset + Int64(buffer.count))
         let blocks = file.blocks(touching: range)
         let now = store.clock.now()
-        let isVerified = file.fill { state in
+        var (isVerified, filled) = file.fill { state in
             state.use(blocks, now: now)
-            return state.isVerified(blocks)
+            return (state.isVerified(blocks), state.map.filledBytes)
         }
         let count = file.read(into: buffer, at: offset)
         guard count == buffer.count else {
             // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put there.
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
+        }
+        if isVerified, !file.isInMemory, !file.descriptor.holds(filled, of: version.length) {
+            // Cut and grown again, or holes punched, by somebody else.
+            let partial = file.doubt()
+            if !partial.isEmpty { return .damaged([blocks] + partial.map { $0..<$0 + 1 }) }
+            isVerified = false
         }
         if isVerified { return .bytes(buffer.count) }
         let bad = check(blocks, buffer, range)

@@ -62,7 +62,10 @@ package final class CacheObject: Sendable {
         }
         let now = store.clock.now()
         let bytes = file.fill { $0.fill(block, sum, isKept: memory == nil, now: now) }
-        if bytes > 0, memory == nil { store.filled(bytes) }
+        if bytes > 0, memory == nil {
+            store.log?.note(FillLog.Entry(object: file.row, block: block, sum: sum))
+            store.filled(bytes)
+        }
         return true
     }
 
@@ -90,6 +93,10 @@ package final class CacheObject: Sendable {
     package var wholeFile: Int32? {
         if file.isReadDirectly { return file.descriptor.number }
         guard file.hasFile, !file.isInMemory, file.fill({ $0.map.isComplete && $0.verified.isComplete }) else {
+            return nil
+        }
+        guard file.descriptor.holds(version.length, of: version.length) else {
+            _ = file.doubt()
             return nil
         }
         return file.descriptor.number

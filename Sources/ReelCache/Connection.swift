@@ -15,7 +15,9 @@ final class Connection: @unchecked Sendable {
     init(_ path: String) throws(CacheError) {
         var pointer: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE
-        let code = sqlite3_open_v2(path, &pointer, flags, nil)
+        // sqlite.org/vfs.html: the log's index lives in this process's memory and not in a mapped file, where a disk that
+        // takes nothing would end the program with SIGBUS. So nobody else can have the index open meanwhile.
+        let code = sqlite3_open_v2(path, &pointer, flags, "unix-excl")
         guard code == SQLITE_OK, let pointer else {
             sqlite3_close_v2(pointer)
             throw .index(code)

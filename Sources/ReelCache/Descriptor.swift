@@ -68,6 +68,12 @@ struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
+    /// False where the file cannot hold so many bytes: it has another length, or fewer blocks. stat(2).
+    func holds(_ bytes: Int64, of length: Int64) -> Bool {
+        var status = stat()
+        return fstat(number, &status) == 0 && status.st_size == length && Int64(status.st_blocks) * 512 >= bytes
+    }
+
     /// True where somebody else reads this file too, be it another process, a mapping, or the kernel on behalf of a handle
     /// that was given the file itself. Of any use only while this is the program's one descriptor of it. fcntl(2), leases.
     var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }

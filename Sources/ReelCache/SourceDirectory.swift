@@ -65,7 +65,9 @@ struct SourceDirectory: ~Copyable, Sendable {
 
     /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
-        if access(damageMark, F_OK) != 0, let pair = try openPair(index) { return pair }
+        var status = stat()
+        let isStrange = lstat(index, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
+        if !isStrange, access(damageMark, F_OK) != 0, let pair = try openPair(index) { return pair }
         try setAside(index)
         unlink(damageMark)
         guard let pair = try openPair(index) else { throw .index(SQLITE_CORRUPT) }

@@ -17,6 +17,7 @@ extension Store {
     package func commit() {
         commits.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
+            log?.turn()
             let synced = files.all.filter(synchronise)
             let facts = facts.begin()
             do throws(CacheError) {
@@ -70,6 +71,7 @@ extension Store {
                 for (row, uses) in used { try index.write(uses, of: row) }
             }
             disk.indexWasWritten()
+            log?.settle()
             reached(.rowsCommitted)
             for file in living { file.fill { $0.endSync() } }
         }
@@ -144,7 +146,8 @@ private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
 }
 
 extension Connection {
-    fileprivate func write(_ file: DataFile) throws(CacheError) {
+    /// Those blocks of it whose sync has ended.
+    func write(_ file: DataFile) throws(CacheError) {
         let (rows, cached) = file.fill { state in
             let rows = state.rowsAfterSync
             var durable = state.durable

@@ -10,14 +10,17 @@ struct TidyIndex {
     /// Bytes in filled blocks.
     let used: Int64
     let lastUse: Int64
+    let log: FillLog?
     /// Why the index on the disk is not written to.
     var failure: CacheError?
 
     fileprivate init(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) {
         let (writer, reader) = try directory.connections()
         try writer.claim(source: source)
+        let log = try FillLog(directory.path)
+        try writer.recover(log, directory.objects)
         try writer.tidyAfterCrash(directory.objects)
-        try self.init(writer, reader)
+        try self.init(writer, reader, log)
     }
 
     /// The disk takes nothing: what the index says is taken into memory, and changes there alone.
@@ -28,11 +31,12 @@ struct TidyIndex {
         guard let connection = copy else { throw .index(SQLITE_CORRUPT) }
         try connection.claim(source: source)
         try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(Store.longestFile)")
-        try self.init(connection, nil)
+        try self.init(connection, nil, nil)
         self.failure = failure
     }
 
-    private init(_ writer: Connection, _ reader: Connection?) throws(CacheError) {
+    private init(_ writer: Connection, _ reader: Connection?, _ log: FillLog?) throws(CacheError) {
+        self.log = log
         used = try writer.first("SELECT sum(min(max(cached, 0), length)) FROM objects") { $0.integer(0) } ?? 0
         lastUse = try writer.first("SELECT max(last_use) FROM objects") { $0.integer(0) } ?? 0
         self.writer = writer
@@ -41,6 +45,9 @@ struct TidyIndex {
 }
 
 private func inMemoryCopy(_ index: String) throws(CacheError) -> Connection? {
+    // SQLite would wait for somebody at the other end of a pipe.
+    var status = stat()
+    guard lstat(index, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
     let connection = try Connection(inMemory: ())
     do throws(CacheError) {
         try connection.copy(index)

@@ -19,6 +19,8 @@ package final class Store: Sendable {
     let facts = FactQueue()
     let committer: Committer
     let disk: DiskWatch
+    /// nil where the directory is left as it is.
+    let log: FillLog?
     let memory = MemoryAccount()
     /// Blocks that were not what was written to them.
     let damage = Atomic<Int64>(0)
@@ -80,6 +82,7 @@ package final class Store: Sendable {
         committer = Committer()
         disk = DiskWatch(forever: index.failure, watch)
         self.directory = directory
+        log = index.log
         let surplus = room.shortfall(0)
         if surplus > 0 { _ = try? evict(surplus) }
         try committer.start(self)

@@ -85,9 +85,11 @@ extension Ledger {
             streams[index].retryAt = now + pause
             return []
         }
-        streams.remove(at: index)
-        // The same moment as the reads' own deadline, seen from the other side.
-        if failure == .timedOut { timedOut += dependents.map { ($0.range, now, .timedOut) } }
+        let attempts = streams.remove(at: index).attempts
+        // The same moment as the reads' own deadline, seen from the other side; or the end of long trying.
+        if failure == .timedOut || attempts > 1 {
+            timedOut += dependents.map { ($0.range, now, ReadFailure(failure)) }
+        }
         return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded()
     }
 

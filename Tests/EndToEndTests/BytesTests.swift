@@ -1,4 +1,3 @@
-import CSQLite
 import Glibc
 import ReelCore
 import TestKit
@@ -133,39 +132,21 @@ extension EndToEnd {
             server.fileRequests.reduce(0) { $0 + ($1.range(of: Self.length)?.count ?? Self.length) }
         }
 
-        @Test("After kill -9 the next mount heals the place, and reads on from what was written down")
+        @Test("After kill -9 the next mount heals the place, and reads on from what was there")
         func killed() throws {
             let film = FileOrigin(length: Self.length)
             try withMount(of: film) { scene, server, mount in
                 var mount = mount
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
-                // The commit comes some seconds later at the latest; the index, as another reader sees it, tells of it.
-                #expect(eventually(within: .seconds(20)) { committedBytes(under: scene.cache) == film.length })
                 mount.crash()
                 var space = statvfs()
                 #expect(eventually { code { Int(statvfs(mount.path, &space)) } == ENOTCONN })
                 let before = bytesOfFiles(server)
                 mount = try scene.mount(server.address)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
-                // The version is confirmed by one byte.
-                #expect(bytesOfFiles(server) - before <= 1)
+                // The block that was filled last may not have been noted, and the version is confirmed by one byte.
+                #expect(bytesOfFiles(server) - before <= BlockSize.block + 1)
             }
-        }
-
-        private func committedBytes(under cache: String) -> Int64 {
-            var sum: Int64 = 0
-            for name in (try? names(in: cache)) ?? [] {
-                var index: OpaquePointer?
-                defer { sqlite3_close(index) }
-                var statement: OpaquePointer?
-                defer { sqlite3_finalize(statement) }
-                guard sqlite3_open_v2("\(cache)/\(name)/index.sqlite", &index, SQLITE_OPEN_READONLY, nil) == SQLITE_OK,
-                    sqlite3_prepare_v2(index, "SELECT total(cached) FROM objects", -1, &statement, nil) == SQLITE_OK,
-                    sqlite3_step(statement) == SQLITE_ROW
-                else { continue }
-                sum += sqlite3_column_int64(statement, 0)
-            }
-            return sum
         }
     }
 }

@@ -45,11 +45,20 @@ struct CacheFolder {
     /// The committed blocks of all objects: bit n of a word is block 64 · extent + n. nil where the index cannot be
     /// read.
     var committed: [Extent: UInt64]? {
+        // A running daemon has the index to itself, so a copy is looked at; one that is made in the middle of a commit is
+        // as it was before or after.
+        let copy = path + "-index-copy"
+        for end in ["", "-wal"] {
+            unlink(copy + end)
+            guard let bytes = try? readWhole(self.index + end) else { continue }
+            try? writeFile(copy + end, bytes)
+        }
+        defer { for end in ["", "-wal", "-shm"] { unlink(copy + end) } }
         var index: OpaquePointer?
         defer { sqlite3_close(index) }
         var statement: OpaquePointer?
         defer { sqlite3_finalize(statement) }
-        guard sqlite3_open_v2(self.index, &index, SQLITE_OPEN_READONLY, nil) == SQLITE_OK,
+        guard sqlite3_open_v2(copy, &index, SQLITE_OPEN_READWRITE, nil) == SQLITE_OK,
             sqlite3_prepare_v2(index, "SELECT object, extent, word FROM extents", -1, &statement, nil) == SQLITE_OK
         else { return nil }
         var result: [Extent: UInt64] = [:]

@@ -121,6 +121,40 @@ struct DistrustTests {
         store.close()
     }
 
+    @Test(arguments: ["cut and grown", "holed"]) func holesUnderTheReaderAreNoticedThoughTheBlocksWereVerified(
+        _ harm: String
+    ) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.fill(version(blocks: 6), 0..<4)
+        for block in 0..<4 { #expect(object.holds(block)) }
+        let path = try #require(fixture.objectFiles.first)
+        if harm == "holed" {
+            try Descriptor(path, O_RDWR).punch(BlockSize.block, 2 * BlockSize.block)
+        } else {
+            truncate(path, Int(BlockSize.block))
+            truncate(path, Int(6 * BlockSize.block))
+        }
+        #expect(object.wholeFile == nil)
+        #expect(try readAll(object) == (harm == "holed" ? [1, 2] : [1, 2, 3]))
+        store.close()
+    }
+
+    @Test(arguments: ["pipe", "directory", "link"]) func whatIsNoIndexInItsPlaceIsSetAside(_ harm: String) throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        unlink(fixture.index)
+        switch harm {
+        case "pipe": mkfifo(fixture.index, 0o600)
+        case "directory": mkdir(fixture.index, 0o700)
+        default: symlink("/dev/null", fixture.index)
+        }
+        let store = try fixture.open()
+        #expect(store.isWritable)
+        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        store.close()
+    }
+
     @Test func aBlockWhoseChecksumIsDamagedIsFetchedAgainOnce() throws {
         let fixture = Fixture()
         var store = try fixture.open()

@@ -72,8 +72,10 @@ struct RoomTests {
         #expect(store.objects().map(\.key) == ["a"] && store.objects()[0].isPinned)
         #expect(!store.makeRoom(for: 7 * BlockSize.block))
         // What the disk has no room for is kept in memory.
-        let other = try store.fill(version("c", blocks: 130), Self.blocks + [2, 3])
-        #expect(other.isInMemory && other.holds(3))
+        do {
+            let other = try store.fill(version("c", blocks: 130), Self.blocks + [2, 3])
+            #expect(other.isInMemory && other.holds(3))
+        }
         store.close()
 
         store = try fixture.open(cap: 2 * BlockSize.block)

@@ -1,0 +1,87 @@
+import Glibc
+import ReelCore
+import Synchronization
+
+/// Which blocks were filled since the last commit, with their checksums: what makes a killed daemon forget next to nothing.
+///
+/// Written without a sync, so a power loss may leave anything in it; that costs nothing, as an entry counts only where the
+/// data file has bytes of that checksum. Two files take turns: a commit freezes one and empties it when it has ended.
+final class FillLog: Sendable {
+    struct Entry: Hashable {
+        /// `objects.id`.
+        var object: Int64
+        var block: Int
+        var sum: UInt64
+    }
+
+    /// Object, block, checksum, and the checksum of these three; eight bytes each, in the machine's order.
+    static let entrySize = 32
+
+    private let even: Descriptor
+    private let odd: Descriptor
+    private let isOdd = Mutex(false)
+
+    /// - Parameter directory: of the source.
+    init(_ directory: String) throws(CacheError) {
+        even = try Descriptor(directory + "/fills-0.log", O_RDWR | O_CREAT | O_APPEND)
+        odd = try Descriptor(directory + "/fills-1.log", O_RDWR | O_CREAT | O_APPEND)
+    }
+
+    /// A block was filled. Where the disk does not take it, a crash forgets the block.
+    func note(_ entry: Entry) {
+        let words = [UInt64(bitPattern: entry.object), UInt64(entry.block), entry.sum]
+        let check = words.withUnsafeBytes { checksum($0) }
+        (words + [check]).withUnsafeBytes { bytes in
+            isOdd.withLock { isOdd in _ = write(isOdd ? odd.number : even.number, bytes.baseAddress, bytes.count) }
+        }
+    }
+
+    /// A commit begins: whatever is noted from here on is not of it.
+    func turn() { isOdd.withLock { $0.toggle() } }
+
+    /// All that was noted before the last turn is committed.
+    func settle() { isOdd.withLock { isOdd in _ = ftruncate(isOdd ? even.number : odd.number, 0) } }
+
+    /// Everything was looked at, or is of no use.
+    func clear() {
+        ftruncate(even.number, 0)
+        ftruncate(odd.number, 0)
+    }
+
+    /// What a daemon that ended without a commit has noted. No more than a few commits' worth: the file is not trusted.
+    var entries: Set<Entry> {
+        var found: Set<Entry> = []
+        let limit = 1 << 20
+        var bytes = [UInt64](repeating: 0, count: limit / 8)
+        for number in [even.number, odd.number] {
+            let count = bytes.withUnsafeMutableBytes { pread(number, $0.baseAddress, limit, 0) }
+            for index in stride(from: 0, to: max(0, count) / Self.entrySize * 4, by: 4) {
+                let words = Array(bytes[index..<index + 3])
+                guard words.withUnsafeBytes({ checksum($0) }) == bytes[index + 3], words[1] < 1 << 40 else { continue }
+                found.insert(Entry(object: Int64(bitPattern: words[0]), block: Int(words[1]), sum: words[2]))
+            }
+        }
+        return found
+    }
+}
+
+extension Connection {
+    /// Takes over what was noted and not committed, as far as the data files have it: data first, then rows.
+    func recover(_ log: FillLog, _ objects: borrowing Descriptor) throws(CacheError) {
+        for (id, entries) in Dictionary(grouping: log.entries, by: \.object) {
+            guard let row = try rows(where: "id = \(id) AND NOT superseded").first,
+                (0...Store.longestFile).contains(row.version.length),
+                let descriptor = row.name?.open(in: objects, length: row.version.length)
+            else { continue }
+            let file = DataFile(row, descriptor, try fill(of: row))
+            let blocks = file.fill { $0.map.blockCount }
+            for entry in entries where entry.block < blocks && file.withWhole(entry.block, checksum) == entry.sum {
+                file.fill { _ = $0.fill(entry.block, entry.sum, now: row.lastUse) }
+            }
+            guard file.fill({ $0.beginSync() }) else { continue }
+            try file.descriptor.synchronise()
+            try transaction { () throws(CacheError) in try write(file) }
+        }
+        log.clear()
+    }
+}
