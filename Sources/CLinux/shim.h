@@ -17,6 +17,9 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 // setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
 extern int setns(int fd, int type);
 
+// open(2) with O_DIRECT: the name is only there with _GNU_SOURCE, and the number is not the same everywhere.
+static const int reel_o_direct = __O_DIRECT;
+
 // pthread_setname_np(3): only declared with _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t, const char *);
 static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

@@ -93,12 +93,19 @@ extension Connection {
 
     func information(for key: String) throws(CacheError) -> Remembered? {
         let columns = "length, tag, weak, modified, media_type, ranges, checked"
-        return try first("SELECT \(columns) FROM resources WHERE key = ?", [.text(key)]) { row in
+        let known = try first("SELECT \(columns) FROM resources WHERE key = ?", [.text(key)]) { row in
             // A length below zero is no length: the index is not trusted.
             let information = ContentInformation(
                 length: row.optionalInteger(0).flatMap { $0 < 0 ? nil : $0 }, validator: Validator(row, at: 1),
                 mediaType: row.optionalText(4), acceptsRanges: row.flag(5))
             return Remembered(information: information, checkedAt: row.integer(6))
+        }
+        // A daemon that was killed has left bytes and not yet what was said of them: what they are of was written first.
+        if let known { return known }
+        let rows = try rows(ofKey: key).filter { !$0.isSuperseded }
+        return rows.max { $0.lastUse < $1.lastUse }.map { row in
+            let (length, validator) = (row.version.length, row.version.validator)
+            return Remembered(information: ContentInformation(length: length, validator: validator), checkedAt: 0)
         }
     }
 

@@ -38,6 +38,8 @@ struct OpenModes {
     var hasPassthrough: Bool { passthroughs > 0 }
     var openNodes: Int { nodes.count }
 
+    func isPassthrough(_ id: NodeID) -> Bool { nodes[id]?.backing != nil }
+
     /// - Parameter offer: the file behind this open; nil where there is none or passthrough is not possible.
     mutating func open(_ id: NodeID, offer: FileIdentity?) -> Decision {
         guard let node = nodes[id] else {

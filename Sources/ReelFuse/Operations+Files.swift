@@ -1,4 +1,5 @@
 import CFuse
+import CLinux
 import Glibc
 import ReelVolume
 
@@ -6,13 +7,14 @@ func openFile(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutableP
     guard let request, let info else { return }
     guard info.pointee.flags & O_ACCMODE == O_RDONLY else { return Reply(request).fail(.readOnly) }
     let adapter = Adapter.of(request)
+    let isDirect = info.pointee.flags & reel_o_direct != 0
     adapter.later(request) { pending in
         adapter.filesystem.open(node) { result in
             let reply = pending.take()
             switch result {
             case .success(let handle):
                 // Nobody waits, or the kernel did not take the answer: no release will come.
-                guard let reply, answer(reply, node, handle, of: adapter) else {
+                guard let reply, answer(reply, node, handle, isDirect: isDirect, of: adapter) else {
                     adapter.filesystem.close(handle)
                     break
                 }
@@ -26,9 +28,9 @@ func openFile(_ request: fuse_req_t?, _ node: fuse_ino_t, _ info: UnsafeMutableP
 
 /// - Returns: whether the kernel holds the handle now.
 private func answer(
-    _ reply: consuming Reply, _ node: NodeID, _ handle: any FileHandle, of adapter: Adapter
+    _ reply: consuming Reply, _ node: NodeID, _ handle: any FileHandle, isDirect: Bool, of adapter: Adapter
 ) -> Bool {
-    let opening = adapter.passthrough.open(node, handle)
+    let opening = adapter.passthrough.open(node, handle, isDirect: isDirect)
     let file = Unmanaged.passRetained(OpenFile(handle))
     var answer = fuse_file_info()
     answer.fh = UInt64(UInt(bitPattern: file.toOpaque()))

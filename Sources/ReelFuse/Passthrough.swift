@@ -58,8 +58,13 @@ final class Passthrough: Sendable {
     var isPossible: Bool { state.withLock { $0.isNegotiated && $0.refusal == nil } }
 
     /// Counts one open of the node and says how it reads.
-    func open(_ node: NodeID, _ handle: any FileHandle) -> Opening {
-        let asks = state.withLock { $0.isNegotiated && ($0.refusal == nil || $0.modes.hasPassthrough) }
+    /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want its reads aligned, and have them wait for
+    ///   what it cannot write; served, they are neither. So such an open is not the one that begins passthrough.
+    func open(_ node: NodeID, _ handle: any FileHandle, isDirect: Bool = false) -> Opening {
+        let asks = state.withLock { state in
+            guard state.isNegotiated, !isDirect || state.modes.isPassthrough(node) else { return false }
+            return state.refusal == nil || state.modes.hasPassthrough
+        }
         let offer = asks ? handle.passthroughFile() : nil
         let identity = offer.flatMap { self.identity(of: $0) }
         // The lock is held over the kernel's call, which takes a reference and a number and never sleeps: another open of
