@@ -25,6 +25,8 @@ extension Volume {
         let total = store.objects().reduce(Int64(0)) { $0 + (keys.contains(ExactText($1.key)) ? $1.cachedBytes : 0) }
         let names = names
         var report = CareReport()
+        // An origin that is away is asked once, not for every file.
+        var isAway = false
         for version in versions where !watch.isOver() {
             let bad = try careful { () throws(CacheError) in
                 try store.verify(version) { bytes in
@@ -37,17 +39,22 @@ extension Volume {
             guard !bad.isEmpty else { continue }
             report.damagedBlocks += bad.count
             report.addDamaged(names.path(ofKey: version.key) ?? url(ofKey: version.key)?.description ?? "?")
-            if repairs {
-                try repair(version, bad, &report, watch, CareProgress(done: report.bytes, total: max(total, report.bytes)))
-            }
+            guard repairs else { continue }
+            let progress = CareProgress(done: report.bytes, total: max(total, report.bytes))
+            let (refetched, error) = try repair(version, bad, fetches: !isAway, watch, progress)
+            report.refetchedBlocks += refetched
+            guard let error else { continue }
+            report.failure = report.failure ?? error.sentence
+            isAway = isAway || [.unreachable, .timedOut, .failed].contains(error)
         }
         return report
     }
 
+    /// - Returns: blocks that were fetched again, and why not all of them.
     private func repair(
-        _ version: Version, _ bad: [Int], _ report: inout CareReport, _ watch: CareWatch, _ progress: CareProgress
-    ) throws(CareFailure) {
-        guard let url = url(ofKey: version.key) else { return }
+        _ version: Version, _ bad: [Int], fetches: Bool, _ watch: CareWatch, _ progress: CareProgress
+    ) throws(CareFailure) -> (refetched: Int, error: VolumeError?) {
+        guard let url = url(ofKey: version.key) else { return (0, .failed) }
         let remembered = services.store.information(for: version.key)?.information
         let information = ContentInformation(
             length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
@@ -55,30 +62,27 @@ extension Volume {
         let opened = Monitor<Result<RemoteFile, VolumeError>?>(nil)
         files.open(url, information) { result in opened.withLock { $0 = result } }
         let file: RemoteFile
-        switch try wait(watch, progress, opened) {
+        // Of a known version: no request, only a file that is just leaving is waited for.
+        switch opened.wait({ $0 }) {
         case .success(let found): file = found
-        case .failure(let error):
-            report.failure = report.failure ?? error.sentence
-            return
+        case .failure(let error): return (0, error)
         }
         defer { files.close(file) }
         try onWriter(watch, progress) { () throws(CacheError) in file.dropDamaged(bad) }
-        // An origin that is away is asked once, not for every file.
-        guard report.failure == nil else { return }
-        for run in runs(of: bad, most: Volume.blocksARequest) {
+        var refetched = 0
+        for run in runs(of: bad, most: Volume.blocksARequest) where fetches {
             let read = file.refetch(run)
             do throws(CareFailure) {
                 switch try wait(watch, progress, read.answer) {
-                case .success: report.refetchedBlocks += run.count
-                case .failure(let error):
-                    report.failure = error.sentence
-                    return
+                case .success: refetched += run.count
+                case .failure(let error): return (refetched, error)
                 }
             } catch {
                 file.abandon(read)
                 throw error
             }
         }
+        return (refetched, nil)
     }
 
     /// With the credentials of the source, where it is of the same origin.
