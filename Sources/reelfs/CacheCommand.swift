@@ -41,7 +41,7 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     @Flag(help: "What came of it as JSON.") var json = false
 
     func perform() throws -> Int32 {
-        let limit = to == "0" ? 0 : try to.map { try size("to", $0) } ?? 0
+        let limit = to == "0" ? 0 : try to.map { try size("--to", $0) } ?? 0
         let directories = try CacheKeeper.directories(cacheDir)
         let parts = directories.map { CacheKeeper($0).list() }
         var report = CareReport()

@@ -58,7 +58,8 @@ final class CacheKeeper {
         if lstat(directory, &status) == 0, status.st_uid != geteuid() {
             way = .none("it belongs to another user")
         } else if let client = ControlClient(path: directory + "/control") {
-            way = .daemon(Connection(client))
+            // Answered at once by a daemon that lives: what takes longer is not asked of a dead one.
+            way = client.ask("status") != nil ? .daemon(Connection(client)) : .none(Self.silence)
         } else {
             do throws(CacheError) {
                 way = .directory(try Store(existing: directory))

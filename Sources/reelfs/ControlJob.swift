@@ -1,5 +1,6 @@
 import Glibc
 import ReelThreads
+import ReelVolume
 import Synchronization
 
 /// A request that takes a while: done on a thread of its own, for as long as its client is there.
@@ -52,14 +53,14 @@ final class ControlJob: Sendable {
         send(answer)
     }
 
-    /// What is told too soon after the last time is left out.
-    func tell(_ progress: @autoclosure () -> ControlAnswer) {
+    /// What is told too soon after the last time is left out, but for the end.
+    func tell(_ progress: CareProgress) {
         let isDue = lastTold.withLock { last in
-            guard now() - last >= Self.pause else { return false }
+            guard now() - last >= Self.pause || progress.done == progress.total else { return false }
             last = now()
             return true
         }
-        if isDue { send(more: progress()) }
+        if isDue { send(more: ControlAnswer(progress: progress)) }
     }
 
     private func send(_ answer: ControlAnswer) {

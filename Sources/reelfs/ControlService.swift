@@ -27,7 +27,7 @@ struct ControlService: Sendable {
     /// On the job's own thread.
     func perform(_ request: ControlRequest, _ job: ControlJob) -> ControlAnswer {
         let watch = CareWatch(
-            progress: { progress in job.tell(ControlAnswer(progress: progress)) }, isOver: { job.isOver })
+            progress: { job.tell($0) }, isOver: { job.isOver })
         do throws(CareFailure) {
             let path = request.path ?? ""
             switch request.command {
