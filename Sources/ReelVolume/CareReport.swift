@@ -7,7 +7,7 @@ package struct CachedFile: Codable, Sendable {
     /// nil for a resource whose length nobody knows yet.
     package var length: Int64?
     package var cachedBytes: Int64
-    /// Seconds since 1970; nil where nothing of it was cached yet.
+    /// Milliseconds since 1970; nil where nothing of it was cached yet.
     package var lastUse: Int64?
     package var isPinned: Bool
     package var openHandles: Int

@@ -41,7 +41,7 @@ extension Store {
         let shown = objects.map {
             CachedFile(
                 path: names.path(ofKey: $0.key), url: describe($0.key), length: $0.length, cachedBytes: $0.cachedBytes,
-                lastUse: $0.lastUse / 1000, isPinned: $0.isPinned, openHandles: openHandles[ExactText($0.key)] ?? 0)
+                lastUse: $0.lastUse, isPinned: $0.isPinned, openHandles: openHandles[ExactText($0.key)] ?? 0)
         }
         return shown.filter { $0.cachedBytes > 0 || $0.isPinned || $0.openHandles > 0 }
             + pinned.map {

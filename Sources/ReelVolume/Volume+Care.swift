@@ -14,7 +14,7 @@ extension Volume {
         for file in growingFiles {
             let growing = CachedFile(
                 path: names.path(ofKey: file.url.text), url: file.url.description, length: nil,
-                cachedBytes: file.received, lastUse: wallClock(), isPinned: false, openHandles: file.openHandles)
+                cachedBytes: file.received, lastUse: wallClock() * 1000, isPinned: false, openHandles: file.openHandles)
             shown.insert(growing, at: 0)
         }
         return shown

@@ -11,7 +11,7 @@ func cacheText(_ status: CacheStatus) -> String {
     let rows = status.files.map { file in
         [
             humanSize(file.cachedBytes), file.length.map { humanSize($0) } ?? "?",
-            file.length.map { percent(file.cachedBytes, $0) } ?? "", file.lastUse.map { localTime($0) } ?? "-",
+            file.length.map { percent(file.cachedBytes, $0) } ?? "", file.lastUse.map { localTime($0 / 1000) } ?? "-",
             file.isPinned ? "yes" : "-", file.openHandles > 0 ? String(file.openHandles) : "-", printable(file.name),
         ]
     }
