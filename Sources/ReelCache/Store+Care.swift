@@ -43,7 +43,8 @@ extension Store {
     /// that the kernel reads directly. On the thread that writes. - Returns: bytes freed.
     package func evict(key: String) throws(CacheError) -> Int64 {
         var freed: Int64 = 0
-        for file in files.all where file.row >= 0 && ExactText(file.version.key) == ExactText(key) && !file.isReadDirectly {
+        for file in files.all
+        where file.row >= 0 && ExactText(file.version.key) == ExactText(key) && !file.isReadDirectly {
             let blocks = 0..<file.fill { $0.map.blockCount }
             if let object = files.held(file.row) {
                 freed += object.holder?.relinquish([blocks], scarce: nil) ?? 0

@@ -13,7 +13,8 @@ package struct MountNames: Sendable {
         self.root = root
         names =
             root == nil
-            ? Dictionary(entries.map { (ExactText($0.url.text), $0.name) }, uniquingKeysWith: { first, _ in first }) : [:]
+            ? Dictionary(entries.map { (ExactText($0.url.text), $0.name) }, uniquingKeysWith: { first, _ in first })
+            : [:]
     }
 
     /// Of a cache that nobody has mounted: what a list calls its entries is not known then.

@@ -23,7 +23,8 @@ extension Volume {
     /// Pins files, or no longer: those that are pinned are never evicted of themselves. What a directory names is what
     /// is listed, or cached, below it at this moment; files that come later are not pinned by it.
     /// - Parameter path: inside the mount, without a leading `/`; empty for all of it.
-    package func pin(_ path: String, _ isPinned: Bool, _ watch: CareWatch = CareWatch()) throws(CareFailure) -> CareReport
+    package func pin(_ path: String, _ isPinned: Bool, _ watch: CareWatch = CareWatch()) throws(CareFailure)
+        -> CareReport
     {
         let chosen = try choose(path, watch)
         var report = CareReport()

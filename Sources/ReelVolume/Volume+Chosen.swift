@@ -15,7 +15,8 @@ extension Volume {
         var folder = Folder(url: rootURL, isRoot: true)
         var names = path.split(separator: "/")[...]
         while let name = names.popFirst() {
-            guard let entry = entries(of: folder)?.first(where: { ExactText($0.name) == ExactText(String(name)) }) else {
+            guard let entry = entries(of: folder)?.first(where: { ExactText($0.name) == ExactText(String(name)) })
+            else {
                 throw CareFailure("\(path) is not listed in the mount")
             }
             if !entry.isDirectory {

@@ -152,7 +152,7 @@ package final class Volume: Sendable {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
             },
             staleDirectories: health.marked.prefix(500).map {
-                VolumeStatus.StaleDirectory(path: path(ofKey: $0.key), trouble: $0.trouble, since: $0.since)
+                VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
             }, files: Array(sorted.prefix(500)))
     }
 }

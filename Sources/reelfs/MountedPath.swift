@@ -12,6 +12,12 @@ struct MountedPath: ~Copyable {
     /// Follows symbolic links, also those that lead into the mount.
     init(_ word: String) throws(Failure) {
         shown = reelfs.shown(word)
+        // Before the path itself is looked at, which is a question to the daemon.
+        let silent = Mount.all().first {
+            $0.isOurs && Self.lies(absolute(word), below: $0.mountpoint)
+                && Mountpoint.daemon(of: $0.mountpoint) == .silent
+        }
+        if let silent { throw .mount("\(shown): the daemon of \(silent.mountpoint) does not answer") }
         guard let pointer = realpath(word, nil) else { throw .mount("\(shown): \(reason())") }
         defer { free(pointer) }
         let resolved = String(cString: pointer)

@@ -10,7 +10,8 @@ struct CacheCommandTests {
     func words() throws {
         let prune = try Program.parse(["reelfs", "cache", "prune", "--to", "5G", "--cache-dir", "/c"])
         #expect((prune as? CachePruneCommand)?.to == "5G" && (prune as? CachePruneCommand)?.cacheDir == "/c")
-        let verify = try Program.parse(["reelfs", "cache", "verify", "--repair", "-q", "a", "b"]) as? CacheVerifyCommand
+        let verify =
+            try Program.parse(["reelfs", "cache", "verify", "--repair", "-q", "a", "b"]) as? CacheVerifyCommand
         #expect(verify?.repair == true && verify?.quiet == true && verify?.paths == ["a", "b"])
         #expect((try Program.parse(["reelfs", "cache", "list", "--json"]) as? CacheListCommand)?.json == true)
         #expect((try Program.parse(["reelfs", "pin", "x"]) as? PinCommand)?.paths == ["x"])
@@ -44,12 +45,15 @@ struct CacheCommandTests {
     @Test("A size over all sources takes what was used longest ago, wherever it is", arguments: plans)
     func plan(limit: Int64, expected: [Int64?]) {
         let parts = [
-            Self.part(80, (50, 10, false), (30, 1, true)), Self.part(70, (20, 5, false), (30, 20, false), (20, 2, true)),
+            Self.part(80, (50, 10, false), (30, 1, true)),
+            Self.part(70, (20, 5, false), (30, 20, false), (20, 2, true)),
         ]
         #expect(prunePlan(parts, to: limit) == expected)
     }
 
-    @Test("A bar is as full as the work is done", arguments: [(0, "[....]"), (50, "[##..]"), (99, "[###.]"), (100, "[####]")])
+    @Test(
+        "A bar is as full as the work is done",
+        arguments: [(0, "[....]"), (50, "[##..]"), (99, "[###.]"), (100, "[####]")])
     func bar(done: Int64, expected: String) {
         #expect(ProgressBar.bar(CareProgress(done: done, total: 100), width: 4) == expected)
     }
@@ -57,7 +61,8 @@ struct CacheCommandTests {
     @Test(
         "A path lies below a directory, not below one that only begins alike",
         arguments: [
-            ("/m/a", "/m", true), ("/m", "/m", true), ("/mm", "/m", false), ("/a", "/", true), ("/m/a", "/m/a/b", false),
+            ("/m/a", "/m", true), ("/m", "/m", true), ("/mm", "/m", false), ("/a", "/", true),
+            ("/m/a", "/m/a/b", false),
         ])
     func lies(path: String, folder: String, expected: Bool) {
         #expect(MountedPath.lies(path, below: folder) == expected)

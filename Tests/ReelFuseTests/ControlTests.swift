@@ -46,7 +46,8 @@ struct ControlTests {
             let requests = [
                 "hello", "{}", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":2,\"command\":\"status\"}",
                 "{\"version\":1,\"command\":\"pin\"}", "{\"version\":1,\"command\":\"prune\"}",
-                "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}", "{\"version\":1,\"command\":\"status\"}",
+                "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}",
+                "{\"version\":1,\"command\":\"status\"}",
             ]
             let answers = lines(path, Array((requests.joined(separator: "\n") + "\n").utf8), requests.count)
             #expect(answers.count == requests.count)

@@ -14,7 +14,9 @@ import Testing
 
     // MARK: Verify and repair
 
-    @Test("Verify finds exactly the block that was flipped, and a repair fetches exactly that block", arguments: [0, 7, 40])
+    @Test(
+        "Verify finds exactly the block that was flipped, and a repair fetches exactly that block",
+        arguments: [0, 7, 40])
     func repair(_ block: Int) throws {
         try withFilms { fixture, films, server in
             let film = try #require(films["/a.mkv"])
