@@ -166,8 +166,12 @@ import Testing
             #expect(cached(fixture, "a.mkv") == Self.length)
             #expect(cached(fixture, "b.mkv") < Self.length)
             try fixture.restart()
-            #expect(try fixture.volume.prune(to: 0).bytes > 0)
-            #expect(fixture.volume.cachedFiles().filter { $0.cachedBytes > 0 }.map(\.path) == ["a.mkv"])
+            // The volume before may still let go of its files, and what somebody has open elsewhere is left alone.
+            let isPruned = eventually {
+                _ = try? fixture.volume.prune(to: 0)
+                return fixture.volume.cachedFiles().map(\.path) == ["a.mkv"]
+            }
+            #expect(isPruned, "\(fixture.volume.cachedFiles())")
             server.stop()
             #expect(cached(fixture, "a.mkv") == Self.length)
             #expect(try fixture.volume.pin("a.mkv", false).files == 1)
