@@ -25,7 +25,8 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String {
         switch self {
         case .inUse(let mountPoint) where mountPoint.isEmpty:
-            "This source is being mounted by another reelfs with the same cache directory."
+            "Another reelfs uses this source's part of the cache directory at the moment: it is being mounted, or a "
+                + "command works on the cache."
         case .inUse(let mountPoint):
             "This source is already mounted at \(mountPoint) with the same cache directory."
         case .newerIndex(let found, let known):

@@ -55,12 +55,18 @@ extension CacheObject {
     }
 
     /// Holds a filled block against its checksum, also where that was done before.
-    /// - Returns: false where it is not what was written; true also where it is not filled.
+    /// - Returns: false where it is not what was written, and no read believes in it any more; true also where it is
+    ///   not filled.
     func isIntact(_ block: Int) -> Bool {
         guard file.fill({ $0.map[block] }) else { return true }
         let found = file.withWhole(block) { checksum($0) }
         let wanted = file.memoryBlock(block) == nil ? store.sum(of: block, in: file) : found
-        guard let found, found == wanted else { return !file.fill { $0.map[block] } }
+        guard let found, found == wanted else {
+            return !file.fill { state in
+                state.doubt(block)
+                return state.map[block]
+            }
+        }
         file.fill { $0.verify(block) }
         return true
     }

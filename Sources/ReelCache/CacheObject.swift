@@ -12,6 +12,13 @@ package protocol ObjectHolder: AnyObject, Sendable {
     ///     many bytes of it and not more.
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
+
+    /// Somebody has it open: what a person prunes leaves it alone.
+    var isInUse: Bool { get }
+}
+
+extension ObjectHolder {
+    package var isInUse: Bool { true }
 }
 
 package enum CacheRead: Hashable, Sendable {

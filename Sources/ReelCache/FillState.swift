@@ -119,6 +119,9 @@ struct FillState: Sendable {
         if map[block], unkept[block / 64, default: 0] & bit(block) == 0 { verified[block] = true }
     }
 
+    /// It was wrong: the next read looks again.
+    mutating func doubt(_ block: Int) { if map[block] { verified[block] = false } }
+
     /// The file was touched from outside: everything on the disk is looked at again.
     mutating func doubt() { verified = BlockMap(length: map.length) }
 

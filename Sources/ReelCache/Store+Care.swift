@@ -25,21 +25,26 @@ extension Store {
     }
 
     /// Never evict this again, whatever version of it; or do. Durable when it returns.
-    package func pin(_ key: String, _ isPinned: Bool = true) throws(CacheError) {
+    package func pin(_ key: String, _ isPinned: Bool = true) throws(CacheError) { try pin([key], isPinned) }
+
+    /// In one transaction.
+    package func pin(_ keys: some Collection<String>, _ isPinned: Bool = true) throws(CacheError) {
+        let names = Set(keys.map { ExactText($0) })
         try writer.use { (index) throws(CacheError) in
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
-            try index.run(sql, [.text(key)])
-            for file in files.all where ExactText(file.version.key) == ExactText(key) {
+            try index.transaction { () throws(CacheError) in for key in keys { try index.run(sql, [.text(key)]) } }
+            for file in files.all where names.contains(ExactText(file.version.key)) {
                 file.isPinned.store(isPinned, ordering: .relaxed)
             }
         }
     }
 
-    /// Frees what is cached under a key, pinned or not; what the readers of an open file need right now stays. On the
-    /// thread that writes. - Returns: bytes freed.
+    /// Frees what is cached under a key, pinned or not; what the readers of an open file need right now stays, and a file
+    /// that the kernel reads directly. On the thread that writes. - Returns: bytes freed.
     package func evict(key: String) throws(CacheError) -> Int64 {
         var freed: Int64 = 0
-        for file in files.all where file.row >= 0 && ExactText(file.version.key) == ExactText(key) {
+        for file in files.all
+        where file.row >= 0 && ExactText(file.version.key) == ExactText(key) && !file.isReadDirectly {
             let blocks = 0..<file.fill { $0.map.blockCount }
             if let object = files.held(file.row) {
                 freed += object.holder?.relinquish([blocks], scarce: nil) ?? 0
@@ -62,12 +67,13 @@ extension Store {
         return freed
     }
 
-    /// Evicts until at most `bytes` are in use, or nothing is left that may go. On the thread that writes.
+    /// Evicts until at most `bytes` are in use, or nothing is left that may go: what is pinned and what is open stays. On
+    /// the thread that writes.
     /// - Parameter share: at most so much in this call, as streams stand still meanwhile.
     /// - Returns: bytes freed; 0 when it is done.
     package func prune(to bytes: Int64, atMost share: Int64 = 64 << 20) throws(CacheError) -> Int64 {
         let surplus = room.usage.used - max(0, bytes)
-        return surplus > 0 ? try evict(min(surplus, share)) : 0
+        return surplus > 0 ? try evict(min(surplus, share), sparesOpen: true) : 0
     }
 
     /// What nobody has open and was not used for longer than the limit allows goes. Looked at every tenth of that time,
@@ -83,30 +89,54 @@ extension Store {
         _ = try evict(.max / 2, usedBefore: limit, closedOnly: true)
     }
 
-    /// Holds the filled blocks of one version against their checksums, as far as they are on the disk.
+    /// Holds the filled blocks of one version against their checksums, as far as they are on the disk. No use of it
+    /// counts, and no read believes in a bad block from then on.
     /// - Parameter progress: gets the bytes looked at since the last call; false ends it.
-    /// - Returns: blocks that are not what was written.
+    /// - Returns: blocks that are not what was written. Of a file that is gone or was cut all that were filled: no row
+    ///   tells of it any more.
     package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
-        guard let object = try knownObject(version) else { return [] }
         var bad: [Int] = []
-        let map = object.filled
-        for block in 0..<map.blockCount where map[block] {
-            if !object.isIntact(block) { bad.append(block) }
-            guard progress(map.bytes(of: block).count) else { break }
+        var extent = 0
+        // Taken anew for each extent: what is held by nobody who can give up parts of it cannot be evicted.
+        while let found = try known(version) {
+            guard case .object(let object) = found else {
+                if case .lost(let blocks) = found { return blocks }
+                return bad
+            }
+            let map = object.filled
+            while extent < map.extents.count, map.extents[extent] == 0 { extent += 1 }
+            guard extent < map.extents.count else { return bad }
+            let first = extent * BlockSize.blocksPerExtent
+            for block in first..<min(first + BlockSize.blocksPerExtent, map.blockCount) where map[block] {
+                if !object.isIntact(block) { bad.append(block) }
+                guard progress(map.bytes(of: block).count) else { return bad }
+            }
+            extent += 1
         }
         return bad
     }
 
     /// Takes blocks out that `verify` found bad: who reads them next fetches them again. Of a file that nobody has open.
     package func lose(_ blocks: [Int], of version: Version) throws(CacheError) {
-        guard let object = try knownObject(version) else { return }
-        damage.add(Int64(blocks.count), ordering: .relaxed)
-        for block in blocks { try discard(block..<block + 1, of: object.file) }
+        found(damaged: blocks.map { $0..<$0 + 1 })
+        guard case .object(let object) = try known(version) else { return }
+        for run in runs(of: blocks) { try discard(run, of: object.file) }
     }
 
-    private func knownObject(_ version: Version) throws(CacheError) -> CacheObject? {
-        let isKnown = try reader.use { (index) throws(CacheError) in try index.row(of: version) != nil }
-        return isKnown ? try object(for: version) : nil
+    private enum Known {
+        case object(CacheObject)
+        /// Its file cannot be used: these blocks were filled.
+        case lost([Int])
+    }
+
+    /// nil where the index does not know it.
+    private func known(_ version: Version) throws(CacheError) -> Known? {
+        try writer.use { (index) throws(CacheError) -> Known? in
+            guard let row = try index.row(of: version), !row.isSuperseded else { return nil }
+            let blocks = files.file(row.id) == nil ? try index.fill(of: row).map : nil
+            if let file = try openFile(row, index) { return .object(files.object(file, self)) }
+            return .lost(blocks.map { map in (0..<map.blockCount).filter { map[$0] } } ?? [])
+        }
     }
 
     /// Every version of which something is cached.
@@ -114,6 +144,13 @@ extension Store {
         commit()
         return try reader.use { (index) throws(CacheError) in
             try index.rows(where: "NOT superseded AND cached > 0 ORDER BY last_use DESC").map(\.version)
+        }
+    }
+
+    /// The source, as the user gave it, without credentials and query; nil where nobody has mounted it yet.
+    package var source: String? {
+        try? reader.use { (index) throws(CacheError) in
+            try index.first("SELECT value FROM meta WHERE name = ?", [.text("source")]) { $0.text(0) }
         }
     }
 
@@ -133,6 +170,20 @@ extension Store {
 
     /// Blocks that were not what was written to them, since the program started.
     package var damagedBlocks: Int64 { damage.load(ordering: .relaxed) }
+}
+
+/// Numbers in ascending order as ranges without gaps.
+/// - Parameter most: no range has more of them.
+package func runs(of numbers: [Int], most: Int = .max) -> [Range<Int>] {
+    var runs: [Range<Int>] = []
+    for number in numbers {
+        if let last = runs.last, last.upperBound == number, last.count < most {
+            runs[runs.count - 1] = last.lowerBound..<number + 1
+        } else {
+            runs.append(number..<number + 1)
+        }
+    }
+    return runs
 }
 
 extension Connection {

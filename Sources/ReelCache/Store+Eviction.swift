@@ -31,12 +31,17 @@ extension Store {
     ///   - slack: so much more goes where it costs nobody anything.
     ///   - limit: nothing that was used later than this goes.
     ///   - closedOnly: to be said by any thread but the one that writes.
+    ///   - sparesOpen: files that somebody has open stay whole.
     /// - Returns: bytes freed.
     func evict(
-        _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false
+        _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false,
+        sparesOpen: Bool = false
     ) throws(CacheError) -> Int64 {
         guard disk.isWritable, wanted > 0 else { return 0 }
-        let candidates = try candidates(wanted + slack, usedBefore: limit, closedOnly)
+        let candidates = try candidates(wanted + slack, usedBefore: limit) { file in
+            if closedOnly { return files.isHeld(file.row) }
+            return sparesOpen && files.held(file.row)?.holder?.isInUse == true
+        }
         var freed: Int64 = 0
         for isScarce in [false, true] {
             let goal = isScarce ? wanted : wanted + slack
@@ -56,12 +61,12 @@ extension Store {
 
     /// Whatever could go, in order: of open files all extents, of closed ones as many as are wanted.
     private func candidates(
-        _ wanted: Int64, usedBefore limit: Int64, _ closedOnly: Bool
+        _ wanted: Int64, usedBefore limit: Int64, sparing isSpared: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let open = files.all
         for file in open where file.row >= 0 && !file.isPinned.load(ordering: .relaxed) && !file.isReadDirectly {
-            if closedOnly, files.isHeld(file.row) { continue }
+            if isSpared(file) { continue }
             let (map, uses) = file.fill { ($0.map, $0.uses) }
             for extent in map.extents.indices where map.extents[extent] != 0 && uses[extent] < limit {
                 found.append(

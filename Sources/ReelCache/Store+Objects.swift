@@ -45,7 +45,7 @@ extension Store {
         return files.object(file, self)
     }
 
-    private func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
+    func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
         if let file = files.file(row.id) { return file }
         if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
             let fill = try index.fill(of: row)

@@ -14,7 +14,7 @@ struct TidyIndex {
     /// Why the index on the disk is not written to.
     var failure: CacheError?
 
-    fileprivate init(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) {
+    fileprivate init(_ directory: borrowing SourceDirectory, _ source: String?) throws(CacheError) {
         let (writer, reader) = try directory.connections()
         try writer.claim(source: source)
         let log = try FillLog(directory.path)
@@ -24,7 +24,7 @@ struct TidyIndex {
     }
 
     /// The disk takes nothing: what the index says is taken into memory, and changes there alone.
-    fileprivate init(inMemoryOf index: String, _ source: String, _ failure: CacheError) throws(CacheError) {
+    fileprivate init(inMemoryOf index: String, _ source: String?, _ failure: CacheError) throws(CacheError) {
         // Where there is nothing to read, or nothing that is ours, an empty one.
         var copy = try inMemoryCopy(index)
         if copy == nil { copy = try openTables(Connection(inMemory: ())) }
@@ -58,7 +58,7 @@ private func inMemoryCopy(_ index: String) throws(CacheError) -> Connection? {
 }
 
 /// The index of a directory that can be used, or what can be read of it.
-func openIndex(of directory: borrowing SourceDirectory, _ source: String) throws(CacheError) -> TidyIndex {
+func openIndex(of directory: borrowing SourceDirectory, _ source: String?) throws(CacheError) -> TidyIndex {
     var failure = directory.failure
     if failure == nil {
         do throws(CacheError) {
@@ -73,7 +73,7 @@ func openIndex(of directory: borrowing SourceDirectory, _ source: String) throws
 
 /// A second try starts with a new index, where the first one met damage. By then the first one's connections are
 /// closed: they would remove the new one's log.
-private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: String) throws(CacheError) -> TidyIndex {
+private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: String?) throws(CacheError) -> TidyIndex {
     do throws(CacheError) {
         return try TidyIndex(directory, source)
     } catch {
@@ -84,8 +84,9 @@ private func openTidyIndex(_ directory: borrowing SourceDirectory, _ source: Str
 }
 
 extension Connection {
-    /// The directory is this source's, from now on or since long.
-    fileprivate func claim(source: String) throws(CacheError) {
+    /// The directory is this source's, from now on or since long. - Parameter source: nil: whichever it is.
+    fileprivate func claim(source: String?) throws(CacheError) {
+        guard let source else { return }
         let text = ResourceURL(source)?.description ?? String(source.prefix { $0 != "?" })
         let known = try first("SELECT value FROM meta WHERE name = ?", [.text("source")]) { $0.text(0) }
         guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }

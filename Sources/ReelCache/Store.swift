@@ -57,8 +57,16 @@ package final class Store: Sendable {
             directory: directory, source: source, limits: limits, owner: mountPoint, watch: watch, measure: diskOf)
     }
 
+    /// Opens what is there already, without a mount: nothing goes for its age or for want of room.
+    package convenience init(existing directory: String) throws(CacheError) {
+        try self.init(
+            directory: directory, source: nil, limits: CacheLimits(cap: .max, minimumFree: .bytes(0)), owner: "",
+            measure: diskOf)
+    }
+
+    /// - Parameter source: nil: whatever the directory says.
     init(
-        directory path: String, source: String, limits: CacheLimits, owner mountPoint: String,
+        directory path: String, source: String?, limits: CacheLimits, owner mountPoint: String,
         watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in },
         measure: @escaping @Sendable (Int32) -> Room.Disk?

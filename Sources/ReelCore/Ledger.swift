@@ -39,6 +39,8 @@ package struct Ledger: Sendable {
         var id: ReadID
         var range: ByteRange
         var deadline: Duration
+        /// Who reads here wants what follows, too.
+        var readsOn = true
     }
 
     package internal(set) var coverage: Coverage
@@ -92,16 +94,18 @@ package struct Ledger: Sendable {
     }
 
     /// A read that was no hit: it waits, and what has to be fetched for it is started.
+    /// - Parameter readsOn: false: these bytes alone are fetched, in whole blocks.
     package mutating func park(
-        _ id: ReadID, _ range: ByteRange, deadline: Duration, now: Duration
+        _ id: ReadID, _ range: ByteRange, deadline: Duration, now: Duration, readsOn: Bool = true
     ) -> [Action] {
         // The bytes may have come since they were missed.
         if coverage.covers(range) { return [.complete(id)] }
         if isSuperseded { return [.fail(id, .changed)] }
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
+        waiting.append(WaitingRead(id: id, range: range, deadline: deadline, readsOn: readsOn))
+        guard readsOn else { return planDemanded() }
         touchCursor(range, now: now)
-        waiting.append(WaitingRead(id: id, range: range, deadline: deadline))
         return planDemanded() + readAhead()
     }
 
@@ -158,7 +162,7 @@ package struct Ledger: Sendable {
                 if let stream = streams.first(where: { serves($0, offset) }) {
                     offset = min(stream.end, read.range.upper)
                 } else if acceptsRanges {
-                    let count = max(read.range.upper - offset, Readahead.first)
+                    let count = max(read.range.upper - offset, read.readsOn ? Readahead.first : 0)
                     actions += startStream(at: offset, count: count, isDemanded: true)
                     offset = streams.last!.end
                 } else {

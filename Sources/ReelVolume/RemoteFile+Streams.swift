@@ -14,6 +14,10 @@ extension RemoteFile {
                 }
             case .complete(let id):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
+                if parked.isRepair {
+                    parked.read.succeed(UnsafeRawBufferPointer(start: nil, count: 0))
+                    continue
+                }
                 services.answers.add { [self] in
                     services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
                 }

@@ -22,6 +22,8 @@ final class RemoteFile: Sendable {
         var read: any ParkedRead
         var range: ByteRange
         var deadline: Duration
+        /// Wants the bytes in the cache, and nothing more.
+        var isRepair = false
     }
 
     struct State {
@@ -92,14 +94,15 @@ final class RemoteFile: Sendable {
         }
     }
 
-    private func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration) {
+    /// - Parameter isRepair: nothing is read ahead, and the answer has no bytes.
+    func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration, isRepair: Bool = false) {
         let moment = now()
         let actions = state.withLock { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
             let id = state.nextRead
             state.nextRead += 1
-            state.parked[id] = Parked(read: read, range: range, deadline: deadline)
-            return state.ledger.park(id, range, deadline: deadline, now: moment)
+            state.parked[id] = Parked(read: read, range: range, deadline: deadline, isRepair: isRepair)
+            return state.ledger.park(id, range, deadline: deadline, now: moment, readsOn: !isRepair)
         }
         guard let actions else { return read.fail(.failed) }
         services.ticker.add(self)
@@ -185,7 +188,7 @@ final class RemoteFile: Sendable {
     /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
     /// that writes, or when nothing is under way: a hole punched under a write would lose it.
     /// - Returns: bytes freed.
-    private func drop(_ blocks: Range<Int>) -> Int64 {
+    func drop(_ blocks: Range<Int>) -> Int64 {
         forget([blocks])
         do {
             try object.discard(blocks)
@@ -225,9 +228,14 @@ extension RemoteFile: Ticking {
 }
 
 extension RemoteFile: ObjectHolder {
+    var isInUse: Bool { openHandles > 0 }
+
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
-        let runs = state.withLock { $0.ledger.expendable(blocks, sparingReadahead: scarce == nil) }
+        let runs = state.withLock { state in
+            // What was read ahead for somebody who has gone is nobody's.
+            state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
+        }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
         // From the end: what is read soonest goes last.
         var freed: Int64 = 0

@@ -66,6 +66,10 @@ final class Ticker: Sendable {
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()
-        state.withLock { $0.members.removeAll() }
+        // They hold what holds the ticker.
+        state.withLock { state in
+            state.members = [:]
+            state.timers = []
+        }
     }
 }

@@ -117,20 +117,25 @@ package final class Volume: Sendable {
 
     package func status() -> VolumeStatus {
         let usage = services.store.usage
+        let names = names
+        let path: (String) -> String = { key in
+            names.path(ofKey: key)
+                ?? ResourceURL(key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
+        }
         var shown: [String: VolumeStatus.File] = [:]
         for object in services.store.objects() {
             shown[object.key] = VolumeStatus.File(
-                path: path(ofKey: object.key), length: object.length, cachedBytes: object.cachedBytes, openHandles: 0,
+                path: path(object.key), length: object.length, cachedBytes: object.cachedBytes, openHandles: 0,
                 rate: 0)
         }
         for file in files.all {
             shown[file.url.text] = VolumeStatus.File(
-                path: path(ofKey: file.url.text), length: file.length, cachedBytes: file.cachedBytes,
+                path: path(file.url.text), length: file.length, cachedBytes: file.cachedBytes,
                 openHandles: file.openHandles, rate: file.rate)
         }
         for file in growingFiles {
             shown[file.url.text] = VolumeStatus.File(
-                path: path(ofKey: file.url.text), length: nil, cachedBytes: file.received,
+                path: path(file.url.text), length: nil, cachedBytes: file.received,
                 openHandles: file.openHandles, rate: file.rate)
         }
         let sorted = shown.values.sorted {
@@ -147,20 +152,8 @@ package final class Volume: Sendable {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
             },
             staleDirectories: health.marked.prefix(500).map {
-                VolumeStatus.StaleDirectory(path: path(ofKey: $0.key), trouble: $0.trouble, since: $0.since)
+                VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
             }, files: Array(sorted.prefix(500)))
-    }
-
-    /// As the file is called inside the mount, without a query that may be a secret.
-    private func path(ofKey key: String) -> String {
-        guard let url = ResourceURL(key) else { return "?" }
-        if let rootURL, url.isSameOrigin(as: rootURL), url.path.hasPrefix(rootURL.path) {
-            return String(decoding: percentDecoded(String(url.path.dropFirst(rootURL.path.count))), as: UTF8.self)
-        }
-        if let entry = root.directory?.state.withLock({ $0.listing?.entries.first { $0.url == url } }) {
-            return entry.name
-        }
-        return String(decoding: url.lastSegment, as: UTF8.self)
     }
 }
 

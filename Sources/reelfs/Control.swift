@@ -1,17 +1,36 @@
 import FoundationEssentials
 import ReelVolume
 
-/// What goes over the control socket: one JSON object a line, each way. `version` is 1.
+/// What goes over the control socket: JSON objects, one a line. `version` is 1; what an older daemon does not know it
+/// refuses with a sentence.
+///
+/// A request is answered by one line, or by several: each but the last has `more`.
 struct ControlRequest: Codable {
     var version = 1
+    /// `status`, `list`, `pin`, `unpin`, `evict`, `prune` or `verify`.
     var command: String
+    /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `verify`.
+    var path: String?
+    /// What `prune` leaves.
+    var bytes: Int64?
+    /// Of `verify`.
+    var repairs: Bool?
 }
 
 struct ControlAnswer: Codable {
     var version = 1
     /// A sentence; nil when all is well.
     var error: String?
+    /// Of `status`.
     var mount: MountStatus?
+    /// Another line follows.
+    var more: Bool?
+    var progress: CareProgress?
+    /// Of `list`: the next ones.
+    var files: [CachedFile]?
+    /// Of `list`, at its end.
+    var cache: CacheStatus?
+    var report: CareReport?
 }
 
 /// What `reelfs status` shows of one mount.
@@ -22,6 +41,21 @@ struct MountStatus: Codable {
     var pid: Int32
     var volume: VolumeStatus?
     /// Why there is no `volume`: the daemon does not answer.
+    var error: String?
+}
+
+/// What `reelfs cache list` shows of one source.
+struct CacheStatus: Codable {
+    /// Without password and query; nil where it is not known.
+    var source: String?
+    /// nil: nothing is mounted from it.
+    var mountpoint: String?
+    /// Bytes, the index included.
+    var used: Int64 = 0
+    /// nil without a mount.
+    var cap: Int64?
+    var files: [CachedFile] = []
+    /// Why there is nothing to show.
     var error: String?
 }
 

@@ -3,7 +3,7 @@ import ReelFuse
 
 /// A connection to the daemon of a mount.
 struct ControlClient: ~Copyable, Sendable {
-    private let descriptor: Int32
+    let descriptor: Int32
 
     deinit { close(descriptor) }
 

@@ -1,37 +1,50 @@
 import Glibc
 import ReelFuse
 import ReelThreads
-import ReelVolume
+import Synchronization
 
-/// Answers `status` on a Unix socket, 0600, from one thread of its own.
+/// Answers commands on a Unix socket, 0600: what is known at once from one thread of its own, the rest from a thread a
+/// request, so that nobody waits for what another asked.
 ///
 /// A connection stays open as long as its client likes; `stop` closes all of them after the cache has been committed, so
 /// its end tells `reelfs umount` that the daemon has done its work.
 ///
-/// `@unchecked Sendable`: everything is set in `init`; the clients belong to the thread alone.
+/// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients belong to the thread alone.
 final class ControlServer: @unchecked Sendable {
     private let path: String
-    private let mount: MountRequest
-    private let status: @Sendable () -> VolumeStatus
+    private let service: ControlService
     private let listener: Int32
-    /// Closing the writing end wakes the thread for the last time.
+    /// A byte says that a job has ended; closing the writing end wakes the thread for the last time.
     private let wake: Pipe
     private var thread: Thread?
     private var clients: [Client] = []
+    private let jobs = Mutex(Jobs())
 
     private struct Client {
         var descriptor: Int32
         var input: [UInt8] = []
+        /// While it runs, what else the client asks waits in the kernel.
+        var job: ControlJob?
+        var isGone = false
+    }
+
+    private struct Jobs {
+        var running: [ControlJob] = []
+        /// No new ones.
+        var isEnding = false
+        var isWakeClosed = false
     }
 
     /// So many commands at once; a further one waits in the kernel.
     private static let clientLimit = 16
-    private static let lineLimit = 4096
+    /// Of them so many that take a while: each has a thread, and the disk is for the readers of the mount.
+    private static let jobLimit = 4
+    /// A path of PATH_MAX bytes, each of which JSON may write as six, and the rest of a request.
+    private static let lineLimit = 6 * 4096 + 4096
 
-    init(path: String, mount: MountRequest, status: @escaping @Sendable () -> VolumeStatus) throws(Failure) {
+    init(path: String, service: ControlService) throws(Failure) {
         self.path = path
-        self.mount = mount
-        self.status = status
+        self.service = service
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
         unlink(path)
@@ -47,7 +60,19 @@ final class ControlServer: @unchecked Sendable {
         thread = Thread("control") { [self] in serve() }
     }
 
+    /// Ends what takes a while and waits for its end: before the volume is shut down. `status` is answered on.
+    func endJobs() {
+        let running = jobs.withLock { jobs in
+            jobs.isEnding = true
+            return jobs.running
+        }
+        for job in running { job.end() }
+        for job in running { job.waitForEnd() }
+    }
+
     func stop() {
+        endJobs()
+        jobs.withLock { $0.isWakeClosed = true }
         close(wake.writing)
         thread?.join()
         close(wake.reading)
@@ -58,68 +83,103 @@ final class ControlServer: @unchecked Sendable {
 
     private func serve() {
         while true {
-            var polled = [pollfd(fd: wake.reading, events: 0, revents: 0)]
+            var polled = [pollfd(fd: wake.reading, events: Int16(POLLIN), revents: 0)]
             polled.append(
                 pollfd(fd: clients.count < Self.clientLimit ? listener : -1, events: Int16(POLLIN), revents: 0))
-            polled += clients.map { pollfd(fd: $0.descriptor, events: Int16(POLLIN), revents: 0) }
+            polled += clients.map { client in
+                // Of one whose job runs only its end counts (POLLHUP, which is always told), and that once.
+                pollfd(
+                    fd: client.isGone ? -1 : client.descriptor, events: client.job == nil ? Int16(POLLIN) : 0,
+                    revents: 0)
+            }
             guard poll(&polled, nfds_t(polled.count), -1) >= 0 || errno == EINTR else { return }
-            if polled[0].revents != 0 { return }
-            for index in clients.indices.reversed() where polled[index + 2].revents != 0 {
-                if !receive(&clients[index]) {
+            if polled[0].revents != 0 {
+                var bytes = [UInt8](repeating: 0, count: 64)
+                if read(wake.reading, &bytes, bytes.count) == 0 { return }
+            }
+            for index in clients.indices.reversed() {
+                if !goOn(&clients[index], polled[index + 2].revents) {
                     close(clients[index].descriptor)
                     clients.remove(at: index)
                 }
             }
-            if polled[1].revents != 0 {
-                let descriptor = accept(listener, nil, nil)
-                if descriptor >= 0 {
-                    _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-                    _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
-                    clients.append(Client(descriptor: descriptor))
-                }
-            }
+            if polled[1].revents != 0 { accept() }
         }
     }
 
+    private func accept() {
+        let descriptor = Glibc.accept(listener, nil, nil)
+        guard descriptor >= 0 else { return }
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        clients.append(Client(descriptor: descriptor))
+    }
+
     /// false: this client is done with.
+    private func goOn(_ client: inout Client, _ events: Int16) -> Bool {
+        guard let job = client.job else { return events == 0 || receive(&client) }
+        if events != 0 {
+            client.isGone = true
+            job.end()
+        }
+        guard job.hasEnded else { return true }
+        jobs.withLock { $0.running.removeAll { $0 === job } }
+        client.job = nil
+        // A job that was ended could not say its last word.
+        return !job.isOver && answerLines(&client)
+    }
+
     private func receive(_ client: inout Client) -> Bool {
         var chunk = [UInt8](repeating: 0, count: 4096)
         let count = read(client.descriptor, &chunk, chunk.count)
         if count < 0 { return errno == EAGAIN || errno == EINTR }
         guard count > 0 else { return false }
         client.input += chunk[..<count]
-        while let end = client.input.firstIndex(of: 0x0A) {
-            let line = encodeLine(answer(client.input[..<end]))
-            client.input.removeSubrange(...end)
-            if !deliver(line, to: client.descriptor) { return false }
-        }
-        return client.input.count <= Self.lineLimit
+        return answerLines(&client) && client.input.count <= Self.lineLimit
     }
 
-    /// A client that does not read must not hold up the others: a second, then it is let go.
-    private func deliver(_ line: [UInt8], to descriptor: Int32) -> Bool {
-        var rest = line[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
-            if count > 0 {
-                rest = rest.dropFirst(count)
-                continue
+    private func answerLines(_ client: inout Client) -> Bool {
+        while client.job == nil, let end = client.input.firstIndex(of: 0x0A) {
+            let line = Array(client.input[..<end])
+            client.input.removeSubrange(...end)
+            // A client that does not read must not hold up the others: a second, then it is let go.
+            if let answer = answer(line, &client),
+                !deliver(encodeLine(answer), to: client.descriptor, patience: 1000)
+            {
+                return false
             }
-            var poller = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-            guard errno == EAGAIN || errno == EINTR, poll(&poller, 1, 1000) == 1 else { return false }
         }
         return true
     }
 
-    private func answer(_ line: some Sequence<UInt8>) -> ControlAnswer {
+    /// nil: a job has begun that answers itself.
+    private func answer(_ line: [UInt8], _ client: inout Client) -> ControlAnswer? {
         guard let request = decodeLine(ControlRequest.self, line) else {
             return ControlAnswer(error: "that is no request")
         }
-        guard request.version == 1, request.command == "status" else {
-            return ControlAnswer(error: "this daemon knows only version 1 and the command status")
+        if let answer = service.answer(request) { return answer }
+        let descriptor = client.descriptor
+        let (job, refusal) = jobs.withLock { jobs -> (ControlJob?, String) in
+            if jobs.isEnding { return (nil, "the mount is ending") }
+            guard jobs.running.count < Self.jobLimit else {
+                return (nil, "the daemon is busy with other commands; try again when they have ended")
+            }
+            let job = ControlJob.start(on: descriptor) { [service] in
+                service.perform(request, $0)
+            } whenDone: { [self] in
+                jobEnded()
+            }
+            if let job { jobs.running.append(job) }
+            return (job, "the system has no thread to spare; try again")
         }
-        return ControlAnswer(
-            mount: MountStatus(
-                source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: getpid(), volume: status()))
+        client.job = job
+        return job == nil ? ControlAnswer(error: refusal) : nil
+    }
+
+    private func jobEnded() {
+        jobs.withLock { jobs in
+            var byte: UInt8 = 0
+            if !jobs.isWakeClosed { _ = write(wake.writing, &byte, 1) }
+        }
     }
 }

@@ -54,7 +54,8 @@ enum Daemon {
         let session: FuseSession
         let control: ControlServer
         do {
-            control = try ControlServer(path: wiring.socketPath, mount: request) { wiring.volume.status() }
+            control = try ControlServer(
+                path: wiring.socketPath, service: ControlService(mount: request, volume: wiring.volume))
         } catch {
             wiring.stop()
             throw error
@@ -79,6 +80,7 @@ enum Daemon {
             close(null)
         }
         session.wait()
+        control.endJobs()
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()

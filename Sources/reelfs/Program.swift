@@ -55,7 +55,10 @@ struct Reelfs: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reelfs", abstract: "Remote media as ordinary files.",
         version: "reelfs \(Program.version)",
-        subcommands: [MountCommand.self, UmountCommand.self, StatusCommand.self])
+        subcommands: [
+            MountCommand.self, UmountCommand.self, StatusCommand.self, CacheCommand.self, PinCommand.self,
+            UnpinCommand.self, EvictCommand.self,
+        ])
 
-    static let subcommandNames = ["mount", "umount", "status", "help"]
+    static let subcommandNames = ["mount", "umount", "status", "cache", "pin", "unpin", "evict", "help"]
 }

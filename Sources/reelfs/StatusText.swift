@@ -50,14 +50,14 @@ func humanSize(_ bytes: Int64) -> String {
     return digits + " " + ["KiB", "MiB", "GiB", "TiB", "PiB"][unit]
 }
 
-private func percent(_ part: Int64, _ whole: Int64) -> String {
+func percent(_ part: Int64, _ whole: Int64) -> String {
     guard whole > 0 else { return "100 %" }
     // Rounded down: 100 % means all of it.
     return "\(Int64(Double(part) * 100 / Double(whole))) %"
 }
 
 /// Right-aligned columns, the last one left-aligned.
-private func table(_ rows: [[String]]) -> String {
+func table(_ rows: [[String]]) -> String {
     let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
     return rows.map { row in
         let cells = row.indices.map { column in
@@ -69,6 +69,6 @@ private func table(_ rows: [[String]]) -> String {
 }
 
 /// Names come from the origin: a terminal must not obey them.
-private func printable(_ text: String) -> String {
+func printable(_ text: String) -> String {
     String(text.unicodeScalars.map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "?" : Character($0) })
 }

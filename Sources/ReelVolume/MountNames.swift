@@ -1,0 +1,56 @@
+import ReelCache
+import ReelCore
+import ReelSources
+
+/// What the resources of a cache are called inside the mount.
+package struct MountNames: Sendable {
+    /// Where the tree hangs; nil where there is none.
+    private let root: ResourceURL?
+    /// Of a list's entries.
+    private let names: [ExactText: String]
+
+    init(root: ResourceURL?, entries: [SourceEntry]) {
+        self.root = root
+        names =
+            root == nil
+            ? Dictionary(entries.map { (ExactText($0.url.text), $0.name) }, uniquingKeysWith: { first, _ in first })
+            : [:]
+    }
+
+    /// Of a cache that nobody has mounted: what a list calls its entries is not known then.
+    package init(_ store: Store) {
+        self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: [])
+    }
+
+    /// Without a leading `/`, and without a query that may be a secret; nil where it is not known.
+    package func path(ofKey key: String) -> String? {
+        if let name = names[ExactText(key)] { return name }
+        guard let root, let url = ResourceURL(key), url.isSameOrigin(as: root), url.path.hasPrefix(root.path) else {
+            return nil
+        }
+        return String(decoding: percentDecoded(String(url.path.dropFirst(root.path.count))), as: UTF8.self)
+    }
+}
+
+extension Store {
+    /// Everything of which something is cached, or that is open or pinned; the last used first.
+    /// - Parameter openHandles: by key.
+    package func cachedFiles(_ names: MountNames, openHandles: [ExactText: Int] = [:]) -> [CachedFile] {
+        let objects = objects()
+        let known = Set(objects.map { ExactText($0.key) })
+        let pinned = ((try? pins()) ?? []).subtracting(known).map(\.text).sorted()
+        let shown = objects.map {
+            CachedFile(
+                path: names.path(ofKey: $0.key), url: describe($0.key), length: $0.length, cachedBytes: $0.cachedBytes,
+                lastUse: $0.lastUse, isPinned: $0.isPinned, openHandles: openHandles[ExactText($0.key)] ?? 0)
+        }
+        return shown.filter { $0.cachedBytes > 0 || $0.isPinned || $0.openHandles > 0 }
+            + pinned.map {
+                CachedFile(
+                    path: names.path(ofKey: $0), url: describe($0), length: information(for: $0)?.information.length,
+                    cachedBytes: 0, lastUse: nil, isPinned: true)
+            }
+    }
+
+    private func describe(_ key: String) -> String { ResourceURL(key)?.description ?? "?" }
+}

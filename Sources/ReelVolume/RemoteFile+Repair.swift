@@ -1,0 +1,31 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+
+/// Damaged blocks are fetched again at once, and nothing beside them.
+extension RemoteFile {
+    /// Takes blocks out of the cache. On the thread that writes.
+    func dropDamaged(_ blocks: [Int]) {
+        services.store.found(damaged: blocks.map { $0..<$0 + 1 })
+        for run in runs(of: blocks) { _ = drop(run) }
+    }
+
+    /// Asks for what is missing of these blocks, without reading ahead. Who reads them meanwhile waits for the same
+    /// bytes.
+    func refetch(_ blocks: Range<Int>) -> RepairRead {
+        let read = RepairRead()
+        let bytes = ByteRange(
+            BlockSize.bytes(of: blocks.lowerBound, length: length).lower,
+            BlockSize.bytes(of: blocks.upperBound - 1, length: length).upper)
+        wait(read, for: bytes, until: now() + services.options.timeout, isRepair: true)
+        return read
+    }
+}
+
+/// Waits for blocks to be in the cache; wants no bytes.
+final class RepairRead: ParkedRead {
+    let answer = Monitor<Result<Void, VolumeError>?>(nil)
+
+    func succeed(_ bytes: UnsafeRawBufferPointer) { answer.withLock { $0 = $0 ?? .success(()) } }
+    func fail(_ error: VolumeError) { answer.withLock { $0 = $0 ?? .failure(error) } }
+}

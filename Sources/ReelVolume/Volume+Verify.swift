@@ -1,0 +1,106 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+
+/// Holding what is cached against its checksums, and putting right what is wrong.
+extension Volume {
+    /// Blocks that one request of a repair asks for: a MiB.
+    private static let blocksARequest = 8
+
+    /// Verifies everything, or one file or directory. A bad block is never served from then on, also where it is not
+    /// repaired: the next read fetches it again.
+    /// - Parameters:
+    ///   - path: inside the mount, without a leading `/`; nil for everything, whether it is listed or not.
+    ///   - repairs: bad blocks are taken out and fetched again at once, and nothing else.
+    package func verify(
+        _ path: String?, repairs: Bool, _ watch: CareWatch = CareWatch()
+    ) throws(CareFailure) -> CareReport {
+        let store = services.store
+        var versions = try careful { () throws(CacheError) in try store.versions() }
+        if let path {
+            let chosen = Set(try choose(path, watch).keys.map { ExactText($0) })
+            versions.removeAll { !chosen.contains(ExactText($0.key)) }
+        }
+        let keys = Set(versions.map { ExactText($0.key) })
+        let total = store.objects().reduce(Int64(0)) { $0 + (keys.contains(ExactText($1.key)) ? $1.cachedBytes : 0) }
+        let names = names
+        var report = CareReport()
+        // An origin that is away is asked once, not for every file.
+        var isAway = false
+        for version in versions where !watch.isOver() {
+            let bad = try careful { () throws(CacheError) in
+                try store.verify(version) { bytes in
+                    report.bytes += bytes
+                    watch.progress(CareProgress(done: report.bytes, total: max(total, report.bytes)))
+                    return !watch.isOver()
+                }
+            }
+            report.files += 1
+            guard !bad.isEmpty else { continue }
+            report.damagedBlocks += bad.count
+            report.addDamaged(names.path(ofKey: version.key) ?? url(ofKey: version.key)?.description ?? "?")
+            guard repairs else { continue }
+            let progress = CareProgress(done: report.bytes, total: max(total, report.bytes))
+            let (refetched, error) = try repair(version, bad, fetches: !isAway, watch, progress)
+            report.refetchedBlocks += refetched
+            guard let error else { continue }
+            report.failure = report.failure ?? error.sentence
+            isAway = isAway || [.unreachable, .timedOut, .failed].contains(error)
+        }
+        return report
+    }
+
+    /// - Returns: blocks that were fetched again, and why not all of them.
+    private func repair(
+        _ version: Version, _ bad: [Int], fetches: Bool, _ watch: CareWatch, _ progress: CareProgress
+    ) throws(CareFailure) -> (refetched: Int, error: VolumeError?) {
+        guard let url = url(ofKey: version.key) else { return (0, .failed) }
+        let remembered = services.store.information(for: version.key)?.information
+        let information = ContentInformation(
+            length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
+            acceptsRanges: remembered?.acceptsRanges ?? true)
+        let opened = Monitor<Result<RemoteFile, VolumeError>?>(nil)
+        files.open(url, information) { result in opened.withLock { $0 = result } }
+        let file: RemoteFile
+        // Of a known version: no request, only a file that is just leaving is waited for.
+        switch opened.wait({ $0 }) {
+        case .success(let found): file = found
+        case .failure(let error): return (0, error)
+        }
+        defer { files.close(file) }
+        try onWriter(watch, progress) { () throws(CacheError) in file.dropDamaged(bad) }
+        var refetched = 0
+        for run in runs(of: bad, most: Volume.blocksARequest) where fetches {
+            let read = file.refetch(run)
+            do throws(CareFailure) {
+                switch try wait(watch, progress, read.answer) {
+                case .success: refetched += run.count
+                case .failure(let error): return (refetched, error)
+                }
+            } catch {
+                file.abandon(read)
+                throw error
+            }
+        }
+        return (refetched, nil)
+    }
+
+    /// With the credentials of the source, where it is of the same origin.
+    private func url(ofKey key: String) -> ResourceURL? {
+        let entries = root.directory?.state.withLock { $0.listing?.entries } ?? []
+        if let entry = entries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
+        return rootURL?.resolve(key) ?? ResourceURL(key)
+    }
+}
+
+extension VolumeError {
+    fileprivate var sentence: String {
+        switch self {
+        case .unreachable: "the origin cannot be reached"
+        case .timedOut: "the origin did not answer in time"
+        case .accessDenied: "the origin refuses access"
+        case .stale: "the origin has another version by now"
+        default: "the origin did not give the bytes"
+        }
+    }
+}

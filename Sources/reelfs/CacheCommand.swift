@@ -1,0 +1,85 @@
+import ArgumentParser
+import Glibc
+import ReelVolume
+
+struct CacheCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cache", abstract: "Looks after what is cached, beside running mounts and without them.",
+        subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
+}
+
+struct CacheListCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "Shows what is cached, how much, when it was last used and what is pinned.")
+
+    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Flag(help: "As JSON: an array, one object a source.") var json = false
+
+    func perform() throws -> Int32 {
+        let all = try CacheKeeper.directories(cacheDir).map { CacheKeeper($0).list() }
+        if json {
+            print(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
+        } else {
+            let texts = all.filter { $0.error == nil }.map { cacheText($0) }
+            print(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+        }
+        let errors = all.compactMap(\.error)
+        for error in errors where !json { writeLine("reelfs: \(printable(error))") }
+        return errors.isEmpty ? 0 : Failure.Status.mount.rawValue
+    }
+}
+
+struct CachePruneCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "prune",
+        abstract: "Removes what is cached, the longest unused first; what is pinned or open stays.",
+        discussion: "Without --to everything goes that is neither pinned nor open.")
+
+    @Option(help: "Only until the cache takes this much, over all its sources: K, M, G, T.") var to: String?
+    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Flag(name: .shortAndLong, help: "No progress.") var quiet = false
+    @Flag(help: "What came of it as JSON.") var json = false
+
+    func perform() throws -> Int32 {
+        let limit = to == "0" ? 0 : try to.map { try size("--to", $0) } ?? 0
+        let directories = try CacheKeeper.directories(cacheDir)
+        let parts = directories.map { CacheKeeper($0).list() }
+        var report = CareReport()
+        var errors = parts.compactMap(\.error)
+        for (index, goal) in prunePlan(parts, to: limit).enumerated() {
+            guard parts[index].error == nil, let goal else { continue }
+            let bar = ProgressBar("pruning", isQuiet: quiet || json)
+            defer { bar.end() }
+            do throws(Failure) {
+                report.add(try CacheKeeper(directories[index]).prune(to: goal) { bar.show($0) })
+            } catch {
+                errors.append(error.sentence)
+            }
+        }
+        if json {
+            print(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
+        } else if !quiet {
+            print("\(humanSize(report.bytes)) freed.")
+        }
+        for error in errors { writeLine("reelfs: \(printable(error))") }
+        return errors.isEmpty ? 0 : Failure.Status.mount.rawValue
+    }
+}
+
+/// What each source may keep, so that together they take at most `limit`: as if all were one cache, what was used longest
+/// ago goes first, wherever it is.
+/// - Returns: bytes by source; nil where nothing has to go.
+func prunePlan(_ parts: [CacheStatus], to limit: Int64) -> [Int64?] {
+    if limit == 0 { return parts.map { _ in 0 } }
+    var surplus = parts.reduce(0) { $0 + $1.used } - limit
+    var goals = [Int64?](repeating: nil, count: parts.count)
+    let candidates = parts.enumerated().flatMap { index, part in
+        part.files.filter { !$0.isPinned && $0.openHandles == 0 }.map { (part: index, file: $0) }
+    }
+    for (index, file) in candidates.sorted(by: { $0.file.lastUse ?? 0 < $1.file.lastUse ?? 0 }) where surplus > 0 {
+        let share = min(surplus, file.cachedBytes)
+        goals[index] = (goals[index] ?? parts[index].used) - share
+        surplus -= share
+    }
+    return goals
+}

@@ -1,0 +1,79 @@
+import ArgumentParser
+import Glibc
+import ReelVolume
+
+struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Holds what is cached against its checksums.",
+        discussion: """
+            A bad block is never served: the next read fetches it again. With --repair that is done at once, for the bad \
+            blocks only; of a source that is not mounted they are taken out, and fetched at the next read.
+            """)
+
+    @Argument(help: "Files or directories on mounts (default: everything in the cache directory).")
+    var paths: [String] = []
+    @Flag(help: "Fetch bad blocks again.") var repair = false
+    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Flag(name: .shortAndLong, help: "No progress, and nothing said where all is well.") var quiet = false
+    @Flag(help: "What came of it as JSON.") var json = false
+
+    func validate() throws {
+        if !paths.isEmpty, cacheDir != nil {
+            throw ValidationError("--cache-dir goes without paths: a path's mount knows its cache")
+        }
+    }
+
+    func perform() throws -> Int32 {
+        var report = CareReport()
+        var errors: [String] = []
+        var isOffline = false
+        let add = { (work: (ProgressBar) throws(Failure) -> CareReport) in
+            let bar = ProgressBar("verifying", isQuiet: quiet || json)
+            defer { bar.end() }
+            do throws(Failure) { report.add(try work(bar)) } catch { errors.append(error.sentence) }
+        }
+        if paths.isEmpty {
+            for directory in try CacheKeeper.directories(cacheDir) {
+                add { (bar) throws(Failure) in
+                    let keeper = CacheKeeper(directory)
+                    let part = try keeper.verify(repairs: repair) { bar.show($0) }
+                    if keeper.isOffline, part.damagedBlocks > 0 { isOffline = true }
+                    return part
+                }
+            }
+        }
+        for path in paths {
+            add { (bar) throws(Failure) in
+                let place = try MountedPath(path)
+                let request = ControlRequest(command: "verify", path: place.path, repairs: repair)
+                return try place.daemon.report(request) { bar.show($0) }
+            }
+        }
+        if json {
+            print(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
+        } else if !quiet || report.damagedBlocks > 0 {
+            print(verifyText(report, repairs: repair, isOffline: isOffline))
+        }
+        for error in errors { writeLine("reelfs: \(printable(error))") }
+        let isWell = report.damagedBlocks == 0 || repair && report.failure == nil
+        return isWell && errors.isEmpty ? 0 : Failure.Status.mount.rawValue
+    }
+}
+
+/// - Parameter isOffline: some of the damage was where no daemon could fetch.
+func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
+    var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
+    guard report.damagedBlocks > 0 else { return text + ": all is well." }
+    text += ": \(count(report.damagedBlocks, "damaged block")) in\n"
+    text += report.damagedFiles.map { "  " + printable($0) }.joined(separator: "\n")
+    guard repairs else { return text + "\nThe next read fetches them again; --repair does it now." }
+    if report.refetchedBlocks > 0 { text += "\n\(count(report.refetchedBlocks, "block")) fetched again." }
+    let left = report.damagedBlocks - report.refetchedBlocks
+    guard left > 0 else { return text }
+    text += "\n\(count(left, "block")) taken out"
+    if let failure = report.failure { text += ": \(failure)" } else if isOffline { text += ": not mounted" }
+    return text + ". The next read fetches \(left == 1 ? "it" : "them")."
+}
+
+func count(_ number: Int, _ noun: String) -> String { "\(number) \(noun)\(number == 1 ? "" : "s")" }

@@ -1,0 +1,247 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// `reelfs cache`, `pin`, `unpin` and `evict`, beside a running mount and without one.
+    @Suite struct CareTests {
+        private static let length: Int64 = 6 << 20 + 7
+
+        private func withFilms(
+            _ options: [String] = [], _ body: (Scene, ScriptedServer, [String: FileOrigin], Mounted) throws -> Void
+        ) throws {
+            let films = Dictionary(
+                uniqueKeysWithValues: ["a.mkv", "b.mkv", "c.mkv"].enumerated().map {
+                    ($1, FileOrigin(length: Self.length, seed: UInt64($0 + 1)))
+                })
+            let server = try folderServer(films)
+            defer { server.stop() }
+            try withScene { scene in try body(scene, server, films, try scene.mount(server.address, options)) }
+        }
+
+        private func run(_ words: String..., in directory: String? = nil) throws -> ChildProcess.End {
+            try ChildProcess.run([program] + words, directory: directory)
+        }
+
+        // MARK: Looking
+
+        @Test("The list is the same beside a mount and without one, and has no password or query")
+        func list() throws {
+            try withFilms { scene, _, films, mount in
+                for name in ["a.mkv", "b.mkv"] { #expect(films[name]!.difference(inFile: mount.file(name)) == nil) }
+                #expect(try run("pin", mount.file("a.mkv"), mount.file("c.mkv")).output == "2 files pinned.\n")
+                let beside = try run("cache", "list", "--cache-dir", scene.cache)
+                #expect(beside.status == 0 && beside.output.contains(" on \(mount.path)\n"), "\(beside)")
+                try mount.unmount()
+                let without = try run("cache", "list", "--cache-dir", scene.cache)
+                #expect(without.status == 0 && without.output.contains("(not mounted)"), "\(without)")
+                for output in [beside.output, without.output] {
+                    let rows = output.split(separator: "\n").map { $0.split(separator: " ").map { String($0) } }
+                    #expect(rows.first { $0.last == "a.mkv" }?.suffix(3) == ["yes", "-", "a.mkv"], "\(output)")
+                    #expect(rows.first { $0.last == "b.mkv" }?.suffix(3) == ["-", "-", "b.mkv"], "\(output)")
+                    #expect(rows.first { $0.last == "c.mkv" }?.prefix(2) == ["0", "B"], "\(output)")
+                    #expect(rows.first { $0.last == "a.mkv" }?.prefix(5) == ["6.0", "MiB", "6.0", "MiB", "100"])
+                }
+                let json = try run("cache", "list", "--cache-dir", scene.cache, "--json").output
+                #expect(json.contains("\"path\":\"a.mkv\"") && json.contains("\"isPinned\":true"))
+                #expect(json.hasPrefix("[{") && json.hasSuffix("}]\n"))
+            }
+        }
+
+        @Test("A daemon that holds its cache and does not answer is told of, and nobody waits for it")
+        func silentDaemon() throws {
+            try withFilms { scene, _, films, mount in
+                #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
+                kill(mount.pid, SIGSTOP)
+                defer { kill(mount.pid, SIGCONT) }
+                #expect(try run("pin", mount.file("a.mkv")).errors.contains("does not answer"))
+                for command in [["list"], ["prune"], ["verify"]] {
+                    let end = try ChildProcess.run(
+                        [program, "cache"] + command + ["--cache-dir", scene.cache], within: .seconds(10))
+                    #expect(end.status == 32 && end.errors.contains("does not answer"), "\(end)")
+                }
+            }
+        }
+
+        @Test("After kill -9 the cache is looked after without the daemon; strangers' directories are left alone")
+        func afterCrash() throws {
+            try withFilms { scene, _, films, mount in
+                #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
+                // Committed within seconds.
+                #expect(eventually { (try? run("cache", "verify", "--cache-dir", scene.cache).status) == 0 })
+                mount.crash()
+                mkdir(scene.cache + "/holiday", 0o700)
+                mkdir(scene.cache + "/0123456789abcdef0123456789abcdef", 0o700)
+                let end = try run("cache", "verify", "--cache-dir", scene.cache)
+                #expect(end.status == 0 && end.output.contains("6.0 MiB in 1 file verified: all is well."), "\(end)")
+                #expect(try names(in: scene.cache + "/0123456789abcdef0123456789abcdef").isEmpty)
+            }
+        }
+
+        // MARK: By path
+
+        @Test("Paths may be relative, symbolic links and whole directories; others are a sentence")
+        func paths() throws {
+            try withFilms { scene, _, films, mount in
+                for name in films.keys { #expect(films[name]!.difference(inFile: mount.file(name)) == nil) }
+                symlink(mount.file("b.mkv"), scene.work("link"))
+                #expect(try run("pin", "./a.mkv", in: mount.path).output == "1 file pinned.\n")
+                #expect(try run("pin", scene.work("link")).status == 0)
+                let pruned = try run("cache", "prune", "--cache-dir", scene.cache)
+                #expect(pruned.status == 0 && pruned.output == "6.0 MiB freed.\n", "\(pruned)")
+                #expect(try run("unpin", mount.path).output == "3 files unpinned.\n")
+                #expect(try run("evict", mount.path + "/").output == "12.0 MiB of 2 files freed.\n")
+                #expect(try run("cache", "list", "--cache-dir", scene.cache, "--json").output.contains("\"files\":[]"))
+
+                for path in [scene.work("link2"), "/etc/passwd", scene.folder, mount.file("x.mkv")] {
+                    let end = try run("pin", path)
+                    #expect(end.status == 32 && end.errors.hasPrefix("reelfs: "), "\(end)")
+                    #expect(end.errors.split(separator: "\n").count == 1 && end.output.isEmpty, "\(end)")
+                }
+                #expect(try run("pin").status == 1)
+            }
+        }
+
+        @Test("A reader goes on while its file is evicted, and what is pinned is offline")
+        func evictBesideReader() throws {
+            try withFilms { scene, server, films, mount in
+                let film = films["a.mkv"]!
+                let file = try OpenDescriptor(mount.file("a.mkv"))
+                for index: Int64 in 0..<6 {
+                    let bytes = try file.bytes(at: index << 20, count: 1 << 20)
+                    #expect(bytes.elementsEqual(film.expectedBytes(ByteRange(index << 20, (index + 1) << 20))))
+                    #expect(try run("evict", mount.file("a.mkv")).status == 0)
+                }
+                #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
+                #expect(try run("pin", mount.file("b.mkv")).status == 0)
+                #expect(try run("cache", "prune", "--quiet", "--cache-dir", scene.cache).output == "")
+                server.stop()
+                mount.dropPages("b.mkv")
+                #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
+            }
+        }
+
+        @Test("Prune to a size removes what was used longest ago, whichever source it is of")
+        func pruneTo() throws {
+            try withFilms { scene, server, films, mount in
+                let other = try folderServer(["z.mkv": FileOrigin(length: Self.length, seed: 9)])
+                defer { other.stop() }
+                let second = try scene.mount(other.address, on: "second")
+                #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
+                _ = try readWhole(second.file("z.mkv"))
+                #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
+                try second.unmount()
+                // Three films, and two indexes of half a megabyte at most.
+                let end = try run("cache", "prune", "--to", "8M", "--cache-dir", scene.cache)
+                #expect(end.status == 0 && end.output.hasPrefix("12.0 MiB"), "\(end)")
+                let left = try run("cache", "list", "--cache-dir", scene.cache).output
+                #expect(left.contains("b.mkv") && !left.contains("a.mkv") && !left.contains("z.mkv"), "\(left)")
+            }
+        }
+
+        // MARK: Verifying
+
+        @Test("Beside a mount a flipped block is found, told, and fetched again alone; then the file plays offline")
+        func repair() throws {
+            try withFilms { scene, server, films, mount in
+                let film = films["a.mkv"]!
+                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 0)
+                try flip(scene, at: 3 * BlockSize.block + 1)
+
+                let found = try run("cache", "verify", mount.path)
+                #expect(found.status == 32 && found.output.contains("1 damaged block in\n  a.mkv\n"), "\(found)")
+                #expect(found.errors == "verifying: 6.0 MiB of 6.0 MiB, 100 %\n", "\(found)")
+                let requests = server.fileRequests.count
+                let repaired = try run("cache", "verify", "--repair", "--quiet", mount.file("a.mkv"))
+                #expect(repaired.status == 0 && repaired.output.contains("1 block fetched again."), "\(repaired)")
+                #expect(repaired.errors == "")
+                #expect(server.fileRequests.count == requests + 1)
+                #expect(server.fileRequests.last?["range"] == "bytes=393216-524287")
+                server.stop()
+                mount.dropPages("a.mkv")
+                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                let again = try run("cache", "verify", "--json", "--cache-dir", scene.cache)
+                #expect(again.status == 0 && again.output.contains("\"damagedBlocks\":0"), "\(again)")
+            }
+        }
+
+        @Test("Without a mount a bad block is taken out, and the next read fetches it alone")
+        func repairWithoutMount() throws {
+            try withFilms { scene, server, films, mount in
+                let film = films["a.mkv"]!
+                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                try mount.unmount()
+                try flip(scene, at: 5 * BlockSize.block)
+                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 32)
+                let repaired = try run("cache", "verify", "--repair", "--cache-dir", scene.cache)
+                #expect(
+                    repaired.status == 0 && repaired.output.contains("1 block taken out: not mounted"), "\(repaired)")
+                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 0)
+                let bytes = server.bodyBytesSent
+                let again = try scene.mount(server.address)
+                #expect(film.difference(inFile: again.file("a.mkv")) == nil)
+                #expect(server.fileRequests.last?["range"] == "bytes=655360-786431")
+                #expect(server.bodyBytesSent - bytes < 2 * BlockSize.block)
+            }
+        }
+
+        @Test("While a repair waits for its origin, status answers; and the repair ends with its client")
+        func status() throws {
+            try withFilms(["--timeout", "60"]) { scene, server, films, mount in
+                let film = films["a.mkv"]!
+                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                try flip(scene, at: 0)
+                film.fault = .silent
+                let requests = server.fileRequests.count
+                let repair = try ChildProcess([program, "cache", "verify", "--repair", mount.path])
+                #expect(eventually { server.fileRequests.count > requests })
+                #expect(careThreads(of: mount.pid) == 1)
+                let status = try run("status", mount.path)
+                #expect(status.status == 0 && status.output.contains("a.mkv"), "\(status)")
+                #expect(try run("cache", "list", "--cache-dir", scene.cache).status == 0)
+                #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
+                repair.signal(SIGKILL)
+                _ = try repair.wait()
+                #expect(eventually { careThreads(of: mount.pid) == 0 })
+                film.fault = nil
+                try mount.unmount()
+            }
+        }
+
+        @Test("A mount that ends does not wait for a repair")
+        func endWhileRepairing() throws {
+            try withFilms(["--timeout", "60"]) { scene, server, films, mount in
+                let film = films["a.mkv"]!
+                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                try flip(scene, at: 0)
+                film.fault = .silent
+                let requests = server.fileRequests.count
+                let repair = try ChildProcess([program, "cache", "verify", "--repair", "--cache-dir", scene.cache])
+                #expect(eventually { server.fileRequests.count > requests })
+                try mount.unmount()
+                let end = try repair.wait()
+                #expect(end.status == 32 && end.errors.contains("reelfs: "), "\(end)")
+            }
+        }
+
+        private func careThreads(of pid: pid_t) -> Int {
+            let threads = (try? names(in: "/proc/\(pid)/task")) ?? []
+            return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "care\n" }
+        }
+
+        /// Turns a bit of the one data file.
+        private func flip(_ scene: Scene, at offset: Int64) throws {
+            let found = try ChildProcess.run(["find", scene.cache, "-path", "*/objects/*", "-type", "f"])
+            let files = found.output.split(separator: "\n")
+            try #require(files.count == 1, "\(files)")
+            let descriptor = open(String(files[0]), O_RDWR | O_CLOEXEC)
+            defer { close(descriptor) }
+            var byte: UInt8 = 0
+            try #require(pread(descriptor, &byte, 1, off_t(offset)) == 1)
+            byte ^= 4
+            try #require(pwrite(descriptor, &byte, 1, off_t(offset)) == 1)
+        }
+    }
+}

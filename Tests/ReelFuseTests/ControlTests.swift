@@ -1,0 +1,80 @@
+import Glibc
+import ReelFuse
+import TestKit
+import Testing
+
+@testable import reelfs
+
+/// The daemon's socket, spoken to by hand.
+@Suite("The control socket", .serialized, .enabled(if: fuseIsUsable))
+struct ControlTests {
+    private func withControl(_ body: (String) throws -> Void) throws {
+        try CommandTests.withPlace { place in
+            let words = ["mount", place.source, place.mountpoint, "--cache-dir", place.cache]
+            #expect(try CommandTests.run(words).status == 0)
+            try body(place.control)
+            #expect(try CommandTests.run(["umount", place.mountpoint]).status == 0)
+        }
+    }
+
+    /// Sends bytes and reads so many lines, or to the end.
+    private func lines(_ path: String, _ bytes: [UInt8], _ count: Int) -> [String] {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        defer { close(descriptor) }
+        var limit = timeval(tv_sec: 10, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { return [] }
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            let sent = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            guard sent > 0 else { break }
+            rest = rest.dropFirst(sent)
+        }
+        var answer: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while answer.count(where: { $0 == 0x0A }) < count {
+            let got = read(descriptor, &chunk, chunk.count)
+            guard got > 0 else { break }
+            answer += chunk[..<got]
+        }
+        return String(decoding: answer, as: UTF8.self).split(separator: "\n").map { String($0) }
+    }
+
+    @Test("What is no request, or none that the daemon knows, is a sentence, and the next one is answered")
+    func nonsense() throws {
+        try withControl { path in
+            let requests = [
+                "hello", "{}", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":2,\"command\":\"status\"}",
+                "{\"version\":1,\"command\":\"pin\"}", "{\"version\":1,\"command\":\"prune\"}",
+                "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}",
+                "{\"version\":1,\"command\":\"status\"}",
+            ]
+            let answers = lines(path, Array((requests.joined(separator: "\n") + "\n").utf8), requests.count)
+            #expect(answers.count == requests.count)
+            for answer in answers.dropLast() { #expect(answer.contains("\"error\":"), "\(answer)") }
+            #expect(answers.last?.contains("\"mountpoint\":") == true)
+        }
+    }
+
+    @Test("Several requests on one connection are answered in order, each to its last line")
+    func order() throws {
+        try withControl { path in
+            let requests = ["list", "status", "verify", "status"].map { "{\"version\":1,\"command\":\"\($0)\"}\n" }
+            let answers = lines(path, Array(requests.joined().utf8), 4).filter { !$0.contains("\"more\":true") }
+            #expect(answers.count == 4)
+            let kinds = ["\"cache\":", "\"mount\":", "\"report\":", "\"mount\":"]
+            for (answer, kind) in zip(answers, kinds) { #expect(answer.contains(kind), "\(answer)") }
+        }
+    }
+
+    @Test("A path as long as paths may be is taken; a line without end is not")
+    func longLines() throws {
+        try withControl { path in
+            let name = String(repeating: "\\u0001", count: 4000)
+            let long = "{\"version\":1,\"command\":\"pin\",\"path\":\"\(name)\"}\n"
+            #expect(lines(path, Array(long.utf8), 1).first?.contains("is not listed") == true)
+            #expect(lines(path, [UInt8](repeating: 0x20, count: 1 << 20), 1).isEmpty)
+            #expect(lines(path, Array("{\"version\":1,\"command\":\"status\"}\n".utf8), 1).count == 1)
+        }
+    }
+}
