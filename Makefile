@@ -9,7 +9,7 @@ SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREF
 BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
-                 ffmpeg mpv attr python3 openssl iproute2 iptables e2fsprogs sqlite3
+                 ffmpeg mpv attr python3 openssl iproute2 iptables e2fsprogs sqlite3 autofs
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
 
@@ -65,10 +65,13 @@ install:  ## reelfs and mount.reelfs (PREFIX=/usr/local DESTDIR=)
 	$(SUDO) install -D -m 755 -s $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/reelfs
 	$(SUDO) install -d $(DESTDIR)$(SBINDIR)
 	$(SUDO) ln -sf $(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs
-	$(SUDO) install -D -m 644 mount-helpers/fstab.example $(DESTDIR)$(PREFIX)/share/doc/reelfs/fstab.example
+	@# For the type fuse.reelfs, whose flags mount.fuse3 would keep to itself.
+	$(SUDO) ln -sf $(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.fuse.reelfs
+	$(SUDO) install -d $(DESTDIR)$(PREFIX)/share/doc/reelfs
+	$(SUDO) install -m 644 mount-helpers/*.example $(DESTDIR)$(PREFIX)/share/doc/reelfs/
 
 uninstall:  ## Removes what install put there; caches stay
-	$(SUDO) rm -f $(DESTDIR)$(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs
+	$(SUDO) rm -f $(DESTDIR)$(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs $(DESTDIR)$(SBINDIR)/mount.fuse.reelfs
 	$(SUDO) rm -rf $(DESTDIR)$(PREFIX)/share/doc/reelfs
 
 format:  ## Swift sources in the house's form

@@ -37,7 +37,7 @@ let package = Package(
         .executableTarget(
             name: "reelfs",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse",
+                "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),

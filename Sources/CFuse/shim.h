@@ -39,9 +39,9 @@ static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_fi
 static inline bool reel_has_native_passthrough(void) { return false; }
 static inline bool reel_want_passthrough(struct fuse_conn_info *connection, unsigned depth) { return false; }
 
-// fuse_reply_open knows no backing id: struct fuse_open_out, FOPEN_NOFLUSH | FOPEN_PASSTHROUGH.
+// fuse_reply_open knows no backing id: struct fuse_open_out, FOPEN_NOFLUSH | FOPEN_PASSTHROUGH, and FOPEN_DIRECT_IO where asked for.
 static inline int reel_reply_open_passthrough(fuse_req_t request, struct fuse_file_info info, int backing) {
-    struct { uint64_t handle; uint32_t flags; int32_t backing; } answer = { info.fh, 1 << 5 | 1 << 7, backing };
+    struct { uint64_t handle; uint32_t flags; int32_t backing; } answer = { info.fh, 1 << 5 | 1 << 7 | info.direct_io, backing };
     return fuse_reply_buf(request, (const char *)&answer, sizeof answer);
 }
 #endif

@@ -51,7 +51,8 @@ package final class FuseSession: @unchecked Sendable {
     private let session: OpaquePointer
     private let adapter: Adapter
     private let options: Options
-    private let device: String?
+    /// `major:minor` of the mount, as in mountinfo.
+    package let device: String?
     private let notifier = KernelNotifier()
     private let state = Monitor(State())
     private let isStopping = Atomic(false)

@@ -9,15 +9,10 @@ package struct Mount: Sendable, Hashable {
     /// `fuse.reelfs` for ours.
     package var type: String
     package var source: String
+    /// The filesystem's own, as `default_permissions`.
+    package var options: Set<String>
 
     package static let ourType = "fuse.reelfs"
-
-    package init(device: String, mountpoint: String, type: String, source: String) {
-        self.device = device
-        self.mountpoint = mountpoint
-        self.type = type
-        self.source = source
-    }
 
     /// Reads one line; nil where it is none.
     package init?(line: some StringProtocol) {
@@ -29,6 +24,7 @@ package struct Mount: Sendable, Hashable {
         mountpoint = unescaped(fields[4])
         type = String(fields[dash + 1])
         source = unescaped(fields[dash + 2])
+        options = dash + 3 < fields.endIndex ? Set(fields[dash + 3].split(separator: ",").map { String($0) }) : []
     }
 
     /// All that this process sees, the later on top of the earlier. Never waits for any of them.

@@ -42,7 +42,10 @@ private func answer(
         answer.keep_cache = handle.wantsDirectIO ? 0 : 1
         answer.direct_io = handle.wantsDirectIO ? 1 : 0
         isTaken = reply.open(answer)
-    case .backed(let number): isTaken = reply.open(answer, backing: number)
+    case .backed(let number):
+        // Served all the same (fuse_file_read_iter in the kernel): see `Passthrough.open`.
+        answer.direct_io = isDirect ? 1 : 0
+        isTaken = reply.open(answer, backing: number)
     case .stale:
         reply.fail(.stale)
         file.release()

@@ -59,7 +59,8 @@ final class Passthrough: Sendable {
 
     /// Counts one open of the node and says how it reads.
     /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want its reads aligned, and have them wait for
-    ///   what it cannot write; served, they are neither. So such an open is not the one that begins passthrough.
+    ///   what it cannot write; served, they are neither. So such an open does not begin passthrough, and beside others that
+    ///   did it is served.
     func open(_ node: NodeID, _ handle: any FileHandle, isDirect: Bool = false) -> Opening {
         let asks = state.withLock { state in
             guard state.isNegotiated, !isDirect || state.modes.isPassthrough(node) else { return false }

@@ -3,6 +3,7 @@ import Logging
 import ReelFuse
 import ReelThreads
 import ReelVolume
+import Synchronization
 
 /// The process that serves one mount.
 enum Daemon {
@@ -45,13 +46,12 @@ enum Daemon {
         signal(SIGPIPE, SIG_IGN)
         // Whoever opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)).
         signal(SIGIO, SIG_IGN)
-        let signals = EndSignals()
+        let signals = EndSignals(ready)
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
         let configuration = try FilesystemConfiguration(request, logger: logger)
         chdir("/")
         let wiring = try Wiring(configuration)
-        let session: FuseSession
         let control: ControlServer
         do {
             control = try ControlServer(
@@ -60,20 +60,23 @@ enum Daemon {
             wiring.stop()
             throw error
         }
+        let session: FuseSession
         do {
-            session = try FuseSession(
-                wiring.volume, options: sessionOptions(request, backing: configuration.directory), logger: logger)
-            wiring.volume.connect(session.kernelCache)
-            try session.start()
+            session = try mount(request, configuration, wiring, signals, logger)
         } catch {
             control.stop()
             wiring.stop()
-            throw .mount(error.message)
+            throw error
         }
-        signals.onEnd { session.stop() }
+        let watcher = session.device.flatMap { Watcher(mountpoint: request.mountpoint, device: $0) }
+        if watcher == nil {
+            logger.warning("no process to watch the mount: after a crash it stays until mounted again")
+        }
         logger.notice(
             "mounted", metadata: ["source": "\(withoutQuery(request.source))", "on": "\(request.mountpoint)"])
         if let ready {
+            // Only now; see DaemonLaunch. From here on no terminal's signal reaches it.
+            setsid()
             ready.say("ready")
             let null = open("/dev/null", O_RDWR | O_CLOEXEC)
             for descriptor: Int32 in 0...2 { dup2(null, descriptor) }
@@ -81,6 +84,7 @@ enum Daemon {
         }
         session.wait()
         control.endJobs()
+        watcher?.callOff()
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
@@ -91,13 +95,43 @@ enum Daemon {
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }
 
+    private static func mount(
+        _ request: MountRequest, _ configuration: FilesystemConfiguration, _ wiring: Wiring, _ signals: EndSignals,
+        _ logger: Logger
+    ) throws(Failure) -> FuseSession {
+        // Again: somebody else may have mounted there while the origin was asked.
+        guard case .free = try Mountpoint.prepare(request.mountpoint, for: request.source, isRemount: false) else {
+            throw .mount("\(shown(request.mountpoint)) is already mounted")
+        }
+        signals.expectSession()
+        let options = sessionOptions(request, backing: configuration.directory)
+        let make = { () -> Result<FuseSession, MountError> in
+            do throws(MountError) {
+                return .success(try FuseSession(wiring.volume, options: options, logger: logger))
+            } catch {
+                return .failure(error)
+            }
+        }
+        // In the foreground stderr is the log's, and fusermount3 may speak for itself.
+        let (result, said) = request.options.foreground ? (make(), nil) : capturingStandardError(make)
+        do throws(MountError) {
+            let session = try result.get()
+            wiring.volume.connect(session.kernelCache)
+            try session.start()
+            signals.end { session.stop() }
+            return session
+        } catch {
+            throw .mount(said.map { "mounting on \(shown(request.mountpoint)) was refused: \($0)" } ?? error.message)
+        }
+    }
+
     private static func sessionOptions(_ request: MountRequest, backing: String) -> FuseSession.Options {
         let options = request.options
         return FuseSession.Options(
             source: redacted(request.source), mountpoint: request.mountpoint,
             ownership: Ownership(
                 user: options.user ?? getuid(), group: options.group ?? getgid(), umask: options.umask),
-            allowOther: options.allowOther, backingDirectory: backing)
+            allowOther: options.sharesWithOthers, backingDirectory: backing)
     }
 }
 
@@ -112,26 +146,59 @@ struct ReadyPipe {
 }
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
-struct EndSignals {
-    private var set = sigset_t()
+///
+/// opening → mounting → serving. Before a mount is tried a signal ends the process at once: the origin may keep it waiting
+/// for a minute, and the cache stands being left like that. While mounting it is kept; then it ends the session.
+final class EndSignals: Sendable {
+    private enum Phase: Sendable {
+        case opening
+        case mounting(isAsked: Bool)
+        case serving(@Sendable () -> Void)
+    }
+
+    private let phase = Mutex(Phase.opening)
 
     /// Before any other thread exists, so that all of them inherit the mask.
-    init() {
+    init(_ ready: ReadyPipe?) {
+        var set = sigset_t()
         sigemptyset(&set)
         for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
         pthread_sigmask(SIG_BLOCK, &set, nil)
-    }
-
-    func onEnd(_ body: @escaping @Sendable () -> Void) {
-        let set = set
+        let signals = set
         // Never joined: it waits until the process ends.
-        _ = Thread("signals") {
-            var set = set
+        _ = Thread("signals") { [self] in
+            var set = signals
             var number: Int32 = 0
             while true {
                 sigwait(&set, &number)
-                body()
+                take(ready)
             }
         }
+    }
+
+    func expectSession() { phase.withLock { $0 = .mounting(isAsked: false) } }
+
+    func end(_ stop: @escaping @Sendable () -> Void) {
+        let isAsked = phase.withLock { phase in
+            defer { phase = .serving(stop) }
+            if case .mounting(true) = phase { return true }
+            return false
+        }
+        if isAsked { stop() }
+    }
+
+    private func take(_ ready: ReadyPipe?) {
+        let stop: (@Sendable () -> Void)? = phase.withLock { phase in
+            switch phase {
+            case .opening:
+                ready?.say("\(Failure.Status.interrupted.rawValue) interrupted, and nothing is mounted")
+                _exit(Failure.Status.interrupted.rawValue)
+            case .mounting:
+                phase = .mounting(isAsked: true)
+                return nil
+            case .serving(let stop): return stop
+            }
+        }
+        stop?()
     }
 }

@@ -17,33 +17,49 @@ enum DaemonLaunch {
     /// The daemon asks the origin what the source is, once or twice, and then opens the cache and mounts.
     private static func patience(_ request: MountRequest) -> Duration { .seconds(30 + 2 * request.options.timeout) }
 
-    static func start(_ request: MountRequest) throws(Failure) -> Int32 {
+    /// Returns when the mount answers.
+    static func start(_ request: MountRequest) throws(Failure) {
         guard let input = Pipe(), let ready = Pipe() else {
-            throw .mount("cannot start the daemon: \(reason())")
+            throw Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
         }
+        signal(SIGPIPE, SIG_IGN)
+        let interruption = Interruption()
         let child = spawn(request, input: input.reading, ready: ready.writing)
         close(input.reading)
         close(ready.writing)
         defer { close(ready.reading) }
         guard let child else {
             close(input.writing)
-            throw .mount("cannot start the daemon: \(reason())")
+            throw Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
         }
-        signal(SIGPIPE, SIG_IGN)
         let words = [request.mountpoint] + CommandLine.arguments
         writeAll(input.writing, Array(words.joined(separator: "\0").utf8))
         close(input.writing)
-        let patience = patience(request)
-        guard let answer = readLine(ready.reading, within: patience) else {
+        try understand(wait(ready.reading, within: patience(request), or: interruption), child, ready.reading, request)
+    }
+
+    private static func understand(
+        _ end: Waited, _ child: pid_t, _ ready: Int32, _ request: MountRequest
+    ) throws(Failure) {
+        switch end {
+        case .late:
             kill(child, SIGTERM)
-            throw .mount("the daemon was not ready within \(patience.components.seconds) seconds; see its log")
+            throw .mount("the daemon was not ready within \(patience(request).components.seconds) seconds; see its log")
+        case .interrupted:
+            kill(child, SIGTERM)
+            // It undoes what it has done; the pipe's end tells of its own.
+            _ = wait(ready, within: .seconds(5), or: nil)
+            throw Failure(status: .interrupted, sentence: "interrupted, and nothing is mounted")
+        case .said("ready"): return
+        case .said(let answer):
+            guard let space = answer.firstIndex(of: " "), let status = Int32(answer[..<space]) else {
+                throw Failure(
+                    status: .internal, sentence: "the daemon ended before the mount answered; --foreground shows why")
+            }
+            throw Failure(
+                status: Failure.Status(rawValue: status) ?? .mount,
+                sentence: String(answer[answer.index(after: space)...]))
         }
-        if answer == "ready" { return 0 }
-        guard let space = answer.firstIndex(of: " "), let status = Int32(answer[..<space]) else {
-            throw .mount("the daemon ended before the mount answered; try --foreground to see why")
-        }
-        throw Failure(
-            status: Failure.Status(rawValue: status) ?? .mount, sentence: String(answer[answer.index(after: space)...]))
     }
 
     private static func spawn(_ request: MountRequest, input: Int32, ready: Int32) -> pid_t? {
@@ -52,42 +68,61 @@ enum DaemonLaunch {
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_adddup2(&actions, input, 0)
         posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
-        // stderr stays until the mount answers: fusermount3 speaks there.
+        // stderr stays until the mount answers.
         posix_spawn_file_actions_adddup2(&actions, ready, readyDescriptor)
-        var attributes = posix_spawnattr_t()
-        posix_spawnattr_init(&attributes)
-        defer { posix_spawnattr_destroy(&attributes) }
-        // POSIX_SPAWN_SETSID, which Glibc's module hides behind _GNU_SOURCE.
-        posix_spawnattr_setflags(&attributes, 0x80)
-        let arguments = ["reelfs", subcommand, withoutQuery(request.source), request.mountpoint]
-        let words = arguments.map { strdup($0) }
-        // The crash backtracer holds a dead daemon's descriptors for minutes, and with them the mount.
-        setenv("SWIFT_BACKTRACE", "enable=no", 1)
-        defer { for word in words { free(word) } }
-        var pid = pid_t()
-        let code = posix_spawn(&pid, "/proc/self/exe", &actions, &attributes, words + [nil], environ)
-        errno = code
-        return code == 0 ? pid : nil
+        // In the caller's process group until it has mounted: autofs knows by that who mounts for it, and everybody else,
+        // mount(2) included, waits until it is done. automount and systemd both count on it.
+        let words = ["reelfs", subcommand, withoutQuery(request.source), request.mountpoint]
+        return spawnSelf(words, &actions, inNewSession: false)
     }
 
-    /// nil when the time is up; what came before the end of file otherwise.
-    private static func readLine(_ descriptor: Int32, within limit: Duration) -> String? {
+    private enum Waited {
+        /// A line, or what came before the end of file.
+        case said(String)
+        case late, interrupted
+    }
+
+    private static func wait(_ descriptor: Int32, within limit: Duration, or interruption: Interruption?) -> Waited {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1024)
         let end = ContinuousClock.now + limit
         while bytes.last != UInt8(ascii: "\n"), bytes.count < 8192 {
-            let left = (end - .now).components
-            var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-            let milliseconds = Int32(max(0, left.seconds * 1000 + left.attoseconds / 1_000_000_000_000_000))
-            let count = poll(&poller, 1, milliseconds)
-            if count == 0 { return nil }
+            var polled = [
+                pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: interruption?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
+            ]
+            let count = poll(&polled, 2, Int32(max(.zero, end - .now) / .milliseconds(1)))
+            if count == 0 { return .late }
             if count < 0 { continue }
+            if polled[1].revents != 0 { return .interrupted }
             let got = read(descriptor, &chunk, chunk.count)
             if got <= 0 { break }
             bytes += chunk[..<got]
         }
-        return String(decoding: bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], as: UTF8.self)
+        return .said(String(decoding: bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], as: UTF8.self))
     }
+}
+
+/// A signal that asks this program to end, as something to poll for. Signals that the caller ignores stay ignored.
+struct Interruption {
+    /// Readable once a signal has come.
+    var descriptor: Int32 { interruptionPipe?.reading ?? -1 }
+
+    init() {
+        interruptionPipe = Pipe()
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            let previous = signal(number, noteInterruption)
+            if unsafeBitCast(previous, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
+        }
+    }
+}
+
+/// Set before the handlers are, and not again: a launch happens once in a process.
+private nonisolated(unsafe) var interruptionPipe: Pipe?
+
+private func noteInterruption(_: Int32) {
+    var byte: UInt8 = 0
+    if let pipe = interruptionPipe { _ = write(pipe.writing, &byte, 1) }
 }
 
 /// Both ends close on exec.

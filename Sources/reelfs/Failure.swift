@@ -5,6 +5,12 @@ package struct Failure: Error, Hashable, Sendable {
     package enum Status: Int32, Sendable {
         /// Wrong words on the command line.
         case usage = 1
+        /// The system gives no process, no descriptor, no namespace.
+        case system = 2
+        /// The daemon ended without a word.
+        case `internal` = 4
+        /// A signal came before the mount answered.
+        case interrupted = 8
         /// The mount could not be made or ended, nobody answers.
         case mount = 32
     }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Glibc
 import ReelFuse
 
@@ -22,41 +23,130 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(help: "Owner of the files (default: who mounts).") var uid: String?
     @Option(help: "Group of the files (default: who mounts).") var gid: String?
     @Option(help: "Permission bits to take away, octal.") var umask: String?
-    @Flag(help: "Other users may look, too.") var allowOther = false
+    @Flag(help: "Other users may look, too (default for root).") var allowOther = false
+    @Flag(help: "Nobody else may look, not even root (default for everybody else).") var noAllowOther = false
+    @Option(help: "A file with options, one a line: name = value.") var config: String?
+    @Option(help: "A file, 0600, with username=, password=, token= or header= for the source's origin.")
+    var credentials: String?
     @Flag(help: "Read-only, which it always is.") var ro = false
     @Option(help: "\"Name: value\" for each request, or @FILE with such lines; may be repeated.") var header: [String] =
         []
     @Option(help: "What the origin sees as User-Agent.") var userAgent: String?
     @Option(help: "trace, debug, info, notice, warning, error or critical (default: notice).") var logLevel: String?
     @Flag(help: "Stay in the foreground, log to stderr.") var foreground = false
-    // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, type.
+    // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false
     @Flag(name: .customShort("n"), help: .hidden) var noMtab = false
-    @Flag(name: .short, help: .hidden) var verbose = false
+    @Flag(name: .shortAndLong, help: "Say what is mounted where.") var verbose = false
+    @Option(name: .customShort("N"), help: .hidden) var namespace: String?
     @Option(name: .customShort("t"), help: .hidden) var type: String?
+    @Flag(name: .customLong(Self.helperFlag), help: .hidden) var isHelper = false
+
+    /// Put before the words where mount(8), mount.fuse3 or automount is the caller.
+    static let helperFlag = "as-mount-helper"
 
     func perform() throws -> Int32 {
         let options = try mountOptions()
-        if fake { return 0 }
-        let place = try Mountpoint.prepare(mountpoint, isRemount: options.isRemount)
-        guard case .free(let path) = place else { return 0 }
+        if let namespace { try enterMountNamespace(namespace) }
+        if fake {
+            tell(mountpoint)
+            return 0
+        }
+        let path: String
+        switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
+        case .free(let free): path = free
+        case .mounted(let mount):
+            remark(aboutRemountOf: mount)
+            return 0
+        }
+        try UserMount.check(options)
         let request = MountRequest(source: source, mountpoint: path, options: options)
-        return options.foreground ? Daemon.run(request, ready: nil) : try DaemonLaunch.start(request)
+        if options.foreground { return Daemon.run(request, ready: nil) }
+        try DaemonLaunch.start(request)
+        if isHelper, redacted(source) != source {
+            writeLine(
+                "reelfs: warning: the source's password is hidden from mountinfo, so mount(8) does not recognise its "
+                    + "line of fstab; put it into a file: credentials=FILE")
+        }
+        tell(path)
+        return 0
     }
 
     func mountOptions() throws(Failure) -> MountOptions {
         var options = MountOptions()
-        for list in o { try options.apply(list: list, isSloppy: sloppy) }
-        let values: [(String, String?)] = [
-            ("cache-dir", cacheDir), ("cache-size", cacheSize), ("cache-age", cacheAge),
-            ("min-free", minFree), ("timeout", timeout), ("refresh", refresh), ("uid", uid), ("gid", gid),
-            ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
-        ]
-        for (name, value) in values where value != nil { try options.apply(name, value) }
-        for line in header { try options.apply("header", line) }
-        if allowOther { options.allowOther = true }
-        if foreground { options.foreground = true }
+        let given = givenOptions()
+        for option in given { try options.apply(option, isSloppy: sloppy) }
+        if let file = options.optionFile {
+            try requireAbsolute([("config", file)])
+            // Once more in order: first the file, then what stands beside it.
+            options = MountOptions()
+            let inFile = try parseOptionFile(try readOptionFile(file, kind: "config file"), path: file)
+            for option in inFile + given { try options.apply(option, isSloppy: sloppy) }
+        }
+        var paths = [("cache-dir", options.cacheDirectory), ("credentials", options.credentialsFile)]
+        for case .file(let path) in options.headers { paths.append(("header", path)) }
+        try requireAbsolute(paths)
         return options
+    }
+
+    /// In fstab and autofs nobody knows which directory a relative path would count from.
+    private func requireAbsolute(_ paths: [(name: String, path: String?)]) throws(Failure) {
+        guard isHelper else { return }
+        for (name, path) in paths {
+            guard let path, !path.hasPrefix("/") else { continue }
+            throw .usage("option \(name) must be an absolute path in fstab, \(shown(path)) is none")
+        }
+    }
+
+    private func givenOptions() -> [GivenOption] {
+        var given = o.flatMap { reelfs.givenOptions($0) }
+        let values: [(String, String?)] = [
+            ("config", config), ("credentials", credentials), ("cache-dir", cacheDir), ("cache-size", cacheSize),
+            ("cache-age", cacheAge), ("min-free", minFree), ("timeout", timeout), ("refresh", refresh), ("uid", uid),
+            ("gid", gid), ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
+        ]
+        given += values.compactMap { name, value in value.map { GivenOption(name, $0) } }
+        given += header.map { GivenOption("header", $0) }
+        let flags = [("allow-other", allowOther), ("no-allow-other", noAllowOther), ("foreground", foreground)]
+        given += flags.compactMap { name, isGiven in isGiven ? GivenOption(name, nil) : nil }
+        return given
+    }
+
+    /// mount(8)'s `-v`: one line, without secrets.
+    private func tell(_ path: String) {
+        guard verbose else { return }
+        let options = givenOptions().map { $0.visible }.joined(separator: ", ")
+        writeAll(
+            1,
+            Array(
+                ("reelfs: \(shownSource) mounted on \(shown(path))" + (options.isEmpty ? "" : " (\(options))") + "\n")
+                    .utf8
+            ))
+    }
+
+    private var shownSource: String { String(withoutQuery(source).map { $0.isNewline ? "?" : $0 }) }
+
+    /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
+    private func remark(aboutRemountOf mount: Mount) {
+        let isShared = mount.options.contains("allow_other")
+        let names = givenOptions().map { hyphenated($0.name) }
+            .filter { !["remount", isShared ? "allow-other" : "no-allow-other"].contains($0) }
+        guard !names.isEmpty else { return }
+        writeLine(
+            "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "
+                + "before it is mounted anew")
+    }
+}
+
+/// mount(8)'s `-N`: a process's number or the path of a namespace. Before any thread exists, as setns(2) demands.
+private func enterMountNamespace(_ name: String) throws(Failure) {
+    let path = name.utf8.allSatisfy { (0x30...0x39).contains($0) } ? "/proc/\(name)/ns/mnt" : name
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw .usage("namespace \(shown(name)): \(reason())") }
+    defer { close(descriptor) }
+    // CLONE_NEWNS, which Glibc's module hides behind _GNU_SOURCE.
+    guard setns(descriptor, 0x0002_0000) == 0 else {
+        throw Failure(status: .system, sentence: "namespace \(shown(name)) cannot be entered: \(reason())")
     }
 }

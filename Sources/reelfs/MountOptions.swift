@@ -17,8 +17,13 @@ package struct MountOptions: Hashable, Sendable {
     package var user: UInt32?
     package var group: UInt32?
     package var umask: UInt32 = 0
-    package var allowOther = false
+    /// nil: yes for root, no for everybody else.
+    package var allowOther: Bool?
     package var headers: [Header] = []
+    /// `FILE`: what only the source's origin may see, read by the daemon.
+    package var credentialsFile: String?
+    /// `FILE`: further options; read by who parses the command line, the options beside it win.
+    package var optionFile: String?
     package var userAgent: String?
     package var logLevel = "notice"
     package var foreground = false
@@ -33,24 +38,27 @@ package struct MountOptions: Hashable, Sendable {
 
     package init() {}
 
+    /// Whether other users may look into the mount.
+    package var sharesWithOthers: Bool { allowOther ?? (geteuid() == 0) }
+
     /// Takes `-o`'s whole text. - Parameter isSloppy: mount(8)'s `-s`, unknown words are ignored.
     package mutating func apply(list: String, isSloppy: Bool = false) throws(Failure) {
-        for word in splitOptions(list) {
-            let pair = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let key = String(pair[0])
-            let value = pair.count > 1 ? String(pair[1]) : nil
-            if isIgnored(key) { continue }
-            do {
-                try apply(key, value)
-            } catch {
-                guard isSloppy, error.sentence.hasPrefix("unknown option") else { throw error }
-            }
+        for option in givenOptions(list) { try apply(option, isSloppy: isSloppy) }
+    }
+
+    /// Takes one option; an error names the line it stands on.
+    package mutating func apply(_ option: GivenOption, isSloppy: Bool = false) throws(Failure) {
+        do {
+            try apply(option.name, option.value)
+        } catch {
+            if isSloppy, error.sentence.hasPrefix("unknown option") { return }
+            throw option.place.map { .usage("\($0): \(error.sentence)") } ?? error
         }
     }
 
     /// Takes one option by its name, with hyphens or underscores.
     package mutating func apply(_ key: String, _ value: String?) throws(Failure) {
-        let name = String(key.map { $0 == "_" ? "-" : $0 })
+        let name = hyphenated(key)
         switch name {
         case "cache-dir": cacheDirectory = try text(name, value)
         case "cache-size": cacheSize = try size(name, value)
@@ -62,29 +70,48 @@ package struct MountOptions: Hashable, Sendable {
         case "gid": group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
         case "umask": umask = try octal(name, value)
         case "allow-other": allowOther = try flag(name, value)
+        case "no-allow-other": allowOther = try !flag(name, value)
         case "header": headers.append(try header(text(name, value)))
+        case "credentials": credentialsFile = try text(name, value)
+        case "config": optionFile = try text(name, value)
         case "user-agent": userAgent = try printable(name, value)
         case "log-level": logLevel = try level(name, value)
         case "foreground": foreground = try flag(name, value)
         case "remount": isRemount = try flag(name, value)
+        case "username", "password", "pass", "token":
+            throw .usage("option \(name) would be for everybody to read; put it into a file: credentials=FILE")
         default: throw .usage("unknown option \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
         }
     }
 }
 
-/// Cuts at commas; `\,` is a comma of the value and `\\` a backslash.
+/// The options of one `-o`, without those that mean nothing here.
+package func givenOptions(_ list: String) -> [GivenOption] {
+    splitOptions(list).compactMap { word in
+        let pair = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let key = String(pair[0])
+        return isIgnored(key) ? nil : GivenOption(key, pair.count > 1 ? String(pair[1]) : nil)
+    }
+}
+
+/// Cuts at commas; `\,` is a comma of the value and `\\` a backslash. A value in quotes, `name="a,b"`, is one value, as
+/// mount(8) has it; `\"` is a quote in it.
 package func splitOptions(_ list: String) -> [String] {
     var words: [String] = []
     var word = ""
     var isEscaped = false
+    var isQuoted = false
     for character in list {
         if isEscaped {
-            if character != "," && character != "\\" { word.append("\\") }
+            let isMeant = character == "," || character == "\\" || isQuoted && character == "\""
+            if !isMeant { word.append("\\") }
             word.append(character)
             isEscaped = false
         } else if character == "\\" {
             isEscaped = true
-        } else if character == "," {
+        } else if character == "\"", isQuoted || word.firstIndex(of: "=") == word.indices.last {
+            isQuoted.toggle()
+        } else if character == ",", !isQuoted {
             words.append(word)
             word = ""
         } else {
@@ -107,5 +134,7 @@ package func isIgnored(_ key: String) -> Bool {
         "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync",
         "silent",
         "loud", "mand", "nomand", "iversion", "noiversion", "default_permissions", "symfollow", "nosymfollow",
+        // mountinfo's, which mount(8) gives back with a remount.
+        "user_id", "group_id", "max_read",
     ].contains(key)
 }

@@ -9,18 +9,31 @@ enum Mountpoint {
         /// Absolute, ready.
         case free(String)
         /// A remount of what is there: nothing to do.
-        case mounted
+        case mounted(Mount)
     }
 
     /// Checks the directory; a mount that a crash left there is healed.
-    static func prepare(_ path: String, isRemount: Bool) throws(Failure) -> Place {
+    /// - Parameter source: what is to be mounted there.
+    static func prepare(_ path: String, for source: String, isRemount: Bool) throws(Failure) -> Place {
         let absolute = try resolve(path)
         if let mount = Mount.all().last(where: { $0.mountpoint == absolute }), mount.isOurs {
             if isDead(absolute) {
-                try unmountLazily(absolute)
-                return try prepare(path, isRemount: false)
+                do {
+                    try unmountLazily(absolute)
+                } catch {
+                    // The watcher may have been quicker.
+                    guard Mount.all().last(where: { $0.mountpoint == absolute })?.device != mount.device else {
+                        throw error
+                    }
+                }
+                return try prepare(path, for: source, isRemount: false)
             }
-            if isRemount { return .mounted }
+            if isRemount { return .mounted(mount) }
+            if redacted(source) != source, redacted(source) == mount.source {
+                throw .mount(
+                    "\(shown(path)) is already mounted from this source; with its password in a file "
+                        + "(credentials=FILE) mount(8) would know")
+            }
             throw .mount(
                 "\(shown(path)) is already mounted from \(withoutQuery(mount.source)); `reelfs umount` it first")
         }

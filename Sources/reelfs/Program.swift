@@ -8,6 +8,7 @@ enum Program {
     static func run(_ arguments: [String]) -> Int32 {
         hideSecrets()
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
+        if arguments.dropFirst().first == Watcher.subcommand { return Watcher.runFromPipe() }
         do {
             var command = try parse(arguments)
             if let command = command as? any ReelfsCommand { return try command.perform() }
@@ -29,7 +30,9 @@ enum Program {
     static func parse(_ arguments: [String]) throws -> any ParsableCommand {
         var words = Array(arguments.dropFirst())
         let name = arguments.first?.split(separator: "/").last
-        if name?.hasPrefix("mount.") == true || isMountForm(words) { words.insert("mount", at: 0) }
+        if name?.hasPrefix("mount.") == true || isMountForm(words) {
+            words = ["mount", "--\(MountCommand.helperFlag)"] + words
+        }
         return try Reelfs.parseAsRoot(words)
     }
 

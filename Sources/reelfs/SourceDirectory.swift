@@ -28,11 +28,21 @@ enum SourceDirectory {
         if let cache = getenv("XDG_CACHE_HOME").map({ String(cString: $0) }), cache.hasPrefix("/") {
             return cache + "/reelfs"
         }
-        let home = getenv("HOME") ?? getpwuid(geteuid())?.pointee.pw_dir
-        guard let home, home.pointee == CChar(UInt8(ascii: "/")) else {
+        guard let home = homeDirectory() else {
             throw .mount("there is no home directory for the cache; choose one with --cache-dir")
         }
-        return String(cString: home) + "/.cache/reelfs"
+        return home + "/.cache/reelfs"
+    }
+
+    /// HOME where it is the user's own: mount.fuse3 says `/root` to everybody for whom mount(8) says nothing.
+    private static func homeDirectory() -> String? {
+        let said = getenv("HOME").map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+        var status = stat()
+        if let said, stat(said, &status) == 0, status.st_uid == geteuid() { return said }
+        guard let known = getpwuid(geteuid())?.pointee.pw_dir, known.pointee == CChar(UInt8(ascii: "/")) else {
+            return said
+        }
+        return String(cString: known)
     }
 
     private static func ancestors(_ path: String) -> [String] {

@@ -19,7 +19,12 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         }
         // Nothing comes of waiting for a daemon that does not answer; the question to it would keep the mount busy.
         if Mountpoint.daemon(of: path) != .alive {
-            try Mountpoint.unmount(path, isLazy: true)
+            do {
+                try Mountpoint.unmount(path, isLazy: true)
+            } catch {
+                // The watcher may have been quicker.
+                if Mount.all().last(where: { $0.mountpoint == path })?.device == mount.device { throw error }
+            }
             return 0
         }
         // Held from before the unmount, when the mount still tells where the daemon listens.

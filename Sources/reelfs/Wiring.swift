@@ -2,6 +2,7 @@ import Glibc
 import Logging
 import ReelCache
 import ReelCore
+import ReelFuse
 import ReelHTTP
 import ReelVolume
 
@@ -9,6 +10,8 @@ import ReelVolume
 struct FilesystemConfiguration {
     /// A URL as given, or the absolute path of a list.
     var source: String
+    /// With what `credentials=FILE` says: for the volume alone, never to be shown.
+    var sourceWithCredentials: String
     var mountpoint: String
     /// This source's own directory inside the cache.
     var directory: String
@@ -19,8 +22,14 @@ struct FilesystemConfiguration {
     var logger: Logger
 
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
-        let isURL = ResourceURL(request.source) != nil
-        source = isURL ? request.source : absolute(request.source)
+        let url = ResourceURL(request.source)
+        source = url != nil ? request.source : absolute(request.source)
+        let credentials = try Self.credentials(request.options.credentialsFile, for: url)
+        if let url, let credentials {
+            sourceWithCredentials = credentials.source(url, as: source)
+        } else {
+            sourceWithCredentials = source
+        }
         mountpoint = request.mountpoint
         directory = try SourceDirectory.prepare(source, request.options)
         limits = CacheLimits(
@@ -30,11 +39,22 @@ struct FilesystemConfiguration {
         refresh = .seconds(request.options.refresh)
         transport = TransportConfiguration(version: Program.version)
         transport.headers = try loadHeaders(request.options.headers)
+        transport.headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
         // A list from the network names hosts that the user never did; one from the disk is the user's own.
         transport.headerOrigins = ResourceURL(request.source).map { [$0.origin] }
         transport.connectTimeout = min(.seconds(10), timeout)
         if let agent = request.options.userAgent { transport.userAgent = agent }
         self.logger = logger
+    }
+
+    private static func credentials(_ path: String?, for url: ResourceURL?) throws(Failure) -> Credentials? {
+        guard let path else { return nil }
+        // The hosts that a local list names are many: which of them the secret is for, only the list can say.
+        guard url != nil else {
+            throw .usage(
+                "option credentials needs a URL as source; in a local list the URLs can hold user and password")
+        }
+        return try Credentials.load(path)
     }
 
     /// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`. In the cache, or where that
@@ -59,21 +79,7 @@ struct Wiring {
     private let origin: CurlOrigin
 
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
-        let logger = configuration.logger
-        do throws(CacheError) {
-            store = try Store(
-                directory: configuration.directory, source: configuration.source, limits: configuration.limits,
-                owner: configuration.mountpoint
-            ) { failure in
-                if let failure {
-                    logger.error("the cache is not written to, what is fetched stays in memory: \(failure)")
-                } else {
-                    logger.notice("the cache is written to again")
-                }
-            }
-        } catch {
-            throw .mount("\(error)")
-        }
+        store = try Self.store(configuration)
         socketPath = configuration.socketPath(isWritable: store.isWritable)
         do throws(TransportError) {
             origin = try CurlOrigin(configuration.transport)
@@ -83,7 +89,7 @@ struct Wiring {
         }
         do throws(SourceError) {
             volume = try Volume.open(
-                configuration.source, origin: origin, store: store,
+                configuration.sourceWithCredentials, origin: origin, store: store,
                 options: VolumeOptions(
                     timeout: configuration.timeout, refresh: configuration.refresh, socketPath: socketPath),
                 logger: configuration.logger)
@@ -91,6 +97,32 @@ struct Wiring {
             origin.shutdown()
             store.close()
             throw .mount("\(error)")
+        }
+    }
+
+    /// A daemon whose mount has just gone still writes its cache: whoever mounts again at once (autofs does) waits for it.
+    private static func store(_ configuration: FilesystemConfiguration) throws(Failure) -> Store {
+        // As long as `reelfs umount` waits for the same.
+        let end = ContinuousClock.now + .seconds(10)
+        let logger = configuration.logger
+        while true {
+            do throws(CacheError) {
+                return try Store(
+                    directory: configuration.directory, source: configuration.source, limits: configuration.limits,
+                    owner: configuration.mountpoint
+                ) { failure in
+                    if let failure {
+                        logger.error("the cache is not written to, what is fetched stays in memory: \(failure)")
+                    } else {
+                        logger.notice("the cache is written to again")
+                    }
+                }
+            } catch {
+                guard case .inUse(let owner) = error, ContinuousClock.now < end,
+                    !Mount.all().contains(where: { $0.isOurs && $0.mountpoint == owner })
+                else { throw .mount("\(error)") }
+            }
+            usleep(20_000)
         }
     }
 

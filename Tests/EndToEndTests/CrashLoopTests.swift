@@ -29,7 +29,7 @@ extension EndToEnd {
                     let readers = FaultReaders(
                         Shape.allCases.randomElement(using: &random)!, mount.file(name), film.version,
                         // How the end of the mount meets a reader.
-                        allowing: [ENOTCONN, ECONNABORTED, EIO])
+                        allowing: [ENOTCONN, ECONNABORTED, EIO, ENOENT])
                     readers.start()
                     readers.read(Int.random(in: 1...250, using: &random))
                     if round % 5 == 4 {
@@ -64,7 +64,8 @@ extension EndToEnd {
                 // Some 8 MB/s, so that the read takes seconds; else as fast as it goes.
                 if isSlow { film.fault = .drip(piece: 64 << 10, pause: .milliseconds(8)) }
                 let file = mount.file("film.mkv")
-                let readers = FaultReaders(.inOrder, file, film.version, allowing: [ENOTCONN, ECONNABORTED, EIO])
+                let readers = FaultReaders(
+                    .inOrder, file, film.version, allowing: [ENOTCONN, ECONNABORTED, EIO, ENOENT])
                 readers.start(passes: 1)
                 // Three quarters, in calls of 64 KiB.
                 #expect(readers.read(24 << 4))

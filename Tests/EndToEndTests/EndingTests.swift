@@ -71,6 +71,42 @@ extension EndToEnd {
             }
         }
 
+        @Test("A cache whose owner is no mount any more is waited for")
+        func ending() throws {
+            let server = try filmServer(FileOrigin(length: 1000))
+            defer { server.stop() }
+            try withScene { scene in
+                try scene.mount(server.address).unmount()
+                let path = scene.cache + "/" + (try #require(names(in: scene.cache).first)) + "/lock"
+                let lock = open(path, O_RDWR | O_CLOEXEC)
+                defer { close(lock) }
+                try #require(flock(lock, LOCK_EX | LOCK_NB) == 0)
+                try writeFile(path, "1\n/nowhere\n".utf8)
+                let watch = inotify_init1(Int32(IN_CLOEXEC))
+                defer { close(watch) }
+                try #require(inotify_add_watch(watch, path, UInt32(IN_OPEN)) >= 0)
+                let words = [program, "mount", server.address, scene.mountpoint, "--cache-dir", scene.cache]
+                let child = try ChildProcess(words, environment: ["no_proxy": "127.0.0.1"])
+                #expect(isOpenedTwice(watch))
+                flock(lock, LOCK_UN)
+                let end = try child.wait()
+                #expect(end.status == 0, "\(end)")
+                #expect(try names(in: scene.mountpoint) == ["film.mkv"])
+            }
+        }
+
+        /// Whether the file is opened twice within ten seconds: the first time was in vain.
+        private func isOpenedTwice(_ watch: Int32) -> Bool {
+            // inotify(7): an event without a name is four numbers of 32 bits.
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            var opened = 0
+            return eventually {
+                var poller = pollfd(fd: watch, events: Int16(POLLIN), revents: 0)
+                if poll(&poller, 1, 100) == 1 { opened += read(watch, &bytes, bytes.count) / 16 }
+                return opened >= 2
+            }
+        }
+
         @Test("A second mount on the same mount point is refused, it does not stack")
         func samePlace() throws {
             try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in

@@ -99,7 +99,8 @@ struct CommandTests {
             #expect(!status.output.contains("secret") && !status.output.contains("hidden"))
             let again = try Self.run(["mount", "http://other/", mountpoint, "--cache-dir", cache])
             #expect(again.status == 32 && again.output.contains("already mounted"))
-            #expect(try Self.run(["umount", mountpoint]).status == 0)
+            let unmounted = try Self.run(["umount", mountpoint])
+            #expect(unmounted.status == 0, "\(unmounted)")
             #expect(!Mount.all().contains { $0.mountpoint == mountpoint })
             #expect(access(place.control, F_OK) != 0)
         }
@@ -118,13 +119,23 @@ struct CommandTests {
         }
     }
 
-    @Test("What kill -9 leaves is told by status and healed by the next mount")
+    /// The daemon's one child.
+    static func watcher(of daemon: Int32) -> Int32? {
+        Int32(contents("/proc/\(daemon)/task/\(daemon)/children").split(separator: " ").first ?? "")
+    }
+
+    @Test("What kill -9 of daemon and watcher leaves is told by status and healed by the next mount")
     func healed() throws {
         try Self.withPlace { place in
             let (mountpoint, cache) = (place.mountpoint, place.cache)
             let words = ["mount", place.source, mountpoint, "--cache-dir", cache]
             #expect(try Self.run(words).status == 0)
-            kill(try #require(Self.daemon(of: mountpoint)), SIGKILL)
+            let daemon = try #require(Self.daemon(of: mountpoint))
+            let watcher = try #require(Self.watcher(of: daemon))
+            kill(watcher, SIGKILL)
+            // Gone before its pipe ends; the daemon does not bury it.
+            #expect(eventually { Self.contents("/proc/\(watcher)/cmdline").isEmpty })
+            kill(daemon, SIGKILL)
             #expect(eventually { Mountpoint.isDead(mountpoint) })
             let status = try Self.run(["status", mountpoint])
             #expect(status.status == 32 && status.output.contains("does not answer"))

@@ -1,3 +1,4 @@
+import ReelCore
 import Testing
 
 @testable import reelfs
@@ -40,6 +41,20 @@ struct OptionTests {
             }
         ),
         ("remount,,", { $0.isRemount = true }),
+        ("allow_other,no_allow_other", { $0.allowOther = false }),
+        (
+            "credentials=/etc/a b,config=/etc/c",
+            {
+                $0.credentialsFile = "/etc/a b"; $0.optionFile = "/etc/c"
+            }
+        ),
+        (
+            #"user_agent="A, \"B\"",timeout=5"#,
+            {
+                $0.userAgent = #"A, "B""#; $0.timeout = 5
+            }
+        ),
+        (#"user_agent=A "B""#, { $0.userAgent = #"A "B""# }),
     ]
 
     @Test("A list of options is what its words say", arguments: good.indices)
@@ -56,7 +71,9 @@ struct OptionTests {
         ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),
         ("cache_size=G", "cache-size"), ("timeout=0", "timeout"), ("timeout=1.5", "timeout"), ("timeout", "timeout"),
         ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
-        ("allow_other=1", "allow-other"), ("header=nothing", "header"), ("header=A b: c", "header"),
+        ("allow_other=1", "allow-other"), ("password=x", "credentials=FILE"), ("credentials", "credentials"),
+        ("no_allow_other=1", "no-allow-other"), ("config=", "config"), ("header=nothing", "header"),
+        ("header=A b: c", "header"),
         ("header=A: b\nC: d", "header"), ("header=: x", "header"), ("user_agent=a\u{7}", "user-agent"),
         ("log_level=loud", "log-level"), ("refresh=", "refresh"), ("refresh=5w", "refresh"),
         ("refresh=1.5h", "refresh"),
@@ -77,6 +94,69 @@ struct OptionTests {
         try options.apply(list: "colour=red,timeout=7", isSloppy: true)
         #expect(options.timeout == 7)
         #expect(throws: Failure.self) { try options.apply(list: "timeout=x", isSloppy: true) }
+    }
+
+    @Test("A file of options is read line by line")
+    func optionFile() throws {
+        let text = "# first\n\n  cache-size = 20G \ntimeout=5\r\nallow_other\nuser_agent=a = b, c # d\n"
+        let expected = [
+            GivenOption("cache-size", "20G", place: "/f, line 3"), GivenOption("timeout", "5", place: "/f, line 4"),
+            GivenOption("allow_other", nil, place: "/f, line 5"),
+            GivenOption("user_agent", "a = b, c # d", place: "/f, line 6"),
+        ]
+        #expect(try parseOptionFile(text, path: "/f") == expected)
+    }
+
+    @Test(
+        "A wrong line is named with its file",
+        arguments: ["timeout=x", "colour = red", "config=/g", "two words", "= 5", "allow_other=1"])
+    func wrongLine(line: String) {
+        var options = MountOptions()
+        let failure = #expect(throws: Failure.self) {
+            for option in try parseOptionFile("#\n" + line, path: "/f") { try options.apply(option) }
+        }
+        #expect(failure?.status == .usage && failure?.sentence.hasPrefix("/f, line 2: ") == true)
+    }
+
+    @Test("Credentials are lines; what stands behind the sign counts as it is")
+    func credentials() throws {
+        let text = "# mine\n username=joe\npassword= a=b#c \nheader=X-Key: d\ntoken=e\n"
+        let credentials = try Credentials(parsing: text, path: "/f")
+        #expect((credentials.user, credentials.password) == ("joe", " a=b#c "))
+        #expect(
+            credentials.headers == [
+                Credentials.Header(name: "X-Key", value: "d"),
+                Credentials.Header(name: "Authorization", value: "Bearer e"),
+            ])
+    }
+
+    @Test(
+        "A source takes credentials in, and nothing else of it changes",
+        arguments: [
+            ("http://h/a?b@c", "joe", "p", "http://joe:p@h/a?b@c"),
+            ("http://x:y@h:80", "joe", "p", "http://joe:p@h:80"),
+            ("http://joe@h/", nil, "p@:/?#% é", "http://joe:p@:%2F%3F%23%25%20%C3%A9@h/"),
+            ("http://h/", nil, nil, "http://h/"),
+        ] as [(String, String?, String?, String)])
+    func insertion(source: String, user: String?, password: String?, expected: String) throws {
+        var credentials = try Credentials(parsing: "", path: "/f")
+        (credentials.user, credentials.password) = (user, password)
+        let url = try #require(ResourceURL(source))
+        let text = credentials.source(url, as: source)
+        #expect(text == expected)
+        #expect(ResourceURL(text)?.text == url.text)
+        if let password { #expect(ResourceURL(text)?.credentials?.password == password) }
+    }
+
+    @Test(
+        "fuse.conf allows by a line of its own",
+        arguments: [
+            ("user_allow_other", true), ("mount_max = 5\n  user_allow_other # yes\n", true),
+            ("#user_allow_other", false),
+            ("", false), ("user_allow_others", false),
+        ])
+    func fuseConfiguration(text: String, expected: Bool) {
+        #expect(allowsOther(text) == expected)
     }
 
     @Test(

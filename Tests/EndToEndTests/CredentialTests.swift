@@ -1,0 +1,98 @@
+import Glibc
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// `credentials=FILE`.
+    @Suite(.enabled(if: geteuid() == 0, "needs root")) struct CredentialTests {
+        static let film = FileOrigin(length: 100_000)
+
+        @Test("Secrets of a file go to the source's origin, to no other, and are nowhere to be seen")
+        func kept() throws {
+            let film = Self.film
+            let other = try ScriptedServer { film.answer($0) }
+            defer { other.stop() }
+            let server = try ScriptedServer { request in
+                switch request.path {
+                case "/films.m3u":
+                    ServerStep.answer(body: "here.mkv\nmoved.mkv\nhttp://localhost:\(other.port)/there.mkv\n")
+                case "/moved.mkv": ServerStep.answer(302, [("Location", "http://127.0.0.1:\(other.port)/film.mkv")])
+                default: film.answer(request)
+                }
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let file = scene.work("secret")
+                try writeFile(file, "# mine\nusername=joe\npassword=hunter2\nheader=X-Key: sesame\n".utf8)
+                chmod(file, 0o600)
+                let options = ["-o", "credentials=\(file)", "--log-level", "trace"]
+                let mount = try scene.mount(server.address + "films.m3u", options)
+                for name in ["here.mkv", "moved.mkv", "there.mkv"] {
+                    #expect(film.difference(inFile: mount.file(name)) == nil, "\(name)")
+                }
+                for request in server.requests {
+                    #expect(request["authorization"] == "Basic am9lOmh1bnRlcjI=" && request["x-key"] == "sesame")
+                }
+                #expect(other.requests.count >= 2)
+                for request in other.requests { #expect(request["authorization"] == nil && request["x-key"] == nil) }
+                try mount.unmount()
+                let again = try scene.mount(server.address + "films.m3u", options)
+                var seen = ["mountinfo": contents("/proc/self/mountinfo")]
+                for name in ["cmdline", "environ"] { seen[name] = contents("/proc/\(again.pid)/\(name)") }
+                seen["status"] = try ChildProcess.run([program, "status", "--json", again.path]).output
+                for (name, text) in seen {
+                    for secret in ["hunter2", "sesame", "am9lOmh1bnRlcjI"] {
+                        #expect(text?.contains(secret) == false, "\(name)")
+                    }
+                }
+                try again.unmount()
+                let found = try ChildProcess.run(["grep", "-rlaE", "hunter2|sesame|am9lOmh1bnRlcjI", scene.cache])
+                #expect(found.status == 1 && found.output.isEmpty, "\(found)")
+            }
+        }
+
+        @Test("A token is sent as Bearer")
+        func token() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                try writeFile(scene.work("secret"), "token=abc.def\n".utf8)
+                chmod(scene.work("secret"), 0o400)
+                _ = try scene.mount(server.address, ["--credentials", scene.work("secret")])
+                #expect(server.requests.allSatisfy { $0["authorization"] == "Bearer abc.def" })
+            }
+        }
+
+        @Test(
+            "A file that others may read or that is none is refused, and nothing of it repeated",
+            arguments: [
+                ("chmod 644", "chmod 600"), ("chmod 640", "chmod 600"), ("chmod 602", "chmod 600"),
+                ("chown 61234", "belongs neither"), ("rm -f", "No such file"),
+                ("sh -c 'rm $0; mkdir $0'", "regular file"),
+                ("sh -c 'rm $0; mkfifo -m 600 $0'", "regular file"), ("sh -c 'echo domain=sesame > $0'", "line 1"),
+                ("sh -c 'echo; echo sesame >> $0'", "line 2"), ("sh -c 'echo username=a:b > $0'", "colon"),
+                ("sh -c 'echo header=sesame > $0'", "line 1"),
+            ])
+        func refused(command: String, named: String) throws {
+            try withScene { scene in
+                let file = scene.work("secret")
+                try writeFile(file, "password=sesame\n".utf8)
+                chmod(file, 0o600)
+                #expect(try ChildProcess.run(["sh", "-c", command + " " + file]).status == 0)
+                let end = try scene.tryMount("http://127.0.0.1:1/", ["--credentials", file])
+                #expect(end.status == 1 && end.errors.contains(named), "\(end)")
+                #expect(end.errors.contains(file) && !end.errors.contains("sesame"), "\(end)")
+                #expect(end.errors.split(separator: "\n").count == 1)
+            }
+        }
+
+        @Test("A local list has no origin for them")
+        func localList() throws {
+            try withScene { scene in
+                try writeFile(scene.work("list.m3u"), "http://127.0.0.1:1/a.mp3\n".utf8)
+                let end = try scene.tryMount(scene.work("list.m3u"), ["-o", "credentials=/none"])
+                #expect(end.status == 1 && end.errors.contains("URL as source"), "\(end)")
+            }
+        }
+    }
+}
