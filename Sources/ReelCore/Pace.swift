@@ -8,9 +8,9 @@ package struct Pace: Sendable {
 
     package init() {}
 
-    /// Up to this far it is better to wait for a stream than to start another. Within 256 KiB, two of the kernel's
+    /// Up to this far it is better to wait for a stream than to start another. Within 1 MiB, two of the kernel's
     /// requests, and 16 MiB, what nobody wants to fetch for nothing.
-    package var joinDistance: Int64 { min(max(Int64(rate * timeToHead), 256 << 10), 16 << 20) }
+    package var joinDistance: Int64 { min(max(Int64(rate * timeToHead), 1 << 20), 16 << 20) }
 
     package mutating func started(_ id: UInt64, now: Duration) { requested[id] = now }
 
