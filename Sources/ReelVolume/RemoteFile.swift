@@ -133,13 +133,9 @@ final class RemoteFile: Sendable {
         state.withLock { $0.ledger.openHandles += 1 }
     }
 
-    /// The data file itself, for a reader that goes past `read`; nil where it is not all there. A file that was given once
-    /// is given again while it is open, as the kernel reads no other one for the same node.
-    var wholeFile: Int32? { object.wholeFile }
-
     func closed() {
         // What the kernel read itself counts as used as a whole.
-        if object.wholeFile == nil { object.touch() } else { object.useAll() }
+        if object.isShared { object.useAll() } else { object.touch() }
         state.withLock { state in
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()
@@ -190,14 +186,14 @@ final class RemoteFile: Sendable {
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
         forget([blocks])
+        let before = object.bytesOnDisk
         do {
             try object.discard(blocks)
-            return blocks.reduce(0) { $0 + BlockSize.bytes(of: $1, length: length).count }
         } catch {
             // The bytes are still there, and cost a request if somebody wants them.
             services.logger.warning("\(error)")
-            return 0
         }
+        return before - object.bytesOnDisk
     }
 
     /// From here on no read believes in these blocks.
@@ -215,7 +211,11 @@ final class RemoteFile: Sendable {
             "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
         services.store.found(damaged: blocks)
         forget(blocks)
-        services.origin.perform { [self] in object.lose(blocks) }
+        services.origin.perform { [self] in
+            object.lose(blocks)
+            // What was written of them in between went with it.
+            forget(blocks)
+        }
     }
 }
 
