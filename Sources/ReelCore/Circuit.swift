@@ -45,7 +45,10 @@ package struct Circuit: Sendable {
     static let rest = Duration.seconds(60)
     /// A SYN that is lost is repeated by a new probe rather than by TCP, whose pauses double.
     static let probeConnect = Duration.seconds(1)
-    static let probeAnswer = Duration.milliseconds(1500)
+    /// A long way, or a name server that is slow: as long as any request may take to connect.
+    static let longestConnect = Duration.seconds(10)
+    /// What is left at least for the answer, once connected.
+    static let probeRest = Duration.milliseconds(500)
     /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
     static let longestProbe = Duration.seconds(12)
 
@@ -54,7 +57,8 @@ package struct Circuit: Sendable {
     private var mode = Mode.closed
     private var isProbing = false
     private var failedProbes = 0
-    private var answerLimit = Circuit.probeAnswer
+    private var connectLimit = Circuit.probeConnect
+    private var answerLimit = Duration.zero
     private var nextProbe = Duration.zero
     private var lastAsked = Duration.zero
     /// Requests that wait for bytes.
@@ -133,7 +137,8 @@ package struct Circuit: Sendable {
         let wasOpen = outage != nil
         mode = .closed
         failedProbes = 0
-        answerLimit = Self.probeAnswer
+        connectLimit = Self.probeConnect
+        answerLimit = .zero
         return wasOpen ? [.closed] : []
     }
 
@@ -155,11 +160,19 @@ package struct Circuit: Sendable {
         isProbing = false
         let actions = judge(failure, now)
         guard mode != .closed else { return actions }
-        if failure == .timedOut, took >= answerLimit { answerLimit = min(answerLimit * 2, Self.longestProbe) }
+        // Which of its two limits ended it is told by the time it took.
+        if failure == .timedOut, took >= wholeLimit {
+            answerLimit = min(wholeLimit * 2, Self.longestProbe)
+        } else if failure == .timedOut {
+            connectLimit = min(connectLimit * 2, Self.longestConnect)
+        }
         failedProbes += 1
         nextProbe = now + min(.milliseconds(250 + 250 * failedProbes), .seconds(1))
         return actions
     }
+
+    /// Of a probe, its connection included.
+    private var wholeLimit: Duration { max(answerLimit, connectLimit + Self.probeRest) }
 
     private mutating func release(_ now: Duration) {
         owed -= 1
@@ -208,7 +221,7 @@ package struct Circuit: Sendable {
         if mode == .doubtful, silence(now) >= openAfter { actions += open(.silent, now) }
         if mode != .closed, !isProbing, now >= nextProbe, now - lastAsked <= Self.rest {
             isProbing = true
-            actions.append(.probe(connect: Self.probeConnect, answer: answerLimit))
+            actions.append(.probe(connect: connectLimit, answer: wholeLimit))
         }
         return actions
     }

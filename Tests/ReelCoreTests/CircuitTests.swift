@@ -26,8 +26,8 @@ import Testing
     }
 
     private static let refused = OriginFailure.unreachable("refused")
-    private static func probe(_ answer: Double = 1.5) -> Circuit.Action {
-        .probe(connect: .seconds(1), answer: .seconds(answer))
+    private static func probe(_ answer: Double = 1.5, connect: Double = 1) -> Circuit.Action {
+        .probe(connect: .seconds(connect), answer: .seconds(answer))
     }
 
     static let stories = [
@@ -111,10 +111,22 @@ import Testing
                 .state(.closed),
             ]),
         Story(
-            "A connection that does not come about is tried anew as soon",
+            "A connection that does not come about is given longer each time, until something is answered",
             [
                 .ask(), .until(2.05), .actions([probe()]), .until(3.05), .probed(.timedOut), .until(3.6),
-                .actions([probe()]), .until(4.6), .probed(.timedOut), .until(5.4), .actions([probe()]),
+                .actions([probe(2.5, connect: 2)]), .until(5.6), .probed(.timedOut), .until(6.4),
+                .actions([probe(4.5, connect: 4)]), .until(10.4), .probed(.timedOut), .until(11.45),
+                .actions([.opened(.silent), probe(8.5, connect: 8)]), .until(19.4), .probed(.timedOut), .until(20.45),
+                .actions([probe(10.5, connect: 10)]), .until(30.4), .probed(.timedOut), .until(31.45),
+                .actions([probe(10.5, connect: 10)]), .until(33), .probed(nil), .actions([.closed]), .until(35.05),
+                .actions([probe()]),
+            ]),
+        Story(
+            "One that connects late and answers later is heard out",
+            [
+                .ask(), .until(2.05), .actions([probe()]), .until(3.05), .probed(.timedOut), .until(3.6),
+                .actions([probe(2.5, connect: 2)]), .until(6.1), .probed(.timedOut), .until(6.9),
+                .actions([probe(5, connect: 2)]), .until(9), .probed(nil), .state(.closed),
             ]),
         Story(
             "Nobody is looked for when nobody has asked for a minute; the next request goes out itself",
