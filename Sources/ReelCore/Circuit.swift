@@ -102,29 +102,25 @@ package struct Circuit: Sendable {
 
     /// A request is about to be made. - Returns: nil where it goes out, and `ended` follows; else why not.
     package mutating func ask(_ now: Duration) -> Outage? {
-        let hadRested = noteInterest(now)
-        if case .open(let outage) = mode {
-            guard hadRested else { return outage }
-            // This request is the probe, beside others that now go out again.
-            mode = .doubtful
-            silentSince = now
-        }
+        noteInterest(now)
+        if let outage { return outage }
         if owed == 0, mode == .closed, now - lastEnd > Self.rowGap { silentSince = nil }
         owed += 1
         silentSince = silentSince ?? now
         return nil
     }
 
-    /// - Returns: whether nobody had asked for so long that probes had stopped.
-    @discardableResult
-    private mutating func noteInterest(_ now: Duration) -> Bool {
+    /// Where nobody had asked for so long that probes had stopped, nothing is known: requests go out again, beside a
+    /// probe.
+    private mutating func noteInterest(_ now: Duration) {
         let hadRested = mode != .closed && now - lastAsked > Self.rest
         lastAsked = now
-        if hadRested {
-            nextProbe = now
-            failedProbes = 0
-        }
-        return hadRested
+        guard hadRested else { return }
+        nextProbe = now
+        failedProbes = 0
+        guard outage != nil else { return }
+        mode = .doubtful
+        silentSince = now
     }
 
     // MARK: Answers

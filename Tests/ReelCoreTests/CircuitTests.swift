@@ -146,6 +146,20 @@ import Testing
                 .actions([probe()]), .probed(nil), .interest(isWorth: true),
             ]),
         Story(
+            "After a minute's rest interest opens the way for requests before any probe is answered",
+            [
+                .ask(), .ended(refused), .until(0.5), .ask(), .ended(refused), .until(1.1), .probed(refused),
+                .until(62), .probed(refused), .until(200), .state(.open(.unreachable)), .interest(isWorth: false),
+                .state(.doubtful), .ask(), .interest(isWorth: false), .answered, .state(.closed), .ended(nil),
+            ]),
+        Story(
+            "Interest after a rest that no probe is answered to leaves it open",
+            [
+                .ask(), .ended(refused), .until(0.5), .ask(), .ended(refused), .until(1.1), .probed(refused),
+                .until(62), .probed(refused), .until(200), .interest(isWorth: false), .until(200.1), .probed(refused),
+                .until(200.7), .probed(refused), .state(.open(.unreachable)), .ask(refused: .unreachable),
+            ]),
+        Story(
             "Silent, then refused: how it is away is news",
             [
                 .ask(), .until(10.1), .ended(.timedOut), .state(.halfOpen(.silent)), .probed(refused),
