@@ -139,7 +139,10 @@ package struct Circuit: Sendable {
     }
 
     /// The receiver takes no bytes for now: nothing is owed.
-    package mutating func paused(_ now: Duration) { release(now) }
+    package mutating func paused(_ now: Duration) {
+        release(now)
+        if owed == 0 { silentSince = nil }
+    }
 
     package mutating func resumed(_ now: Duration) {
         owed += 1

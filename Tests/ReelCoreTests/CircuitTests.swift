@@ -214,6 +214,16 @@ import Testing
         #expect(circuit.state == .doubtful)
     }
 
+    @Test func silenceBeforeAPauseDoesNotCountAfterIt() {
+        var circuit = Circuit(deadline: .seconds(10))
+        #expect(circuit.ask(.zero) == nil)
+        _ = circuit.answered(.seconds(1))
+        circuit.paused(.seconds(1))
+        circuit.resumed(.seconds(4))
+        #expect(circuit.tick(.seconds(5)) == [])
+        #expect(circuit.state == .closed)
+    }
+
     struct Refresh: CustomTestStringConvertible, Sendable {
         var testDescription: String
         /// When, what came (nil: a listing with entries), and what is made of it.
