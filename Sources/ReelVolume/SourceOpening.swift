@@ -144,6 +144,7 @@ struct SourceOpening {
     }
 
     private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL) -> Found {
+        guard document.isWhole else { return .failure(.interrupted("\(url.origin): the page has no end")) }
         let head = document.head
         let base = head.url.with(credentials: head.url.isSameOrigin(as: url) ? url.credentials : nil)
         let suffix = url.path.hasSuffix("/") ? nil : url.fileExtension

@@ -14,6 +14,8 @@ import Testing
             case names([String])
             case status(Int)
             case login, cut, silence
+            /// Some of the listing, and neither a length nor an end of the page.
+            case truncated
         }
 
         let root = Shared(Page.names(["one.mkv", "two.mkv", "sub/"]))
@@ -37,6 +39,14 @@ import Testing
                     return [
                         .head(200, [("Content-Type", "text/html"), ("Content-Length", "5000")]),
                         .body(Array("<html><title>Index of /</title><pre><a href=\"../\">../</a>\n".utf8)), .close,
+                    ]
+                case .truncated:
+                    return [
+                        .head(200, [("Content-Type", "text/html"), ("Connection", "close")]),
+                        .body(
+                            Array(
+                                ("<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\n"
+                                    + "<a href=\"one.mkv\">one.mkv</a>  21-Nov-2026 10:00  1000\n").utf8)), .close,
                     ]
                 case .names(let names):
                     let lines = names.map {
@@ -203,10 +213,11 @@ import Testing
         }
     }
 
-    @Test func anEmptyListingAtMountTimeDoesNotReplaceAKnownOne() throws {
+    @Test(arguments: ["empty", "truncated", "cut short"])
+    func aListingWithLessAtMountTimeDoesNotReplaceAKnownOne(_ what: String) throws {
         try withLibrary(refresh: .seconds(300)) { fixture, library in
             #expect(fixture.names() == all)
-            library.root.value = .names([])
+            library.root.value = what == "empty" ? .names([]) : what == "truncated" ? .truncated : .cut
             try fixture.restart()
             #expect(fixture.names() == all)
         }
