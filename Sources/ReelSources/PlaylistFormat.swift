@@ -63,11 +63,23 @@ package enum PlaylistFormat: Hashable, Sendable {
     }
 
     /// A path of one word, with a slash or an extension in it.
-    private static func isPath(_ line: ArraySlice<UInt8>) -> Bool {
+    static func isPath(_ line: ArraySlice<UInt8>) -> Bool {
         guard !line.contains(where: { isBlank($0) || "<>{}\"|^`".utf8.contains($0) }) else { return false }
         guard let dot = line.lastIndex(of: UInt8(ascii: ".")) else { return line.contains(UInt8(ascii: "/")) }
         return dot < line.index(before: line.endIndex)
     }
+
+    /// A name that ends as media files do; before that there may be blanks, as in prose.
+    static func isMediaName(_ line: ArraySlice<UInt8>) -> Bool {
+        guard let dot = line.lastIndex(of: UInt8(ascii: ".")) else { return false }
+        return mediaExtensions.contains(asciiLowercased(String(decoding: line[(dot + 1)...], as: UTF8.self)))
+    }
+
+    private static let mediaExtensions: Set = [
+        "3gp", "aac", "ac3", "aif", "aiff", "alac", "ape", "avi", "flac", "flv", "m2ts", "m4a", "m4b", "m4v", "mka",
+        "mkv", "mov", "mp2", "mp3", "mp4", "mpc", "mpeg", "mpg", "oga", "ogg", "ogv", "opus", "ts", "wav", "webm", "wma",
+        "wmv", "wv",
+    ]
 }
 
 func isWebURL(_ line: ArraySlice<UInt8>) -> Bool {

@@ -9,19 +9,28 @@ func parseURLs(_ body: [UInt8]) -> [PlaylistTrack] {
 }
 
 /// A location a line; `#EXTINF:seconds attributes,title` before it gives its title. Other `#` lines are comments.
+///
+/// Where no tag has said that this is M3U, a line counts only if it looks like a location: a notice that is sent in the
+/// list's place with status 200 names no files.
 func parseM3U(_ body: [UInt8]) throws(PlaylistError) -> [PlaylistTrack] {
     let text = withoutByteOrderMark(body)
     guard !PlaylistFormat.isStream(text) else { throw .isStream }
     let decode = decoder(for: text)
     var tracks: [PlaylistTrack] = []
     var title: String?
+    var isTagged = false
     for line in lines(of: text) where !line.isEmpty {
         if line.first != UInt8(ascii: "#") {
+            guard isTagged || isWebURL(line) || PlaylistFormat.isPath(line) || PlaylistFormat.isMediaName(line) else {
+                continue
+            }
             tracks.append(PlaylistTrack(locations: [decode(line)], title: title))
             title = nil
-        } else if asciiLowercased(String(decoding: line.prefix(8), as: UTF8.self)) == "#extinf:" {
-            title = titleBytes(line.dropFirst(8)).map(decode)
+            continue
         }
+        let tag = asciiLowercased(String(decoding: line.prefix(8), as: UTF8.self))
+        if tag == "#extinf:" { title = titleBytes(line.dropFirst(8)).map(decode) }
+        isTagged = isTagged || tag == "#extinf:" || tag.hasPrefix("#extm3u")
     }
     return tracks
 }

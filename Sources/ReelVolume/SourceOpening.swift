@@ -122,6 +122,7 @@ struct SourceOpening {
             switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
             where !isDocument(information.mediaType) || information.length ?? 0 > Int64(BodyFetch.limit):
+                if wasTree { return .useless("it is a file, where a tree was") }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
                 return fileSource(url, information)
             case .failure(let failure): return .failure(failure)
@@ -161,9 +162,7 @@ struct SourceOpening {
             let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
             return .source(.listing(folder, entries), .listing)
         } catch {
-            // A login page is no film, where a library was.
-            let wasTree = kind == .listing || kind == .list
-            if url.path.hasSuffix("/") || wasTree && isWebPage(head.mediaType) {
+            if url.path.hasSuffix("/") || wasTree {
                 return .useless("it is no directory listing (\(error))")
             }
             let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
@@ -189,6 +188,9 @@ struct SourceOpening {
         services.store.remember(
             RememberedListing(entries: stored, fetchedAt: wallClock(), complete: true), for: url.text)
     }
+
+    /// A login page, a notice or an error with status 200 is no film, where a library was.
+    private var wasTree: Bool { kind == .listing || kind == .list }
 
     private var kind: Kind? { services.store.setting("kind").flatMap { Kind(rawValue: $0) } }
 

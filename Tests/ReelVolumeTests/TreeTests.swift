@@ -168,6 +168,33 @@ import Testing
         #expect(fixture.names() == .success(names))
     }
 
+    @Test(
+        arguments: ["/films", "/all.m3u"],
+        [
+            ("text/plain", "Service unavailable"), ("application/json", "{\"error\": \"maintenance\"}"),
+            ("application/octet-stream", "sorry"), ("text/html", "<html><body>password</body></html>"),
+            ("video/mp4", "0123456789"),
+        ])
+    func anAnswerOfAnotherKindAtMountTimeTakesNoKnownTreeAway(_ path: String, _ other: (String, String)) throws {
+        let isOther = Shared(false)
+        let server = try ScriptedServer { request in
+            if isOther.value { return ServerStep.answer(200, [("Content-Type", other.0)], body: other.1) }
+            return path == "/films"
+                ? ServerStep.answer(
+                    200, [("Content-Type", "text/html")],
+                    body: "<html><title>Index of /films</title><h1>Index of /films</h1><pre><a href=\"../\">../</a>\n"
+                        + "<a href=\"a.mp3\">a.mp3</a>  21-Nov-2026 10:00  1000\n</pre></html>")
+                : ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: "#EXTM3U\na.mp3\n")
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url(path))
+        defer { fixture.remove() }
+        #expect(fixture.names() == .success(["a.mp3"]))
+        isOther.value = true
+        try fixture.restart()
+        #expect(fixture.names() == .success(["a.mp3"]))
+    }
+
     @Test func aLoginPageIsNoListing() throws {
         let server = try ScriptedServer { _ in
             ServerStep.answer(
