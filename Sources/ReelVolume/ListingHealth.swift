@@ -38,6 +38,8 @@ final class ListingHealth: Sendable {
         return conditions.withLock { conditions in
             var doubt = conditions[url.text]?.doubt
             var verdict = ListingDoubt.settle(&doubt, trouble, apart: apart, now: moment, date: wallClock())
+            // An error does not bring back what is gone.
+            if verdict == .keep, conditions[url.text]?.isGone == true { verdict = .gone }
             if verdict == .gone, !canGo { verdict = .keep }
             conditions[url.text] = doubt.map {
                 let isSecondLook = $0.isWaitingForConfirmation && verdict == .keep

@@ -52,7 +52,7 @@ extension Volume {
         if isFresh || !services.origin.isWorthAsking(url) { return open(node, url, remembered.information, completion) }
         let limit = min(Volume.confirmationLimit, services.options.timeout)
         Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in
-            if outcome.failure == nil { missing.withLock { $0[url.text] = nil } }
+            if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: confirm(remembered.information)
             case .information(let new) where new.isSameVersion(as: remembered.information):
@@ -82,6 +82,15 @@ extension Volume {
                 files.file(for: version(url, information))?.revive()
                 open(node, url, information, completion)
             }
+        }
+    }
+
+    /// Whether the origin answered, and other than "no such thing".
+    private func isOtherAnswer(_ failure: OriginFailure?) -> Bool {
+        switch failure {
+        case nil, .wrongAnswer, .changed: true
+        case .status(let status, _): status != 404 && status != 410
+        case .unreachable, .interrupted, .timedOut, .untrusted, .away, .cancelled: false
         }
     }
 

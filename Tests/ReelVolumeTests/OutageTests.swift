@@ -179,7 +179,13 @@ import Testing
         let again = try fixture.open("film.mkv").get()
         #expect(fixture.readAll(again).isRight(film, 0, 1_000_000))
         fixture.volume.close(again)
+        // Any other answer begins the count anew.
+        film.fault = .status(403, retryAfter: nil)
+        #expect(fixture.openError("film.mkv") == .accessDenied)
+        film.fault = .status(404, retryAfter: nil)
+        let start = ContinuousClock.now
         #expect(eventually(within: .seconds(8)) { fixture.openError("film.mkv") == .stale })
+        #expect(ContinuousClock.now - start > .seconds(4.9))
         film.fault = nil
         #expect(fixture.openError("film.mkv") == nil)
         // Said once more after it was there: that is the first time again.

@@ -172,6 +172,14 @@ import Testing
             #expect(eventually { fixture.names("sub") == .success(["three.mkv"]) && mark(fixture, "sub") != nil })
             #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .failure(.stale) })
             #expect(fixture.names() == all)
+            // An error does not bring it back.
+            library.sub.value = .status(503)
+            #expect(
+                eventually(within: .seconds(15)) {
+                    if fixture.names("sub") != .failure(.stale) { Issue.record("it is back") }
+                    return mark(fixture, "sub")?.hasPrefix("status-503") == true
+                })
+            #expect(fixture.names("sub") == .failure(.stale))
             library.sub.value = .names(["four.mkv"])
             #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .success(["four.mkv"]) })
         }
