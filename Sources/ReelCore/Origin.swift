@@ -57,9 +57,12 @@ package protocol Origin: AnyObject, Sendable {
 }
 
 /// Who takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
-/// (for the final answer: redirects and 1xx are not shown), then `body` any number of times, then `ended` exactly once.
+/// (for the final answer: of redirects only `redirected` tells, 1xx are not shown), then `body` any number of times, then `ended` exactly once.
 /// None may block on the network.
 package protocol OriginReceiver: AnyObject, Sendable {
+    /// The origin answered and sent the request to another place, which is asked now.
+    func redirected()
+
     /// The status line and the headers. A failure returned here ends the request with it, before any byte of the body.
     func head(_ head: ResponseHead) -> OriginFailure?
 
@@ -69,6 +72,10 @@ package protocol OriginReceiver: AnyObject, Sendable {
 
     /// Nothing follows. nil: the body came whole, as long as the head had announced.
     func ended(_ failure: OriginFailure?)
+}
+
+extension OriginReceiver {
+    package func redirected() {}
 }
 
 package enum BodyAnswer: Sendable {

@@ -190,6 +190,7 @@ final class TransferLoop {
         }
         switch verdict {
         case .redirected(let target):
+            transfer.receiver.redirected()
             transfer.move(to: target, visited: transfer.visited + [transfer.place.text])
             enqueue(transfer)
         case .askOriginal:

@@ -125,7 +125,9 @@ final class CircuitOrigin: Origin {
             guard routes[origin]?.running.removeValue(forKey: ObjectIdentifier(watched)) != nil else {
                 return ([], nil)
             }
-            let actions = routes[origin]!.circuit.ended(failure, isPaused: watched.isPaused, now: moment)
+            var lesson = failure
+            if case .unreachable(let text) = failure, watched.isRedirected { lesson = .interrupted(text) }
+            let actions = routes[origin]!.circuit.ended(lesson, isPaused: watched.isPaused, now: moment)
             return (actions, routes[origin]!.circuit.outage)
         }
         perform(actions, origin)

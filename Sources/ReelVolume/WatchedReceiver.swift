@@ -7,6 +7,7 @@ final class WatchedReceiver: OriginReceiver {
         var id: OriginRequestID?
         var isCut = false
         var isPaused = false
+        var isRedirected = false
     }
 
     let url: ResourceURL
@@ -23,6 +24,8 @@ final class WatchedReceiver: OriginReceiver {
     var id: OriginRequestID? { state.withLock { $0.id } }
     var isCut: Bool { state.withLock { $0.isCut } }
     var isPaused: Bool { state.withLock { $0.isPaused } }
+    /// The origin has answered, so that who refuses is somebody else.
+    var isRedirected: Bool { state.withLock { $0.isRedirected } }
 
     /// - Returns: whether it was cut before it had a name.
     func started(_ id: OriginRequestID) -> Bool {
@@ -48,6 +51,8 @@ final class WatchedReceiver: OriginReceiver {
         }
     }
 
+    func redirected() { state.withLock { $0.isRedirected = true } }
+
     func head(_ head: ResponseHead) -> OriginFailure? {
         owner.answered(url)
         return receiver.head(head)
@@ -66,9 +71,12 @@ final class WatchedReceiver: OriginReceiver {
 /// Wants to know only whether anything is answered.
 final class ProbeReceiver: OriginReceiver {
     private let isAnswered = Atomic(false)
+    private let isRedirected = Atomic(false)
     private let completion: @Sendable (OriginFailure?) -> Void
 
     init(_ completion: @escaping @Sendable (OriginFailure?) -> Void) { self.completion = completion }
+
+    func redirected() { isRedirected.store(true, ordering: .relaxed) }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         isAnswered.store(true, ordering: .relaxed)
@@ -77,5 +85,10 @@ final class ProbeReceiver: OriginReceiver {
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { .more }
 
-    func ended(_ failure: OriginFailure?) { completion(isAnswered.load(ordering: .relaxed) ? nil : failure) }
+    func ended(_ failure: OriginFailure?) {
+        var isAnswered = isAnswered.load(ordering: .relaxed)
+        // Another place refused; silence there is taken for the origin's.
+        if case .unreachable = failure, isRedirected.load(ordering: .relaxed) { isAnswered = true }
+        completion(isAnswered ? nil : failure)
+    }
 }

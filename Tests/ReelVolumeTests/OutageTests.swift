@@ -134,6 +134,23 @@ import Testing
         #expect(time < .seconds(6))
     }
 
+    @Test func aRedirectToAPlaceThatRefusesTakesNoOtherFileOfItsOriginAway() throws {
+        let (good, moved) = (FileOrigin(length: length), FileOrigin(length: length))
+        let away = try ScriptedServer([:])
+        moved.fault = .redirect(to: away.url("/film").text)
+        away.stop()
+        let server = try ScriptedServer(script(["good.mkv": good, "moved.mkv": moved]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(3))
+        defer { fixture.remove() }
+        let file = try fixture.open("good.mkv").get()
+        // Three tries each, and the row that opens a circuit takes less than half a second.
+        for _ in 0..<3 { #expect(fixture.openError("moved.mkv") == .unreachable) }
+        #expect(fixture.volume.status().outages.isEmpty)
+        #expect(fixture.read(file, 20_000_000, 4096).isRight(good, 20_000_000, 4096))
+        fixture.volume.close(file)
+    }
+
     @Test func serverErrorsAreNoOutage() throws {
         let film = FileOrigin(length: length)
         let server = try ScriptedServer(script(["film.mkv": film]))
