@@ -77,7 +77,8 @@ package enum PlaylistFormat: Hashable, Sendable {
 
     private static let mediaExtensions: Set = [
         "3gp", "aac", "ac3", "aif", "aiff", "alac", "ape", "avi", "flac", "flv", "m2ts", "m4a", "m4b", "m4v", "mka",
-        "mkv", "mov", "mp2", "mp3", "mp4", "mpc", "mpeg", "mpg", "oga", "ogg", "ogv", "opus", "ts", "wav", "webm", "wma",
+        "mkv", "mov", "mp2", "mp3", "mp4", "mpc", "mpeg", "mpg", "oga", "ogg", "ogv", "opus", "ts", "wav", "webm",
+        "wma",
         "wmv", "wv",
     ]
 }

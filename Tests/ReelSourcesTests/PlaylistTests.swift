@@ -132,10 +132,12 @@ extension Playlist {
 
     @Test("M3U without a tag: locations are entries, names of media with blanks too, prose is not")
     func untagged() throws {
-        let text = "Service unavailable\n{\"error\": \"no. such\"}\nPlease try again.\n01 - A song.MP3\nsub/b\nc.ogg\nhttp://h/d e\n"
+        let text =
+            "Service unavailable\n{\"error\": \"no. such\"}\nPlease try again.\n01 - A song.MP3\nsub/b\nc.ogg\nhttp://h/d e\n"
         #expect(
             try parse(text, .m3u).entries.map(\.url.text) == [
-                "http://h/music/01%20-%20A%20song.MP3", "http://h/music/sub/b", "http://h/music/c.ogg", "http://h/d%20e",
+                "http://h/music/01%20-%20A%20song.MP3", "http://h/music/sub/b", "http://h/music/c.ogg",
+                "http://h/d%20e",
             ])
         #expect(try parse("#EXTM3U\nA song\n", .m3u).entries.map(\.name) == ["A song"])
     }

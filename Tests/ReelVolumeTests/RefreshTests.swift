@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test func aMarkGoesWithTheNextGoodListing() throws {
-        try withLibrary { fixture, library in
+        try withLibrary(timeout: .seconds(2)) { fixture, library in
             #expect(fixture.names() == all)
             library.root.value = .status(503)
             #expect(eventually { fixture.names() == all && mark(fixture) != nil })
