@@ -47,8 +47,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     static let helperFlag = "as-mount-helper"
 
     func perform() throws -> Int32 {
-        let options = try mountOptions()
+        // What options name is looked for there, too.
         if let namespace { try enterMountNamespace(namespace) }
+        try requireReadable(source)
+        let options = try mountOptions()
         if fake {
             tell(mountpoint)
             return 0

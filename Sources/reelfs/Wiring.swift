@@ -22,6 +22,7 @@ struct FilesystemConfiguration {
     var logger: Logger
 
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
+        try requireReadable(request.source)
         let url = ResourceURL(request.source)
         source = url != nil ? request.source : absolute(request.source)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)

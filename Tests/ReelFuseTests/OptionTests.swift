@@ -172,11 +172,27 @@ struct OptionTests {
     }
 
     @Test(
+        "A URL in the wrong place shows neither user nor query, whatever stands in its password",
+        arguments: [
+            ("https://u:a/b?c#d@h/films", "https://***@h/films"), ("https://h/a?sig=secret", "https://h/a?…"),
+            ("https://token@h/#secret", "https://***@h/?…"), ("Unexpected argument 'ftp://u:a@b@h'", nil),
+            ("https://u:a\nb@h/?c", "https://***@h/?…"), ("/mnt/a?b@c", "/mnt/a?b@c"),
+        ] as [(String, String?)])
+    func misplaced(text: String, expected: String?) {
+        #expect(withoutSecrets(text) == expected ?? "Unexpected argument 'ftp://***@h'")
+    }
+
+    @Test("What may control a terminal is replaced")
+    func controls() {
+        #expect(shown("a\u{1B}b\u{7F}c\u{80}d\u{9F}e\u{A0}f") == "a?b?c?d?e\u{A0}f")
+    }
+
+    @Test(
         "Secrets of an argument are found",
         arguments: [
             ("http://u:p@h/", false, "p"), ("X-Key: secret", true, " secret"), ("rw,header=A: b\\,c", false, " b\\,c"),
             ("--header=A: b", false, " b"), ("/films", false, nil), ("http://h/?header", false, nil),
-            ("@/etc/token", true, nil),
+            ("@/etc/token", true, nil), ("https://u:a/b?c#d@e@h/", false, "a/b?c#d@e"),
         ])
     func secrets(argument: String, isHeader: Bool, expected: String?) {
         let bytes = Array(argument.utf8)
