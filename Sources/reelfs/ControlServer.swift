@@ -64,9 +64,14 @@ final class ControlServer: @unchecked Sendable {
     func endJobs() {
         let running = jobs.withLock { jobs in
             jobs.isEnding = true
+            for job in jobs.running {
+                job.end()
+                // Its client may be stopped, or take a byte now and then: nobody waits for that. In here, as the
+                // descriptor is closed only after the job has left the list.
+                shutdown(job.descriptor, Int32(SHUT_RDWR))
+            }
             return jobs.running
         }
-        for job in running { job.end() }
         for job in running { job.waitForEnd() }
     }
 
