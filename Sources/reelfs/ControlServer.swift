@@ -75,6 +75,10 @@ final class ControlServer: @unchecked Sendable {
         for job in running { job.waitForEnd() }
     }
 
+    /// Nobody finds it any more; who is connected stays so. While the cache is still held: once it is let go, another
+    /// daemon's socket may stand there.
+    func withdraw() { unlink(path) }
+
     func stop() {
         endJobs()
         jobs.withLock { $0.isWakeClosed = true }
@@ -82,7 +86,6 @@ final class ControlServer: @unchecked Sendable {
         thread?.join()
         close(wake.reading)
         close(listener)
-        unlink(path)
         for client in clients { close(client.descriptor) }
     }
 

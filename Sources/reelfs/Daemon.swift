@@ -64,6 +64,7 @@ enum Daemon {
         do {
             session = try mount(request, configuration, wiring, signals, logger)
         } catch {
+            control.withdraw()
             control.stop()
             wiring.stop()
             throw error
@@ -85,6 +86,7 @@ enum Daemon {
         session.wait()
         control.endJobs()
         watcher?.callOff()
+        control.withdraw()
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
