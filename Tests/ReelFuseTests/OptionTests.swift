@@ -1,4 +1,6 @@
+import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import reelfs
@@ -116,6 +118,29 @@ struct OptionTests {
             for option in try parseOptionFile("#\n" + line, path: "/f") { try options.apply(option) }
         }
         #expect(failure?.status == .usage && failure?.sentence.hasPrefix("/f, line 2: ") == true)
+    }
+
+    @Test("A file of headers is read line by line; one that is none, or wrong, is named and not repeated")
+    func headerFile() throws {
+        try withTemporaryDirectory { root in
+            let path = root + "/headers"
+            func load(_ text: String) throws(Failure) -> [String] {
+                let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+                writeAll(descriptor, Array(text.utf8))
+                close(descriptor)
+                return try loadHeaders([.file(path)]).map { "\($0.name)=\($0.value)" }
+            }
+            #expect(try load("# mine\n\nA: b, c\r\n X-Key: d") == ["A=b, c", "X-Key=d"])
+            let wrong = #expect(throws: Failure.self) { _ = try load("A: b\nsecret\n") }
+            #expect(wrong?.sentence.contains("line 2") == true && wrong?.sentence.contains("secret") == false)
+            let long = #expect(throws: Failure.self) { _ = try load(String(repeating: "A: b\n", count: 1 << 18)) }
+            #expect(long?.sentence.contains("1 MiB") == true)
+            unlink(path)
+            try #require(mkfifo(path, 0o600) == 0)
+            let pipe = #expect(throws: Failure.self) { _ = try loadHeaders([.file(path)]) }
+            #expect(pipe?.sentence.contains("regular file") == true)
+            unlink(path)
+        }
     }
 
     @Test("Credentials are lines; what stands behind the sign counts as it is")
