@@ -132,7 +132,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
     private func remark(aboutRemountOf mount: Mount) {
         let isShared = mount.options.contains("allow_other")
-        let names = givenOptions().map { hyphenated($0.name) }
+        let names = givenOptions().map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) }
             .filter { !["remount", isShared ? "allow-other" : "no-allow-other"].contains($0) }
         guard !names.isEmpty else { return }
         writeLine(

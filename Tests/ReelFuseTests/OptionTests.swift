@@ -90,6 +90,16 @@ struct OptionTests {
         #expect(failure?.sentence.contains("\n") == false)
     }
 
+    @Test("What follows a header's comma may be its secret, and is not repeated", arguments: ["", "=x", ": y"])
+    func brokenHeader(rest: String) {
+        let list = "timeout=5,header=Cookie: a=1,secret\(rest),timeout=6"
+        var options = MountOptions()
+        let failure = #expect(throws: Failure.self) { try options.apply(list: list) }
+        #expect(failure?.sentence.contains("secret") == false && failure?.sentence.contains("header=") == true)
+        let visible = givenOptions(list).map { $0.visible }
+        #expect(visible == ["timeout=5", "header=Cookie: …", "…", "timeout=6"])
+    }
+
     @Test("mount -s ignores unknown words and nothing else")
     func sloppy() throws {
         var options = MountOptions()
