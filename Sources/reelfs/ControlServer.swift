@@ -52,11 +52,12 @@ final class ControlServer: @unchecked Sendable {
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
         unlink(path)
-        // The directory is 0700, so nobody gets in between bind(2) and chmod(2).
-        let isBound = UnixAddress.reaching(path) { $0.bind(listener) == 0 } ?? false
-        guard isBound, chmod(path, 0o600) == 0, listen(listener, 16) == 0, let wake = Pipe() else {
+        // bind(2) takes the mode of the socket itself, less the umask: nothing is to be changed by its path afterwards.
+        let isBound = fchmod(listener, 0o600) == 0 && UnixAddress.reaching(path) { $0.bind(listener) == 0 } ?? false
+        guard isBound, listen(listener, 16) == 0, let wake = Pipe() else {
             let text = reason()
             close(listener)
+            if isBound { unlink(path) }
             throw .mount("cannot open the control socket in the cache directory: \(text)")
         }
         self.listener = listener

@@ -90,10 +90,6 @@ enum Daemon {
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
-        // Only a directory that was made for the socket is empty now.
-        if !wiring.socketPath.hasPrefix(configuration.directory + "/") {
-            rmdir(String(wiring.socketPath.dropLast("/control".utf8.count)))
-        }
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }
 

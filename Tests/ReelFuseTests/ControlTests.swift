@@ -56,6 +56,15 @@ struct ControlTests {
         }
     }
 
+    @Test("The socket is for its owner alone")
+    func mode() throws {
+        try withControl { path in
+            var status = stat()
+            try #require(lstat(path, &status) == 0)
+            #expect(status.st_mode == S_IFSOCK | 0o600)
+        }
+    }
+
     @Test("Several requests on one connection are answered in order, each to its last line")
     func order() throws {
         try withControl { path in
