@@ -54,7 +54,9 @@ package struct MountOptions: Hashable, Sendable {
             let isUnknown = error.sentence.hasPrefix(Self.unknown)
             if isSloppy, isUnknown { return }
             if isUnknown, option.followsHeader {
-                throw .usage("\(Self.unknown) behind header=, where a comma of the value is written `\\,`, or the value in quotes")
+                throw .usage(
+                    "\(Self.unknown) behind header=, where a comma of the value is written `\\,`, or the value in quotes"
+                )
             }
             throw option.place.map { .usage("\($0): \(error.sentence)") } ?? error
         }

@@ -166,7 +166,8 @@ struct CommandTests {
     func unrepeated(index: Int) throws {
         let (words, status) = Self.misplaced[index]
         let result = try Self.run(words)
-        #expect(result.status == status && !result.output.contains("sec") && !result.output.contains("joe"), "\(result)")
+        #expect(
+            result.status == status && !result.output.contains("sec") && !result.output.contains("joe"), "\(result)")
         #expect(result.output.hasPrefix("reelfs: ") && result.output.split(separator: "\n").count == 1)
     }
 
