@@ -119,6 +119,10 @@ package final class FuseSession: @unchecked Sendable {
         // `umount -l` that may be another filesystem.
         if let device, Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
             fuse_session_unmount(session)
+            // libfuse leaves the mount of an aborted connection where it is.
+            if Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
+                umount2(options.mountpoint, Int32(MNT_DETACH | UMOUNT_NOFOLLOW))
+            }
         }
         fuse_session_destroy(session)
     }
