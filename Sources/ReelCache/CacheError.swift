@@ -9,6 +9,8 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case newerIndex(found: Int, known: Int)
     /// The directory belongs to another source.
     case otherSource
+    /// What stands in the directory's place is no directory, or another user's.
+    case strangeDirectory
     /// A system call failed: its name and errno.
     case system(String, Int32)
     /// SQLite's extended result code.
@@ -33,6 +35,9 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             "The cache was written by a newer reelfs (its format is \(found), known is \(known)): use that one, or "
                 + "another cache directory."
         case .otherSource: "The cache directory belongs to another source: choose another cache directory."
+        case .strangeDirectory:
+            "This source's part of the cache directory is no directory, or belongs to another user: remove it, or choose "
+                + "another cache directory."
         case .system(let call, let number):
             "The cache directory cannot be used: \(call): \(String(cString: strerror(number)))."
         case .index(let code): "The cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))."
@@ -55,7 +60,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
                 .contains(code & 0xFF)
         case .newerIndex: true
-        case .inUse, .otherSource, .full, .busy, .badLength, .closed: false
+        case .inUse, .otherSource, .strangeDirectory, .full, .busy, .badLength, .closed: false
         }
     }
 

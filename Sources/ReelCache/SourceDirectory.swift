@@ -24,9 +24,11 @@ struct SourceDirectory: ~Copyable, Sendable {
     let failure: CacheError?
     private let lock: Descriptor
 
-    /// Makes the directory where there is none (0700, its parents too) and takes its lock.
+    /// Makes the directory where there is none (0700, its parents too) and takes its lock. One that is a link or
+    /// somebody else's is refused.
     init(_ directory: String, owner mountPoint: String) throws(CacheError) {
         try makeDirectories(directory)
+        try requireOwn(directory)
         guard let resolved = realpath(directory, nil) else { throw .last("realpath") }
         let path = String(cString: resolved)
         free(resolved)
@@ -114,6 +116,13 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
         max(0, lock.read(into: UnsafeMutableRawBufferPointer($0), at: 0))
     }
     return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
+}
+
+/// Where the cache is in a directory for all, somebody else may have been here first.
+private func requireOwn(_ path: String) throws(CacheError) {
+    var status = stat()
+    guard lstat(path, &status) == 0 else { throw .last("lstat") }
+    guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid() else { throw .strangeDirectory }
 }
 
 private func makeDirectories(_ path: String) throws(CacheError) {

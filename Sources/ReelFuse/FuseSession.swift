@@ -83,7 +83,8 @@ package final class FuseSession: @unchecked Sendable {
     /// Whether complete files may be read past the filesystem: the kernel agreed, and has not refused since.
     package var isPassthroughPossible: Bool { adapter.passthrough.isPossible }
 
-    /// Starts the threads and returns when the kernel has shaken hands, which is when the mount answers.
+    /// Starts the threads and returns when the kernel has shaken hands, which is when the mount answers. After an error
+    /// nothing of the mount is left, and nothing may be called.
     package func start() throws(MountError) {
         installWakeUp()
         let threads = (0..<max(1, options.workers)).compactMap { number in
@@ -97,6 +98,7 @@ package final class FuseSession: @unchecked Sendable {
         let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 ? true : nil } ?? false
         guard isReady, !threads.isEmpty else {
             stop()
+            wait()
             throw MountError(message: "the kernel did not answer on \(options.mountpoint)")
         }
         if let device { KernelReadahead.raise(device) }
@@ -117,6 +119,10 @@ package final class FuseSession: @unchecked Sendable {
         // `umount -l` that may be another filesystem.
         if let device, Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
             fuse_session_unmount(session)
+            // libfuse leaves the mount of an aborted connection where it is.
+            if Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
+                umount2(options.mountpoint, Int32(MNT_DETACH | UMOUNT_NOFOLLOW))
+            }
         }
         fuse_session_destroy(session)
     }

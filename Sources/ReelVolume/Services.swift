@@ -63,15 +63,10 @@ package struct VolumeOptions: Sendable {
     package var timeout: Duration
     /// A listing this old is asked for again in the background when somebody looks.
     package var refresh: Duration
-    /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
-    package var socketPath: String?
 
-    package init(
-        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), socketPath: String? = nil
-    ) {
+    package init(timeout: Duration = .seconds(30), refresh: Duration = .seconds(300)) {
         self.timeout = timeout
         self.refresh = refresh
-        self.socketPath = socketPath
     }
 }
 

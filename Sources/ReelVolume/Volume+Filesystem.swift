@@ -82,7 +82,7 @@ extension Volume: Filesystem {
     private func attribute(_ name: String, of node: Node) -> String? {
         switch name {
         case "user.reelfs.url": return node.url?.text
-        case "user.reelfs.socket": return node.id == rootNode ? services.options.socketPath : nil
+        case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
         case "user.reelfs.stale": return node.directory?.url.flatMap { health.mark(of: $0) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
         case "user.reelfs.cached" where !node.isDirectory:

@@ -16,6 +16,8 @@ package final class Volume: Sendable {
     let health: ListingHealth
     /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
     let missing = Mutex<[String: Duration]>([:])
+    /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
+    let socketPath = Mutex<String?>(nil)
     let root: Node
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
@@ -66,6 +68,9 @@ package final class Volume: Sendable {
     package func connect(_ cache: any KernelCache) { kernel.withLock { $0 = cache } }
 
     var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+
+    /// Where whoever serves the mount can be talked to.
+    package func announce(socketPath path: String) { socketPath.withLock { $0 = path } }
 
     /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
     package func shutdown() {

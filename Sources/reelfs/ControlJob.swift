@@ -69,9 +69,10 @@ final class ControlJob: Sendable {
     }
 }
 
-/// - Parameter patience: milliseconds for each part that the client does not take.
+/// - Parameter patience: milliseconds in which the client must have taken it all, however slowly it reads.
 /// - Returns: false where it is not taken.
 func deliver(_ line: [UInt8], to descriptor: Int32, patience: Int32) -> Bool {
+    let end = now() + .milliseconds(Int64(patience))
     var rest = line[...]
     while !rest.isEmpty {
         let count = rest.withUnsafeBytes { send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
@@ -80,7 +81,8 @@ func deliver(_ line: [UInt8], to descriptor: Int32, patience: Int32) -> Bool {
             continue
         }
         var poller = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        guard errno == EAGAIN || errno == EINTR, poll(&poller, 1, patience) == 1 else { return false }
+        guard errno == EAGAIN || errno == EINTR, now() < end else { return false }
+        _ = poll(&poller, 1, Int32((end - now()) / .milliseconds(1)) + 1)
     }
     return true
 }

@@ -9,7 +9,7 @@ import Synchronization
 /// A connection stays open as long as its client likes; `stop` closes all of them after the cache has been committed, so
 /// its end tells `reelfs umount` that the daemon has done its work.
 ///
-/// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients belong to the thread alone.
+/// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients and `isShort` belong to the thread alone.
 final class ControlServer: @unchecked Sendable {
     private let path: String
     private let service: ControlService
@@ -18,6 +18,8 @@ final class ControlServer: @unchecked Sendable {
     private let wake: Pipe
     private var thread: Thread?
     private var clients: [Client] = []
+    /// There was no descriptor or memory for a client, who keeps waiting in the kernel.
+    private var isShort = false
     private let jobs = Mutex(Jobs())
 
     private struct Client {
@@ -39,6 +41,8 @@ final class ControlServer: @unchecked Sendable {
     private static let clientLimit = 16
     /// Of them so many that take a while: each has a thread, and the disk is for the readers of the mount.
     private static let jobLimit = 4
+    /// Milliseconds until a client is tried again for whom there was no descriptor: poll(2) would tell of it without end.
+    private static let pause: Int32 = 100
     /// A path of PATH_MAX bytes, each of which JSON may write as six, and the rest of a request.
     private static let lineLimit = 6 * 4096 + 4096
 
@@ -48,11 +52,12 @@ final class ControlServer: @unchecked Sendable {
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
         unlink(path)
-        // The directory is 0700, so nobody gets in between bind(2) and chmod(2).
-        let isBound = UnixAddress.reaching(path) { $0.bind(listener) == 0 } ?? false
-        guard isBound, chmod(path, 0o600) == 0, listen(listener, 16) == 0, let wake = Pipe() else {
+        // bind(2) takes the mode of the socket itself, less the umask: nothing is to be changed by its path afterwards.
+        let isBound = fchmod(listener, 0o600) == 0 && UnixAddress.reaching(path) { $0.bind(listener) == 0 } ?? false
+        guard isBound, listen(listener, 16) == 0, let wake = Pipe() else {
             let text = reason()
             close(listener)
+            if isBound { unlink(path) }
             throw .mount("cannot open the control socket in the cache directory: \(text)")
         }
         self.listener = listener
@@ -64,11 +69,20 @@ final class ControlServer: @unchecked Sendable {
     func endJobs() {
         let running = jobs.withLock { jobs in
             jobs.isEnding = true
+            for job in jobs.running {
+                job.end()
+                // Its client may be stopped, or take a byte now and then: nobody waits for that. In here, as the
+                // descriptor is closed only after the job has left the list.
+                shutdown(job.descriptor, Int32(SHUT_RDWR))
+            }
             return jobs.running
         }
-        for job in running { job.end() }
         for job in running { job.waitForEnd() }
     }
+
+    /// Nobody finds it any more; who is connected stays so. While the cache is still held: once it is let go, another
+    /// daemon's socket may stand there.
+    func withdraw() { unlink(path) }
 
     func stop() {
         endJobs()
@@ -77,22 +91,23 @@ final class ControlServer: @unchecked Sendable {
         thread?.join()
         close(wake.reading)
         close(listener)
-        unlink(path)
         for client in clients { close(client.descriptor) }
     }
 
     private func serve() {
         while true {
             var polled = [pollfd(fd: wake.reading, events: Int16(POLLIN), revents: 0)]
-            polled.append(
-                pollfd(fd: clients.count < Self.clientLimit ? listener : -1, events: Int16(POLLIN), revents: 0))
+            let isOpen = clients.count < Self.clientLimit && !isShort
+            polled.append(pollfd(fd: isOpen ? listener : -1, events: Int16(POLLIN), revents: 0))
             polled += clients.map { client in
                 // Of one whose job runs only its end counts (POLLHUP, which is always told), and that once.
                 pollfd(
                     fd: client.isGone ? -1 : client.descriptor, events: client.job == nil ? Int16(POLLIN) : 0,
                     revents: 0)
             }
-            guard poll(&polled, nfds_t(polled.count), -1) >= 0 || errno == EINTR else { return }
+            let count = poll(&polled, nfds_t(polled.count), isShort ? Self.pause : -1)
+            isShort = false
+            guard count >= 0 || errno == EINTR else { return }
             if polled[0].revents != 0 {
                 var bytes = [UInt8](repeating: 0, count: 64)
                 if read(wake.reading, &bytes, bytes.count) == 0 { return }
@@ -109,7 +124,10 @@ final class ControlServer: @unchecked Sendable {
 
     private func accept() {
         let descriptor = Glibc.accept(listener, nil, nil)
-        guard descriptor >= 0 else { return }
+        guard descriptor >= 0 else {
+            isShort = [EMFILE, ENFILE, ENOMEM, ENOBUFS].contains(errno)
+            return
+        }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
         clients.append(Client(descriptor: descriptor))

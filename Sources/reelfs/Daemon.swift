@@ -64,6 +64,7 @@ enum Daemon {
         do {
             session = try mount(request, configuration, wiring, signals, logger)
         } catch {
+            control.withdraw()
             control.stop()
             wiring.stop()
             throw error
@@ -85,13 +86,10 @@ enum Daemon {
         session.wait()
         control.endJobs()
         watcher?.callOff()
+        control.withdraw()
         wiring.stop()
         // Last: whoever holds a connection learns from its end that everything is written.
         control.stop()
-        // Only a directory that was made for the socket is empty now.
-        if !wiring.socketPath.hasPrefix(configuration.directory + "/") {
-            rmdir(String(wiring.socketPath.dropLast("/control".utf8.count)))
-        }
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }
 

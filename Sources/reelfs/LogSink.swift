@@ -24,8 +24,7 @@ struct LogSink: LogHandler {
         let all = metadata.merging(event.metadata ?? [:]) { $1 }
         let details = all.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
         // What an origin sent may stand in it: one event, one line.
-        let text = String(
-            (event.message.description + details).unicodeScalars.map { $0.value < 0x20 ? " " : Character($0) })
+        let text = withoutControls(event.message.description + details, by: " ")
         guard let socket else {
             writeLine("reelfs: \(event.level): \(text)")
             return

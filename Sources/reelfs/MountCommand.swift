@@ -47,8 +47,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     static let helperFlag = "as-mount-helper"
 
     func perform() throws -> Int32 {
-        let options = try mountOptions()
+        // What options name is looked for there, too.
         if let namespace { try enterMountNamespace(namespace) }
+        try requireReadable(source)
+        let options = try mountOptions()
         if fake {
             tell(mountpoint)
             return 0
@@ -130,7 +132,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
     private func remark(aboutRemountOf mount: Mount) {
         let isShared = mount.options.contains("allow_other")
-        let names = givenOptions().map { hyphenated($0.name) }
+        let names = givenOptions().map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) }
             .filter { !["remount", isShared ? "allow-other" : "no-allow-other"].contains($0) }
         guard !names.isEmpty else { return }
         writeLine(

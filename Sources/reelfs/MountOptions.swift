@@ -51,8 +51,27 @@ package struct MountOptions: Hashable, Sendable {
         do {
             try apply(option.name, option.value)
         } catch {
-            if isSloppy, error.sentence.hasPrefix("unknown option") { return }
+            let isUnknown = error.sentence.hasPrefix(Self.unknown)
+            if isSloppy, isUnknown { return }
+            if isUnknown, option.followsHeader {
+                throw .usage(
+                    "\(Self.unknown) behind header=, where a comma of the value is written `\\,`, or the value in quotes"
+                )
+            }
             throw option.place.map { .usage("\($0): \(error.sentence)") } ?? error
+        }
+    }
+
+    private static let unknown = "unknown option"
+
+    /// Whether such an option exists. - Parameter name: with hyphens.
+    static func isKnown(_ name: String) -> Bool {
+        var options = MountOptions()
+        do {
+            try options.apply(name, nil)
+            return true
+        } catch {
+            return !error.sentence.hasPrefix(unknown)
         }
     }
 
@@ -80,17 +99,20 @@ package struct MountOptions: Hashable, Sendable {
         case "remount": isRemount = try flag(name, value)
         case "username", "password", "pass", "token":
             throw .usage("option \(name) would be for everybody to read; put it into a file: credentials=FILE")
-        default: throw .usage("unknown option \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
+        default: throw .usage("\(Self.unknown) \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
         }
     }
 }
 
 /// The options of one `-o`, without those that mean nothing here.
 package func givenOptions(_ list: String) -> [GivenOption] {
-    splitOptions(list).compactMap { word in
+    var hasHeader = false
+    return splitOptions(list).compactMap { word in
         let pair = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let key = String(pair[0])
-        return isIgnored(key) ? nil : GivenOption(key, pair.count > 1 ? String(pair[1]) : nil)
+        defer { if key == "header" { hasHeader = true } }
+        if isIgnored(key) { return nil }
+        return GivenOption(key, pair.count > 1 ? String(pair[1]) : nil, followsHeader: hasHeader)
     }
 }
 

@@ -6,8 +6,12 @@ package struct GivenOption: Hashable, Sendable {
     package var value: String?
     /// `FILE, line N`; nil on the command line.
     package var place: String?
+    /// It stands behind a `header=` of the same list: where it is no option, it may be what followed a comma that should
+    /// have been `\,`, and a secret.
+    package var followsHeader = false
 
-    package init(_ name: String, _ value: String?, place: String? = nil) {
+    package init(_ name: String, _ value: String?, place: String? = nil, followsHeader: Bool = false) {
+        self.followsHeader = followsHeader
         self.name = name
         self.value = value
         self.place = place
@@ -16,6 +20,7 @@ package struct GivenOption: Hashable, Sendable {
     /// For the eyes of others: a header's value is a secret.
     package var visible: String {
         let name = hyphenated(name)
+        if followsHeader, !MountOptions.isKnown(name) { return "…" }
         guard let value else { return name }
         if name == "header", let colon = value.firstIndex(of: ":"), value.first != "@" {
             return "header=\(value[..<colon]): …"

@@ -102,8 +102,14 @@ package func header(_ line: String) throws(Failure) -> MountOptions.Header {
     return .field(name: name, value: value)
 }
 
-/// A word of the command line in an error: short, one line.
+/// A word of the command line in an error: short, one line, and if it is a URL in the wrong place without its secrets.
 func shown(_ word: String) -> String {
-    let line = String(word.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? "?" : Character($0) })
+    let line = withoutControls(withoutSecrets(word), by: "?")
     return line.count > 60 ? line.prefix(60) + "…" : line
+}
+
+/// What may control a terminal or break a line, C1 controls among it (ECMA-48), is replaced.
+func withoutControls(_ text: String, by replacement: Character) -> String {
+    String(
+        text.unicodeScalars.map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? replacement : Character($0) })
 }

@@ -44,8 +44,10 @@ enum Program {
     }
 
     private static func sentence(_ message: String) -> String {
+        // The parser repeats words; a URL may be among them, and a line end in it.
+        let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
-        return line + " (see `reelfs --help`)"
+        return withoutControls(line, by: "?") + " (see `reelfs --help`)"
     }
 }
 

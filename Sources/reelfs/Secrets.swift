@@ -1,4 +1,5 @@
 import Glibc
+import ReelCore
 
 /// The source as others may see it: the password of a URL's user is replaced. Everything else stays byte for byte, as
 /// mount(8) compares it with fstab.
@@ -15,13 +16,41 @@ package func withoutQuery(_ source: String) -> String {
     return visible[..<mark] + "?…"
 }
 
+/// A source that looks like a URL and is none is refused unseen: nobody could tell where its password ends.
+func requireReadable(_ source: String) throws(Failure) {
+    guard source.contains("://"), ResourceURL(source) == nil else { return }
+    throw .usage(
+        "the source is no http(s) URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
+}
+
+/// A word, or a sentence with words in it, that may hold a URL in the wrong place: from the first `://` on, everything
+/// that may be a user's or a query is replaced. Rather too much of it than too little.
+package func withoutSecrets(_ text: String) -> String {
+    let bytes = Array(text.utf8)
+    guard let start = authorityStart(bytes) else { return text }
+    var result = bytes[..<start]
+    var rest = bytes[start...]
+    if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
+        result += "***".utf8
+        rest = rest[at...]
+    }
+    let mark = rest.firstIndex { "?#".utf8.contains($0) }
+    result += rest[..<(mark ?? rest.endIndex)]
+    return String(decoding: result, as: UTF8.self) + (mark == nil ? "" : "?…")
+}
+
+private func authorityStart(_ bytes: [UInt8]) -> Int? { position(of: "://", in: bytes).map { $0 + 3 } }
+
 private func passwordRange(_ bytes: [UInt8]) -> Range<Int>? {
-    guard let scheme = (0..<max(0, bytes.count - 2)).first(where: { Array(bytes[$0..<$0 + 3]) == Array("://".utf8) })
-    else { return nil }
-    let start = scheme + 3
+    guard let start = authorityStart(bytes) else { return nil }
     let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
-    guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")),
-        let colon = bytes[start..<at].firstIndex(of: UInt8(ascii: ":"))
+    return passwordRange(bytes, start..<end)
+}
+
+/// From the first colon to the last `@`.
+private func passwordRange(_ bytes: [UInt8], _ place: Range<Int>) -> Range<Int>? {
+    guard let at = bytes[place].lastIndex(of: UInt8(ascii: "@")),
+        let colon = bytes[place.lowerBound..<at].firstIndex(of: UInt8(ascii: ":"))
     else { return nil }
     return colon + 1..<at
 }
@@ -38,7 +67,8 @@ package func secretRange(_ argument: String, isHeader: Bool) -> Range<Int>? {
     if let at = position(of: "header=", in: bytes), let colon = bytes[at...].firstIndex(of: UInt8(ascii: ":")) {
         return colon + 1..<bytes.count
     }
-    return passwordRange(bytes)
+    // To the last `@` of all: a password may hold what ends an authority, and nobody needs the rest in `ps`.
+    return authorityStart(bytes).flatMap { passwordRange(bytes, $0..<bytes.count) }
 }
 
 private func position(of word: String, in bytes: [UInt8]) -> Int? {

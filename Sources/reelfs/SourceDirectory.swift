@@ -67,13 +67,9 @@ func loadHeaders(_ headers: [MountOptions.Header]) throws(Failure) -> [(name: St
         switch item {
         case .field(let name, let value): result.append((name, value))
         case .file(let path):
-            let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else { throw .usage("header file \(shown(path)): \(reason())") }
-            defer { close(descriptor) }
-            let lines = String(decoding: readAll(descriptor), as: UTF8.self).split(whereSeparator: \.isNewline)
-            for line in lines where line.first != "#" {
-                guard case .field(let name, let value) = try header(String(line)) else {
-                    throw .usage("header file \(shown(path)) must hold lines of \"Name: value\"")
+            for line in numberedLines(try readOptionFile(path, kind: "header file")) {
+                guard case .field(let name, let value)? = try? header(String(line.text)) else {
+                    throw .usage("header file \(shown(path)), line \(line.number) must be \"Name: value\"")
                 }
                 result.append((name, value))
             }

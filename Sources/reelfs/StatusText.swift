@@ -69,6 +69,4 @@ func table(_ rows: [[String]]) -> String {
 }
 
 /// Names come from the origin: a terminal must not obey them.
-func printable(_ text: String) -> String {
-    String(text.unicodeScalars.map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? "?" : Character($0) })
-}
+func printable(_ text: String) -> String { withoutControls(text, by: "?") }

@@ -22,6 +22,7 @@ struct FilesystemConfiguration {
     var logger: Logger
 
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
+        try requireReadable(request.source)
         let url = ResourceURL(request.source)
         source = url != nil ? request.source : absolute(request.source)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
@@ -56,31 +57,45 @@ struct FilesystemConfiguration {
         }
         return try Credentials.load(path)
     }
+}
 
-    /// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`. In the cache, or where that
-    /// cannot be written, in a directory of its own that goes with the socket.
-    fileprivate func socketPath(isWritable: Bool) -> String {
-        if isWritable { return directory + "/control" }
-        let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+/// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`. In the cache, or where that cannot
+/// be written, in a directory of its own, 0700, that goes with the socket.
+struct SocketPlace {
+    let path: String
+    private let ownDirectory: String?
+
+    init(cache directory: String, isWritable: Bool) {
+        ownDirectory = isWritable ? nil : Self.makeDirectory()
+        path = (ownDirectory ?? directory) + "/control"
+    }
+
+    /// After the socket.
+    func remove() {
+        if let ownDirectory { rmdir(ownDirectory) }
+    }
+
+    private static func makeDirectory() -> String? {
+        // In root's environment it may be that of another user, who could put another socket there.
+        let runtime = geteuid() == 0 ? nil : getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         for place in [runtime, "/run", "/tmp"] {
             guard let place, place.hasPrefix("/") else { continue }
             var template = Array("\(place)/reelfs-XXXXXX".utf8CString)
-            if let made = mkdtemp(&template) { return String(cString: made) + "/control" }
+            if let made = mkdtemp(&template) { return String(cString: made) }
         }
-        return directory + "/control"
+        return nil
     }
 }
 
 /// The one place where tree, cache and origin are joined.
 struct Wiring {
     let volume: Volume
-    let socketPath: String
+    private let socket: SocketPlace
     private let store: Store
     private let origin: CurlOrigin
 
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
         store = try Self.store(configuration)
-        socketPath = configuration.socketPath(isWritable: store.isWritable)
         do throws(TransportError) {
             origin = try CurlOrigin(configuration.transport)
         } catch {
@@ -90,15 +105,19 @@ struct Wiring {
         do throws(SourceError) {
             volume = try Volume.open(
                 configuration.sourceWithCredentials, origin: origin, store: store,
-                options: VolumeOptions(
-                    timeout: configuration.timeout, refresh: configuration.refresh, socketPath: socketPath),
+                options: VolumeOptions(timeout: configuration.timeout, refresh: configuration.refresh),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()
             store.close()
             throw .mount("\(error)")
         }
+        // Only now: until the origin has answered a signal ends the process as it stands.
+        socket = SocketPlace(cache: configuration.directory, isWritable: store.isWritable)
+        volume.announce(socketPath: socket.path)
     }
+
+    var socketPath: String { socket.path }
 
     /// A daemon whose mount has just gone still writes its cache: whoever mounts again at once (autofs does) waits for it.
     private static func store(_ configuration: FilesystemConfiguration) throws(Failure) -> Store {
@@ -126,8 +145,9 @@ struct Wiring {
         }
     }
 
-    /// After the last request: what was read is written down.
+    /// After the last request, and the socket: what was read is written down.
     func stop() {
+        socket.remove()
         volume.shutdown()
         origin.shutdown()
         store.close()

@@ -306,6 +306,19 @@ struct DistrustTests {
         #expect(text == "http://h/films/?…")
     }
 
+    @Test(arguments: ["link", "another user's"]) func aSourcesDirectoryOfSomebodyElseIsRefused(_ kind: String) throws {
+        let fixture = Fixture()
+        try fixture.open().close()
+        if kind == "link" {
+            let elsewhere = fixture.directory + "/elsewhere"
+            try #require(rename(fixture.source, elsewhere) == 0 && symlink(elsewhere, fixture.source) == 0)
+        } else {
+            guard geteuid() == 0 else { return }
+            try #require(chown(fixture.source, 61_234, 61_234) == 0)
+        }
+        #expect(throws: CacheError.strangeDirectory) { try fixture.open() }
+    }
+
     @Test func filesAreForTheirOwnerOnly() throws {
         let fixture = Fixture()
         let store = try fixture.open()

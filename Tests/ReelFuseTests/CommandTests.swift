@@ -154,6 +154,23 @@ struct CommandTests {
         (["status", "/tmp"], 32, "not a reelfs mount"), (["daemon"], 1, "started by"),
     ]
 
+    static let secret = "https://joe:sec/ret?#x@127.0.0.1:1/?sig=sec"
+    static let misplaced: [([String], Int32)] = [
+        (["mount", secret, "/tmp"], 1), ([secret, "/tmp", "-f"], 1), (["mount", secret, "/tmp", "--foreground"], 1),
+        (["mount", "ftp://joe:sec@h/", "/tmp"], 1), (["mount", "/list", secret], 32), (["status", secret], 32),
+        (["umount", secret], 32), (["mount", "/list", "/tmp", secret], 1), (["status", "/tmp", secret], 1),
+        (["mount", "/list", "/tmp", "--colour=" + secret], 1), (["mount", "/list", "/tmp", "-o", secret], 1),
+    ]
+
+    @Test("A URL that cannot be read, or stands where none belongs, is not repeated", arguments: misplaced.indices)
+    func unrepeated(index: Int) throws {
+        let (words, status) = Self.misplaced[index]
+        let result = try Self.run(words)
+        #expect(
+            result.status == status && !result.output.contains("sec") && !result.output.contains("joe"), "\(result)")
+        #expect(result.output.hasPrefix("reelfs: ") && result.output.split(separator: "\n").count == 1)
+    }
+
     @Test("A mistake is one sentence and the status that mount(8) knows", arguments: mistakes.indices)
     func mistake(index: Int) throws {
         let (words, status, named) = Self.mistakes[index]

@@ -1,4 +1,5 @@
 import Glibc
+import Logging
 import ReelFuse
 import ReelThreads
 import ReelVolume
@@ -43,6 +44,31 @@ struct EndTests {
             // The answer that comes after all is ignored.
             let late = mount.filesystem.state.withLock { $0.kept }
             for read in late { read.fail(.failed) }
+        }
+    }
+
+    @Test("A mount whose handshake fails is an error, and leaves nothing on its directory")
+    func failedHandshake() throws {
+        try withTemporaryDirectory { path in
+            let filesystem = MemoryFilesystem([:])
+            let late = filesystem.answerLate()
+            defer {
+                umount2(path, Int32(MNT_FORCE | MNT_DETACH))
+                filesystem.state.withLock { $0.isOver = true }
+                late?.join()
+            }
+            let options = FuseSession.Options(
+                source: "http://h/", mountpoint: path, ownership: Ownership(user: 0, group: 0))
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let session = try FuseSession(filesystem, options: options, logger: logger)
+            // Held (O_PATH, which Glibc's module hides behind _GNU_SOURCE, asks nobody), so that the connection is aborted
+            // and the mount stays.
+            let held = open(path, 0x20_0000 | O_CLOEXEC)
+            defer { close(held) }
+            try #require(held >= 0 && umount2(path, Int32(MNT_FORCE)) != 0 && errno == EBUSY)
+            #expect(Mount.all().contains { $0.mountpoint == path })
+            #expect(throws: MountError.self) { try session.start() }
+            #expect(!Mount.all().contains { $0.mountpoint == path })
         }
     }
 

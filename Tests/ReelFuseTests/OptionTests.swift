@@ -1,4 +1,6 @@
+import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import reelfs
@@ -88,6 +90,16 @@ struct OptionTests {
         #expect(failure?.sentence.contains("\n") == false)
     }
 
+    @Test("What follows a header's comma may be its secret, and is not repeated", arguments: ["", "=x", ": y"])
+    func brokenHeader(rest: String) {
+        let list = "timeout=5,header=Cookie: a=1,secret\(rest),timeout=6"
+        var options = MountOptions()
+        let failure = #expect(throws: Failure.self) { try options.apply(list: list) }
+        #expect(failure?.sentence.contains("secret") == false && failure?.sentence.contains("header=") == true)
+        let visible = givenOptions(list).map { $0.visible }
+        #expect(visible == ["timeout=5", "header=Cookie: …", "…", "timeout=6"])
+    }
+
     @Test("mount -s ignores unknown words and nothing else")
     func sloppy() throws {
         var options = MountOptions()
@@ -116,6 +128,29 @@ struct OptionTests {
             for option in try parseOptionFile("#\n" + line, path: "/f") { try options.apply(option) }
         }
         #expect(failure?.status == .usage && failure?.sentence.hasPrefix("/f, line 2: ") == true)
+    }
+
+    @Test("A file of headers is read line by line; one that is none, or wrong, is named and not repeated")
+    func headerFile() throws {
+        try withTemporaryDirectory { root in
+            let path = root + "/headers"
+            func load(_ text: String) throws(Failure) -> [String] {
+                let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+                writeAll(descriptor, Array(text.utf8))
+                close(descriptor)
+                return try loadHeaders([.file(path)]).map { "\($0.name)=\($0.value)" }
+            }
+            #expect(try load("# mine\n\nA: b, c\r\n X-Key: d") == ["A=b, c", "X-Key=d"])
+            let wrong = #expect(throws: Failure.self) { _ = try load("A: b\nsecret\n") }
+            #expect(wrong?.sentence.contains("line 2") == true && wrong?.sentence.contains("secret") == false)
+            let long = #expect(throws: Failure.self) { _ = try load(String(repeating: "A: b\n", count: 1 << 18)) }
+            #expect(long?.sentence.contains("1 MiB") == true)
+            unlink(path)
+            try #require(mkfifo(path, 0o600) == 0)
+            let pipe = #expect(throws: Failure.self) { _ = try loadHeaders([.file(path)]) }
+            #expect(pipe?.sentence.contains("regular file") == true)
+            unlink(path)
+        }
     }
 
     @Test("Credentials are lines; what stands behind the sign counts as it is")
@@ -172,11 +207,27 @@ struct OptionTests {
     }
 
     @Test(
+        "A URL in the wrong place shows neither user nor query, whatever stands in its password",
+        arguments: [
+            ("https://u:a/b?c#d@h/films", "https://***@h/films"), ("https://h/a?sig=secret", "https://h/a?…"),
+            ("https://token@h/#secret", "https://***@h/?…"), ("Unexpected argument 'ftp://u:a@b@h'", nil),
+            ("https://u:a\nb@h/?c", "https://***@h/?…"), ("/mnt/a?b@c", "/mnt/a?b@c"),
+        ] as [(String, String?)])
+    func misplaced(text: String, expected: String?) {
+        #expect(withoutSecrets(text) == expected ?? "Unexpected argument 'ftp://***@h'")
+    }
+
+    @Test("What may control a terminal is replaced")
+    func controls() {
+        #expect(shown("a\u{1B}b\u{7F}c\u{80}d\u{9F}e\u{A0}f") == "a?b?c?d?e\u{A0}f")
+    }
+
+    @Test(
         "Secrets of an argument are found",
         arguments: [
             ("http://u:p@h/", false, "p"), ("X-Key: secret", true, " secret"), ("rw,header=A: b\\,c", false, " b\\,c"),
             ("--header=A: b", false, " b"), ("/films", false, nil), ("http://h/?header", false, nil),
-            ("@/etc/token", true, nil),
+            ("@/etc/token", true, nil), ("https://u:a/b?c#d@e@h/", false, "a/b?c#d@e"),
         ])
     func secrets(argument: String, isHeader: Bool, expected: String?) {
         let bytes = Array(argument.utf8)
