@@ -32,7 +32,8 @@ let package = Package(
         .target(
             name: "ReelFuse",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux", .product(name: "Logging", package: "swift-log"),
+                "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux",
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .executableTarget(
             name: "reelfs",

@@ -99,7 +99,9 @@ package final class CacheObject: Sendable {
     /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.
     package var wholeFile: Int32? {
         if file.isReadDirectly { return file.descriptor.number }
-        guard file.hasFile, !file.isInMemory, store.disk.failure == nil, file.fill({ $0.map.isComplete && $0.verified.isComplete }) else {
+        guard file.hasFile, !file.isInMemory, store.disk.failure == nil,
+            file.fill({ $0.map.isComplete && $0.verified.isComplete })
+        else {
             return nil
         }
         guard file.descriptor.holds(version.length, of: version.length) else {

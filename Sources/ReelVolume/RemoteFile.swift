@@ -17,6 +17,9 @@ final class RemoteFile: Sendable {
     private let evictions = Atomic<UInt64>(0)
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
+    let lanes: Lanes
+    /// Goes up each time that somebody is playing the file through and the next one may be fetched.
+    let plays = Atomic<UInt64>(0)
 
     struct Parked {
         var read: any ParkedRead
@@ -32,6 +35,8 @@ final class RemoteFile: Sendable {
         var requests: [Ledger.StreamID: OriginRequestID] = [:]
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
+        /// What of the ledger's account was added to the counters of the mount.
+        var told = Account.Sums()
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
@@ -48,6 +53,7 @@ final class RemoteFile: Sendable {
         let ledger = Ledger(
             object.filled, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
+        lanes = services.lanes[url]
         state = Mutex(State(ledger: ledger))
     }
 
@@ -74,12 +80,27 @@ final class RemoteFile: Sendable {
     /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
     private func hit(_ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         while true {
+            let moment = now()
             let (isHit, wantsMore, generation) = state.withLock { state in
-                let isHit = state.ledger.hit(range, now: now())
-                return (isHit, isHit && state.ledger.wantsReadahead, evictions.load(ordering: .acquiring))
+                let isHit = state.ledger.hit(range, now: moment)
+                if isHit {
+                    tell(&state)
+                    if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
+                }
+                return (
+                    isHit, isHit && state.ledger.wantsReadahead(now: moment), evictions.load(ordering: .acquiring)
+                )
             }
             guard isHit else { return nil }
-            if wantsMore { perform(state.withLock { $0.ledger.readAhead() }) }
+            if wantsMore {
+                let (count, room) = (lanes.count, room)
+                perform(
+                    state.withLock { state in
+                        state.ledger.lanes = count
+                        state.ledger.room = room
+                        return state.ledger.readAhead(now: moment)
+                    })
+            }
             let answer = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
             guard evictions.load(ordering: .acquiring) == generation else { continue }
@@ -97,8 +118,12 @@ final class RemoteFile: Sendable {
     /// - Parameter isRepair: nothing is read ahead, and the answer has no bytes.
     func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration, isRepair: Bool = false) {
         let moment = now()
+        let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
+        let (count, room) = (isStarving ? lanes.starved(rate, moment) : lanes.count, room)
         let actions = state.withLock { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
+            state.ledger.lanes = count
+            state.ledger.room = room
             let id = state.nextRead
             state.nextRead += 1
             state.parked[id] = Parked(read: read, range: range, deadline: deadline, isRepair: isRepair)
@@ -137,14 +162,20 @@ final class RemoteFile: Sendable {
     /// is given again while it is open, as the kernel reads no other one for the same node.
     var wholeFile: Int32? { object.wholeFile }
 
-    func closed() {
+    /// - Returns: whether it was the last handle.
+    @discardableResult
+    func closed() -> Bool {
         // What the kernel read itself counts as used as a whole.
         if object.wholeFile == nil { object.touch() } else { object.useAll() }
-        state.withLock { state in
+        return state.withLock { state in
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()
+            return state.ledger.openHandles == 0
         }
     }
+
+    /// Half of it and more was read in a row by who read last.
+    var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
 
     /// Everything that waits fails, everything that runs stops.
     func shutdown() {

@@ -89,8 +89,24 @@ import Testing
             #expect(try fixture.read(file, 0, 1000).get().count == 1000)
             film.fault = fault
             let start = ContinuousClock.now
-            #expect(fixture.read(file, 2_900_000, 1000) == .failure(.timedOut))
+            #expect(fixture.read(file, 1_500_000, 1000) == .failure(.timedOut))
             #expect(ContinuousClock.now - start < .seconds(4))
+            fixture.volume.close(file)
+        }
+    }
+
+    /// One request that is never answered: the second try is.
+    @Test(arguments: [FileOrigin.Fault.silent, .stallAfter(10_000)])
+    func aSilentConnectionIsPassedBy(_ fault: FileOrigin.Fault) throws {
+        try withFilm(timeout: .seconds(20)) { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fail(fault)
+            let start = ContinuousClock.now
+            #expect(fixture.read(file, 1_500_000, 50_000).isRight(film, 1_500_000, 50_000))
+            // Not before it is unusual, and long before the deadline.
+            #expect((.milliseconds(1400)...(.seconds(8))).contains(ContinuousClock.now - start))
+            #expect(fixture.readAll(file).isRight(film, 0, length))
             fixture.volume.close(file)
         }
     }
