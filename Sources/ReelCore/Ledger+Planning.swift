@@ -27,10 +27,8 @@ extension Ledger {
     /// How much to ask for where a read misses: a proven reader wants what comes next as well.
     private func demand(of read: WaitingRead, from offset: Int64) -> Int64 {
         let count = read.range.upper - offset
-        if !read.readsOn {
-            return coverage.map.bytes(of: Int((read.range.upper - 1) / BlockSize.block)).upper - offset
-        }
-        guard let cursor = cursors.last(where: { $0.isProven && $0.continues(with: read.range) }) else { return count }
+        guard read.readsOn, let cursor = cursors.last(where: { $0.isProven && $0.continues(with: read.range) })
+        else { return count }
         let window = window(of: cursor)
         return max(count, min(segment(of: window, lanes: lanes), cursor.position + window - offset))
     }
@@ -161,7 +159,8 @@ extension Ledger {
         if acceptsRanges {
             range.lower = coverage.startOfGap(at: offset)
             for other in streams where other.end <= offset { range.lower = max(range.lower, other.end) }
-            range.upper = end(of: offset, offset + min(count, length - offset))
+            let wanted = offset + min(count, length - offset)
+            range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
             range.upper = coverage.firstCovered(from: offset, limit: range.upper)
             for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
@@ -170,11 +169,5 @@ extension Ledger {
             }
         }
         return [.start(add(range, purpose, now), range, isDemanded: purpose == .demand)]
-    }
-
-    /// Whole blocks, but for one of which less than half is wanted: pieces out of the middle of a file end anywhere.
-    private func end(of offset: Int64, _ wanted: Int64) -> Int64 {
-        let last = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block))
-        return last.lower > offset && wanted - last.lower < BlockSize.block / 2 ? wanted : last.upper
     }
 }

@@ -9,6 +9,17 @@ extension RemoteFile {
             + state.withLock { $0.told.unread }
     }
 
+    /// After a hit that has left too little before its reader.
+    func readAhead(_ moment: Duration) {
+        let (count, room) = (lanes.count, room)
+        perform(
+            state.withLock { state in
+                state.ledger.lanes = count
+                state.ledger.room = room
+                return state.ledger.readAhead(now: moment)
+            })
+    }
+
     /// Adds what is new in the account to the counters of the mount. Called under the lock, where an atomic addition is no
     /// call out.
     func tell(_ state: inout State) {

@@ -105,7 +105,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         let values: [(String, String?)] = [
             ("config", config), ("credentials", credentials), ("cache-dir", cacheDir), ("cache-size", cacheSize),
             ("cache-age", cacheAge), ("min-free", minFree), ("timeout", timeout), ("refresh", refresh),
-            ("prebuffer", prebuffer), ("uid", uid), ("gid", gid), ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
+            ("prebuffer", prebuffer), ("uid", uid), ("gid", gid), ("umask", umask), ("user-agent", userAgent),
+            ("log-level", logLevel),
         ]
         given += values.compactMap { name, value in value.map { GivenOption(name, $0) } }
         given += header.map { GivenOption("header", $0) }
