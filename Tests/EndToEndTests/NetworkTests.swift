@@ -204,7 +204,7 @@ extension EndToEnd {
         private func waitingReader(_ mount: Mounted) throws -> ChildProcess {
             // Not the end, which came with the beginning.
             let reader = try ChildProcess(
-                ["dd", "if=" + mount.file("half.mkv"), "of=/dev/null", "bs=4096", "skip=1000", "count=1"])
+                ["dd", "if=" + mount.file("half.mkv"), "of=/dev/null", "bs=4096", "skip=18000", "count=1"])
             #expect(eventually { isBlocked(reader.pid) }, "it does not wait")
             return reader
         }
