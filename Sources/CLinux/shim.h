@@ -17,6 +17,9 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 // setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
 extern int setns(int fd, int type);
 
+// lseek(2) with SEEK_HOLE: the constant is only declared with _GNU_SOURCE; 4 since Linux 3.1.
+static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset, 4); }
+
 // open(2) with O_DIRECT: the name is only there with _GNU_SOURCE, and the number is not the same everywhere.
 static const int reel_o_direct = __O_DIRECT;
 

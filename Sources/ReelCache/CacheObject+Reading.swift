@@ -21,8 +21,8 @@ extension CacheObject {
         }
         if isVerified, !file.isInMemory, !file.descriptor.holds(filled, of: version.length) {
             // Cut and grown again, or holes punched, by somebody else.
-            let partial = file.doubt()
-            if !partial.isEmpty { return .damaged([blocks] + partial.map { $0..<$0 + 1 }) }
+            let holes = file.doubt()
+            if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
             isVerified = false
         }
         if isVerified { return .bytes(buffer.count) }

@@ -80,14 +80,14 @@ extension CacheObject {
     }
 
     /// A file that somebody has cut is made as long again as it must be, and doubted.
-    /// - Returns: blocks that were written in part: what there was of them may be gone.
+    /// - Returns: blocks that are gone.
     private func cutBack() -> [Int] {
         guard file.hasFile, let status = try? file.descriptor.status(), status.st_size != version.length else {
             return []
         }
+        if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         let lost = file.doubt()
         for block in lost { lose([block..<block + 1]) }
-        if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         store.damage.add(1, ordering: .relaxed)
         return lost
     }

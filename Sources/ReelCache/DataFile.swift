@@ -96,13 +96,29 @@ final class DataFile: Sendable {
     }
 
     /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
-    /// - Returns: blocks that were written in part, which nothing can vouch for.
+    /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
-        fill { $0.doubt() }
-        return pieces.withLock { pieces in
-            for block in pieces.keys { pieces[block]!.isDoubtful = true }
-            return pieces.keys.filter { memoryBlock($0) == nil }
+        let map = fill { state in
+            state.doubt()
+            return state.map
         }
+        let written = pieces.withLock { pieces in
+            for block in pieces.keys { pieces[block]!.isDoubtful = true }
+            return pieces.mapValues { $0.all.map(\.range) }
+        }
+        var holes = written.filter { memoryBlock($0.key) == nil && !$0.value.allSatisfy { descriptor.hasData($0) } }
+            .map(\.key)
+        var block = 0
+        while block < map.blockCount {
+            // Whole empty extents are the rule in a file of which little is cached.
+            if block % 64 == 0, map.extents[block / 64] == 0 {
+                block += 64
+                continue
+            }
+            if map[block], memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
+            block += 1
+        }
+        return holes
     }
 
     // MARK: Memory

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import ReelCore
 
 /// A file descriptor, closed exactly once. Opened so that no child inherits it and no symbolic link is followed.
 struct Descriptor: ~Copyable, Sendable {
@@ -67,6 +68,9 @@ struct Descriptor: ~Copyable, Sendable {
         }
         return done
     }
+
+    /// True where the file has data, not holes, from `lower` to `upper`. lseek(2), SEEK_HOLE.
+    func hasData(_ range: ByteRange) -> Bool { reel_seek_hole(number, Int(range.lower)) >= Int(range.upper) }
 
     /// False where the file cannot hold so many bytes: it has another length, or fewer blocks. stat(2).
     func holds(_ bytes: Int64, of length: Int64) -> Bool {

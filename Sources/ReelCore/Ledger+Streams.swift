@@ -97,10 +97,11 @@ extension Ledger {
             streams[index].retryAt = now + pause
             return []
         }
-        let attempts = streams.remove(at: index).attempts
+        streams.remove(at: index)
         // The same moment as the reads' own deadline, seen from the other side; or the end of long trying.
-        if failure == .timedOut || attempts > 1 {
-            timedOut += dependents.map { ($0.range, now, ReadFailure(failure)) }
+        for read in dependents {
+            let isLate = now + (now - read.parkedAt) > read.deadline + .seconds(1)
+            if failure == .timedOut || isLate { timedOut.append((read.range, now, ReadFailure(failure))) }
         }
         return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded(now: now)
     }

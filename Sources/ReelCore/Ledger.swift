@@ -53,6 +53,7 @@ package struct Ledger: Sendable {
         var id: ReadID
         var range: ByteRange
         var deadline: Duration
+        var parkedAt: Duration
         /// Who reads here wants what follows, too.
         var readsOn = true
     }
@@ -138,7 +139,7 @@ package struct Ledger: Sendable {
         if isSuperseded { return [.fail(id, .changed)] }
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
-        waiting.append(WaitingRead(id: id, range: range, deadline: deadline, readsOn: readsOn))
+        waiting.append(WaitingRead(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
         guard readsOn else { return planDemanded(now: now) }
         let isStarving = isStarving(range)
         touchCursor(range, now: now)

@@ -30,6 +30,8 @@ final class Transfer {
     private(set) var origin: String
     /// `place` comes from the memory, not from a redirect seen just now.
     var isRemembered: Bool
+    /// How often the original URL was asked again.
+    var asks = 0
     /// Places that redirected to here.
     var visited: [String] = []
     /// When a byte last came, or began to be waited for.
@@ -54,6 +56,8 @@ final class Transfer {
     static let drainTime = Duration.milliseconds(300)
     /// RFC 9110, section 15.4, leaves the number open; browsers stop at 20, curl at 50.
     static let redirectLimit = 10
+    /// A place that is refused this often is refused.
+    static let askLimit = 2
 
     init(
         _ id: OriginRequestID, _ request: OriginRequest, _ receiver: any OriginReceiver, at place: ResourceURL?,
@@ -118,7 +122,10 @@ final class Transfer {
             }
             return true
         case 301, 302, 303, 307, 308: verdict = redirect(head["location"])
-        case 401, 403, 404, 410: verdict = isRemembered ? .askOriginal : nil
+        case 401, 403, 404, 410:
+            // A place that was new a moment ago may be used up by now: others ask for the same resource.
+            let mayBeUsedUp = !visited.isEmpty && head.status < 404 && asks < Self.askLimit
+            verdict = isRemembered || mayBeUsedUp ? .askOriginal : nil
         default: break
         }
         if verdict == nil {

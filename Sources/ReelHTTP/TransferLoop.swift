@@ -194,6 +194,7 @@ final class TransferLoop {
             enqueue(transfer)
         case .askOriginal:
             memory.forget(transfer.request.url.text)
+            transfer.asks += 1
             transfer.move(to: transfer.request.url, visited: [])
             enqueue(transfer)
         case .failed(let failure): end(transfer, failure)

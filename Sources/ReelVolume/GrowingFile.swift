@@ -24,6 +24,7 @@ final class GrowingFile: Sendable {
         var furthestRead: Int64 = 0
         var waiting: [Waiting] = []
         var isPaused = false
+        var isEnding = false
         /// Set at the end: nil is a body that came whole.
         var end: OriginFailure??
         var request: OriginRequestID?
@@ -154,8 +155,8 @@ final class GrowingFile: Sendable {
 
     func ended(_ failure: OriginFailure?) {
         let length = state.withLock { state -> Int64? in
-            guard state.end == nil else { return nil }
-            state.end = .some(failure)
+            guard state.end == nil, !state.isEnding else { return nil }
+            state.isEnding = true
             return state.received
         }
         guard let length else { return }
@@ -168,6 +169,8 @@ final class GrowingFile: Sendable {
                 services.logger.error("\(error)")
             }
         }
+        // Last: who sees the end may open the file anew, and is to find what it has become.
+        state.withLock { $0.end = .some(failure) }
         answerWaiting()
         leaveIfGone()
     }

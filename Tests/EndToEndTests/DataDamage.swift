@@ -62,9 +62,9 @@ enum IndexDamage: CaseIterable {
     case deleted, emptied, shortened, noise, noiseInTheMiddle, flippedBits, otherDatabase
     case directoryInPlace, pipeInPlace, linkInPlace
     /// These want an index that was not closed in good order, with its log.
-    case logDeleted, logNoise, logShortened, sharedNoise
+    case logDeleted, logNoise, logShortened
 
-    var needsCrash: Bool { [.logDeleted, .logNoise, .logShortened, .sharedNoise].contains(self) }
+    var needsCrash: Bool { [.logDeleted, .logNoise, .logShortened].contains(self) }
 
     func apply(to index: String, stranger: String, _ random: inout SeededGenerator) throws {
         let length = Int64(try attributes(index).st_size)
@@ -91,7 +91,6 @@ enum IndexDamage: CaseIterable {
         case .logDeleted: unlink(index + "-wal")
         case .logNoise: try scribble(index + "-wal", 0, Int64(attributes(index + "-wal").st_size), &random)
         case .logShortened: truncate(index + "-wal", off_t(try attributes(index + "-wal").st_size * 2 / 3))
-        case .sharedNoise: try scribble(index + "-shm", 0, 32 << 10, &random)
         }
     }
 }

@@ -14,11 +14,29 @@ import Testing
 
 @Suite("Complete files past the filesystem", .serialized, .enabled(if: passthroughIsUsable))
 struct PassthroughTests {
-    @Test("A complete file reads as its bytes, and the filesystem sees no read", arguments: [0, direct])
-    func bytes(flags: Int32) throws {
+    @Test("With O_DIRECT a file is served, at any offset, also beside readers that go past the filesystem")
+    func directIO() throws {
+        try withPassthrough { fixture in
+            let alone = open(fixture.path, O_RDONLY | direct)
+            #expect(readFile(alone, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
+            close(alone)
+            #expect(fixture.areClosed() && fixture.began == 0 && fixture.reads > 0)
+            let past = open(fixture.path, O_RDONLY)
+            defer { close(past) }
+            #expect(readFile(past, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
+            let reads = fixture.reads
+            let beside = open(fixture.path, O_RDONLY | direct)
+            defer { close(beside) }
+            #expect(readFile(beside, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
+            #expect(fixture.began == 2 && fixture.reads > reads)
+        }
+    }
+
+    @Test("A complete file reads as its bytes, and the filesystem sees no read")
+    func bytes() throws {
         try withPassthrough { fixture in
             #expect(fixture.isRight())
-            let descriptor = open(fixture.path, O_RDONLY | flags)
+            let descriptor = open(fixture.path, O_RDONLY)
             defer { close(descriptor) }
             var status = stat()
             #expect(fstat(descriptor, &status) == 0 && Int64(status.st_size) == fixture.film.length)

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(arguments: [401, 403, 404, 410])
-    func theOriginalIsAskedAgainOnce(status: Int) throws {
+    func theOriginalIsAskedAgain(status: Int) throws {
         let file = FileOrigin(length: 200_000)
         let server = try ScriptedServer { request in
             if request.path == "/film" { return ServerStep.answer(302, [("Location", "/there")]) }
@@ -50,7 +50,9 @@ import Testing
         try withTransport(to: server) { origin in
             #expect(origin.fetch(server.url("/film"), range).failure == nil)
             #expect(origin.fetch(server.url("/film"), range).failure == .status(status, retryAfter: nil))
-            #expect(server.requests.map(\.path) == ["/film", "/there", "/there", "/film", "/there"])
+            // A place that was new a moment ago may be used up as well; one that is gone is gone.
+            let again = status < 404 ? ["/film", "/there"] : []
+            #expect(server.requests.map(\.path) == ["/film", "/there", "/there", "/film", "/there"] + again)
         }
     }
 
