@@ -74,8 +74,9 @@ import Testing
             #expect(fixture.read(file, 0, 1000) == .success(start))
             film.fault = nil
             if expected != .stale {
+                // At the same place the kernel's second question may be answered as the first.
                 #expect(
-                    fixture.read(file, 2_000_000, 1000) == .success(film.expectedBytes(ByteRange(2_000_000, 2_001_000)))
+                    fixture.read(file, 3_000_000, 1000) == .success(film.expectedBytes(ByteRange(3_000_000, 3_001_000)))
                 )
             }
             fixture.volume.close(file)
