@@ -9,9 +9,16 @@ extension CacheObject {
         let range = ByteRange(offset, offset + Int64(buffer.count))
         let blocks = file.blocks(touching: range)
         let now = store.clock.now()
-        var (isVerified, filled) = file.fill { state in
+        var (isVerified, isKnown, filled) = file.fill { state in
             state.use(blocks, now: now)
-            return (state.isVerified(blocks), state.map.filledBytes)
+            return (state.isVerified(blocks), state.isKnown(blocks), state.map.filledBytes)
+        }
+        // The caller believes more than there is: it is told so.
+        if !isKnown {
+            let unknown = blocks.filter { block in
+                file.memoryBlock(block) == nil && !file.fill { $0.isKnown(block..<block + 1) }
+            }
+            if !unknown.isEmpty { return .damaged(unknown.map { $0..<$0 + 1 }) }
         }
         let count = file.read(into: buffer, at: offset)
         guard count == buffer.count else {
@@ -19,10 +26,13 @@ extension CacheObject {
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
         }
-        if isVerified, !file.isInMemory, !file.descriptor.holds(filled, of: version.length) {
-            // Cut and grown again, or holes punched, by somebody else.
-            let holes = file.doubt()
+        if isVerified, !file.isInMemory, file.countsBlocks.load(ordering: .relaxed),
+            !file.descriptor.holds(filled, of: version.length)
+        {
+            // Cut and grown again, or holes punched, by somebody else; or zeros that the filesystem keeps as holes.
+            let holes = file.doubt().filter { !isIntact($0) }
             if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
+            if file.descriptor.isLong(version.length) { file.countsBlocks.store(false, ordering: .relaxed) }
             isVerified = false
         }
         if isVerified { return .bytes(buffer.count) }

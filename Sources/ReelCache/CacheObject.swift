@@ -54,6 +54,9 @@ package final class CacheObject: Sendable {
         set { held.withLock { $0.holder = newValue } }
     }
 
+    /// In filled blocks on the disk.
+    package var bytesOnDisk: Int64 { file.filledBytes }
+
     /// True while some of its bytes live in memory, as the disk did not take them.
     package var isInMemory: Bool { file.isInMemory }
 
@@ -97,19 +100,24 @@ package final class CacheObject: Sendable {
     }
 
     /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.
-    package var wholeFile: Int32? {
-        if file.isReadDirectly { return file.descriptor.number }
-        guard file.hasFile, !file.isInMemory, store.disk.failure == nil,
-            file.fill({ $0.map.isComplete && $0.verified.isComplete })
-        else {
-            return nil
-        }
+    /// A file that is given is not touched until `settle`.
+    package func offer() -> Int32? {
+        guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
+            file.descriptor.tellsOpens, file.fill({ $0.offer() })
+        else { return nil }
         guard file.descriptor.holds(version.length, of: version.length) else {
+            settle()
             _ = file.doubt()
             return nil
         }
         return file.descriptor.number
     }
+
+    /// An offer was taken, or is of no use any more. Once for each.
+    package func settle() { file.fill { $0.settleOffer() } }
+
+    /// The kernel was given the file itself since it is in use.
+    package var isShared: Bool { file.isShared.load(ordering: .relaxed) }
 
     /// Not a byte of it may go at present.
     package var isReadDirectly: Bool { file.isReadDirectly }

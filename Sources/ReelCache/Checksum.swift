@@ -56,6 +56,15 @@ struct Pieces: Sendable {
         return all[0].checksum.value
     }
 
+    /// Whether they are all of the block.
+    func cover(_ block: ByteRange) -> Bool {
+        var upper = block.lower
+        for piece in all.sorted(by: { $0.range.lower < $1.range.lower }) where piece.range.lower <= upper {
+            upper = max(upper, piece.range.upper)
+        }
+        return upper >= block.upper
+    }
+
     /// Whether `bytes`, read back, are what came.
     /// - Parameter block: where the first of `bytes` lies.
     func agree(with bytes: UnsafeRawBufferPointer, of block: ByteRange) -> Bool {

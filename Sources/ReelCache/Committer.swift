@@ -15,7 +15,7 @@ final class Committer: Sendable {
     }
 
     private enum Step {
-        case commit, sleep(Duration), end
+        case commit, sleep(until: Duration), end
     }
 
     private let state = Monitor(State())
@@ -53,15 +53,16 @@ final class Committer: Sendable {
             let step = state.wait { state -> Step? in
                 if state.isStopping { return .end }
                 guard let due = state.dueAt else { return nil }
-                guard due <= now() else { return .sleep(due - now()) }
+                guard due <= now() else { return .sleep(until: due) }
                 state.dueAt = nil
                 return .commit
             }
             switch step {
             case .end: return
             case .commit: state.withLock { $0.store }?.commit()
-            case .sleep(let left):
-                _ = state.wait(atMost: left) { $0.isStopping || $0.dueAt.map { $0 <= now() } ?? true ? true : nil }
+            case .sleep(let due):
+                // Or until it is due at another time.
+                _ = state.wait(atMost: max(.zero, due - now())) { $0.isStopping || $0.dueAt != due ? true : nil }
             }
         }
     }

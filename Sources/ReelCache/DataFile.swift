@@ -20,6 +20,10 @@ final class DataFile: Sendable {
     private let memory = Mutex<[Int: MemoryBlock]>([:])
     /// Spares the hit path a second lock.
     private let hasMemory = Atomic(false)
+    /// Goes up when a block has moved to memory, before its bytes leave the disk.
+    private let moves = Atomic<UInt64>(0)
+    /// False on a filesystem that keeps less than was written: compressed, or zeros as holes.
+    let countsBlocks = Atomic(true)
     private let state: Mutex<FillState>
     private let pieces = Mutex<[Int: Pieces]>([:])
 
@@ -84,6 +88,7 @@ final class DataFile: Sendable {
         guard let pieces = pieces.withLock({ $0.removeValue(forKey: block) }) else { return nil }
         let range = bytes(of: block)
         if let sum = pieces.whole(range) { return sum }
+        guard pieces.cover(range) else { return nil }
         return withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
     }
 
@@ -130,6 +135,7 @@ final class DataFile: Sendable {
     func keep(_ block: Int, in memoryBlock: MemoryBlock) {
         memory.withLock { $0[block] = memoryBlock }
         hasMemory.store(true, ordering: .relaxed)
+        moves.add(1, ordering: .acquiringAndReleasing)
     }
 
     var memoryBlocks: [Int] { isInMemory ? memory.withLock { $0.keys.sorted() } : [] }
@@ -150,6 +156,14 @@ final class DataFile: Sendable {
 
     /// Bytes of the file or, block by block, of memory; -1 on error.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
+        while true {
+            let before = moves.load(ordering: .acquiring)
+            let count = readOnce(into: buffer, at: offset)
+            if moves.load(ordering: .acquiring) == before { return count }
+        }
+    }
+
+    private func readOnce(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
         guard isInMemory else { return descriptor.read(into: buffer, at: offset) }
         let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
         for block in blocks(touching: range) {

@@ -78,6 +78,14 @@ struct Descriptor: ~Copyable, Sendable {
         return fstat(number, &status) == 0 && status.st_size == length && Int64(status.st_blocks) * 512 >= bytes
     }
 
+    func isLong(_ length: Int64) -> Bool {
+        var status = stat()
+        return fstat(number, &status) == 0 && status.st_size == length
+    }
+
+    /// True where leases work here, so that `isOpenElsewhere` tells.
+    var tellsOpens: Bool { [0, EAGAIN].contains(reel_is_open_elsewhere(number)) }
+
     /// True where somebody else reads this file too, be it another process, a mapping, or the kernel on behalf of a handle
     /// that was given the file itself. Of any use only while this is the program's one descriptor of it. fcntl(2), leases.
     var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }

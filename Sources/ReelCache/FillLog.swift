@@ -76,10 +76,13 @@ extension Connection {
             let file = DataFile(row, descriptor, try fill(of: row))
             let blocks = file.fill { $0.map.blockCount }
             for entry in entries where entry.block < blocks && file.withWhole(entry.block, checksum) == entry.sum {
-                file.fill { _ = $0.fill(entry.block, entry.sum, now: row.lastUse) }
+                // What was written last counts, also where a row tells of an older checksum.
+                file.fill { state in
+                    _ = state.lose(entry.block..<entry.block + 1)
+                    _ = state.fill(entry.block, entry.sum, now: row.lastUse)
+                }
             }
-            guard file.fill({ $0.beginSync() }) else { continue }
-            try file.descriptor.synchronise()
+            guard file.fill({ $0.beginSync() }), (try? file.descriptor.synchronise()) != nil else { continue }
             try transaction { () throws(CacheError) in try write(file) }
         }
         log.clear()

@@ -22,6 +22,12 @@ struct FillState: Sendable {
     private var sums: [Int: ExtentSums] = [:]
     /// Blocks with some bytes written, not filled: room is taken for them, and no row tells of them.
     private(set) var partial: Set<Int> = []
+    /// Extents whose rows tell of blocks that are lost.
+    private var stale: Set<Int> = []
+    /// There may be bytes on the disk in blocks that are not filled.
+    private(set) var hasLeftovers = false
+    /// How many handles have been offered the whole file, and not yet begun to read it nor been closed.
+    private(set) var offers = 0
     /// By extent, in the order of `UseClock`.
     private(set) var uses: [Int64]
     private var writtenUses: [Int64]
@@ -55,7 +61,16 @@ struct FillState: Sendable {
         writtenUses = self.uses
     }
 
-    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty }
+    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty }
+
+    /// Nothing of it may go from here on. - Returns: false where it is not all there.
+    mutating func offer() -> Bool {
+        guard map.isComplete, verified.isComplete else { return false }
+        offers += 1
+        return true
+    }
+
+    mutating func settleOffer() { offers -= 1 }
 
     // MARK: Filling
 
@@ -80,14 +95,16 @@ struct FillState: Sendable {
         return map.bytes(of: block).count
     }
 
-    /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, may go on telling of it: its checksum
-    /// says that it lies. - Returns: bytes no longer filled.
+    /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, tells of it until the next commit, and
+    /// its checksum that it lies. - Returns: bytes no longer filled.
     mutating func lose(_ blocks: Range<Int>) -> Int64 {
         let before = map.filledBytes
         for block in blocks.clamped(to: 0..<map.blockCount) where map[block] {
             let extent = block / 64
             map[block] = false
+            if durable[block] { stale.insert(extent) }
             durable[block] = false
+            hasLeftovers = true
             verified[block] = false
             if let bits = syncing[extent] { syncing[extent] = bits & ~bit(block) }
             unkept[extent] = (unkept[extent] ?? 0) & ~bit(block)
@@ -102,6 +119,15 @@ struct FillState: Sendable {
         return partial.reduce(0) { $0 + map.bytes(of: $1).count }
     }
 
+    /// What was filled and never can be durable is no longer filled. - Returns: the room that was taken for it.
+    mutating func abandonUnkept() -> Int64 {
+        hasLeftovers = false
+        let before = map.filledBytes
+        map = durable
+        unkept = [:]
+        return before - map.filledBytes
+    }
+
     // MARK: Reading
 
     mutating func use(_ blocks: Range<Int>, now: Int64) {
@@ -113,6 +139,9 @@ struct FillState: Sendable {
     func unverified(_ blocks: Range<Int>) -> [Int] { blocks.filter { map[$0] && !verified[$0] } }
 
     func isVerified(_ blocks: Range<Int>) -> Bool { blocks.allSatisfy { verified[$0] || !map[$0] } }
+
+    /// False where some of these blocks have no bytes on the disk.
+    func isKnown(_ blocks: Range<Int>) -> Bool { blocks.allSatisfy { map[$0] || partial.contains($0) } }
 
     /// The checksum was right. A block whose sync failed is looked at each time: the page cache may lose it.
     mutating func verify(_ block: Int) {
@@ -137,6 +166,7 @@ struct FillState: Sendable {
             if bits != 0 { syncing[extent, default: 0] |= bits }
         }
         changed = []
+        for extent in stale where syncing[extent] == nil { syncing[extent] = 0 }
         return !syncing.isEmpty
     }
 
@@ -153,6 +183,7 @@ struct FillState: Sendable {
     mutating func endSync() {
         for row in rowsAfterSync {
             durable.load(extent: row.extent, word: row.word)
+            stale.remove(row.extent)
             writtenUses[row.extent] = max(writtenUses[row.extent], row.lastUse)
             if map.extents[row.extent] & ~durable.extents[row.extent] == 0 { sums[row.extent] = nil }
         }
@@ -215,6 +246,7 @@ struct FillState: Sendable {
                 cleared.rows.append(Row(extent: extent, word: kept, lastUse: uses[extent]))
             }
         }
+        hasLeftovers = hasLeftovers || !partial.isEmpty
         for block in partial where blocks.contains(block) { cleared.partialBytes += map.bytes(of: block).count }
         partial.subtract(blocks)
         cleared.bytes = before - map.filledBytes

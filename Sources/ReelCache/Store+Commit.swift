@@ -30,7 +30,7 @@ extension Store {
                 try evictAged(&state.agedAt)
             } catch {
                 guard error != .closed else { return }
-                disk.failed(error)
+                if error != .busy { disk.failed(error) }
                 committer.schedule(after: DiskHealth.longestPause / 6)
             }
         }
@@ -88,22 +88,22 @@ extension Store {
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
             for file in idle { file.dropMemory(0..<file.fill { $0.map.blockCount }) }
+            // What no row will ever tell of: written in part, or not saved by a sync that failed.
+            for file in idle {
+                let (durable, isStray) = file.fill { ($0.durable, $0.hasLeftovers || $0.map != $0.durable) }
+                if isStray || file.fill({ !$0.partial.isEmpty }) { try? file.punchUnfilled(durable) }
+                room.release(file.fill { $0.abandonPartial() + $0.abandonUnkept() })
+            }
             let removed = idle.filter {
                 $0.row >= 0 && (files.isSuperseded($0.row) || $0.filledBytes == 0 && $0.version.length > 0)
             }
-            var stray: Int64 = 0
-            for file in idle where !removed.contains(where: { $0 === file }) {
-                let (map, hasStray) = file.fill { ($0.map, !$0.partial.isEmpty) }
-                if hasStray { try? file.punchUnfilled(map) }
-            }
-            for file in idle { stray += file.fill { $0.abandonPartial() } }
             try index.transaction { () throws(CacheError) in
                 for file in removed { try index.delete(file.row) }
                 for file in idle where file.row >= 0 { try index.close(file) }
             }
             reached(.idleRowsCommitted)
             for file in idle { files.drop(file.row) }
-            return (removed, removed.reduce(stray) { $0 + $1.filledBytes })
+            return (removed, removed.reduce(0) { $0 + $1.filledBytes })
         }
         for file in removed { remove(file.name) }
         room.release(bytes)
@@ -161,7 +161,10 @@ extension Connection {
 
     /// Nobody writes to this file until it is opened again.
     fileprivate func close(_ file: DataFile) throws(CacheError) {
-        let values: [Value] = [.integer(file.lastUse.load(ordering: .relaxed)), .integer(file.row)]
-        try run("UPDATE objects SET last_use = ?, unclean = 0 WHERE id = ?", values)
+        let values: [Value] = [
+            .integer(file.lastUse.load(ordering: .relaxed)), .integer(file.fill { $0.durable.filledBytes }),
+            .integer(file.row),
+        ]
+        try run("UPDATE objects SET last_use = ?, cached = ?, unclean = 0 WHERE id = ?", values)
     }
 }

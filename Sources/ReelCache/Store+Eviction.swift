@@ -37,7 +37,7 @@ extension Store {
         _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false,
         sparesOpen: Bool = false
     ) throws(CacheError) -> Int64 {
-        guard disk.isWritable, wanted > 0 else { return 0 }
+        guard disk.mayWriteIndex, wanted > 0 else { return 0 }
         let candidates = try candidates(wanted + slack, usedBefore: limit) { file in
             if closedOnly { return files.isHeld(file.row) }
             return sparesOpen && files.held(file.row)?.holder?.isInUse == true
@@ -53,7 +53,7 @@ extension Store {
                     batch.append(next)
                     sum += next.bytes
                 }
-                freed += try evict(batch, scarce: isScarce ? goal - freed : nil)
+                freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly)
             }
         }
         return freed
@@ -100,18 +100,26 @@ extension Store {
         return (found + closed).sorted(by: EvictionCandidate.goesBefore)
     }
 
-    private func evict(_ batch: [EvictionCandidate], scarce: Int64?) throws(CacheError) -> Int64 {
+    private func evict(
+        _ batch: [EvictionCandidate], scarce: Int64?, _ closedOnly: Bool
+    ) throws(CacheError) -> Int64 {
         var freed = try evictClosed(batch.filter { $0.file == nil })
         var files: [Int64: [EvictionCandidate]] = [:]
         for candidate in batch where candidate.file != nil { files[candidate.object, default: []].append(candidate) }
         for (row, candidates) in files {
             guard let file = candidates[0].file else { continue }
             let blocks = candidates.map(\.blocks)
-            if let object = self.files.held(row) {
+            if !closedOnly, let object = self.files.held(row) {
                 freed += object.holder?.relinquish(blocks, scarce: scarce.map { $0 - freed }) ?? 0
             } else {
                 let before = file.filledBytes
-                for blocks in blocks { try discard(blocks, of: file, unlessHeld: true) }
+                for blocks in blocks {
+                    do throws(CacheError) {
+                        try discard(blocks, of: file, unlessHeld: true)
+                    } catch {
+                        guard error == .busy else { throw error }
+                    }
+                }
                 freed += before - file.filledBytes
             }
         }

@@ -49,14 +49,16 @@ extension Store {
         if let file = files.file(row.id) { return file }
         if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
             let fill = try index.fill(of: row)
-            // A disk that takes nothing does not take this either, and needs no tidying then.
-            if !fill.map.isComplete {
-                try? index.run("UPDATE objects SET unclean = 1 WHERE id = ?", [.integer(row.id)])
+            if !fill.map.isComplete || fill.map.filledBytes != row.cached {
+                // A disk that takes nothing does not take this either, and needs no tidying then.
+                let values: [Value] = [.integer(fill.map.filledBytes), .integer(row.id)]
+                try? index.run("UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?", values)
             }
+            let isPinned = try index.isPinned(row.version.key)
             // The account took the row's word for it; the map knows better.
             if fill.map.filledBytes > row.cached { room.add(fill.map.filledBytes - row.cached) }
             if fill.map.filledBytes < row.cached { room.release(row.cached - fill.map.filledBytes) }
-            return DataFile(row, descriptor, fill, isPinned: try index.isPinned(row.version.key))
+            return DataFile(row, descriptor, fill, isPinned: isPinned)
         }
         damage.add(1, ordering: .relaxed)
         try remove(row, index)
@@ -153,16 +155,18 @@ extension Store {
             file.fill { _ = $0.clear(blocks) }
             return
         }
-        guard !file.isReadDirectly else { throw .busy }
         try writer.use { (index) throws(CacheError) in
             // What is idle under the gate stays idle there.
             if unlessHeld, files.isHeld(file.row) { return }
-            let cleared = file.fill { $0.clear(blocks) }
+            // Under the gate and in one step: who is offered the whole file is offered all of it.
+            let found = file.fill { $0.offers > 0 || file.isReadDirectly ? nil : $0.clear(blocks) }
+            guard let cleared = found else { throw .busy }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
             } catch {
                 file.fill { $0.putBack(cleared) }
                 room.release(cleared.partialBytes)
+                disk.failed(error)
                 throw error
             }
             reached(.discardRowsCommitted)

@@ -16,7 +16,7 @@ extension Store {
         do throws(CacheError) {
             _ = try evict(shortfall, slack: slack)
         } catch {
-            if error != .closed { disk.failed(error) }
+            if error != .closed, error != .busy { disk.failed(error) }
         }
         return room.reserve(bytes)
     }

@@ -9,14 +9,14 @@ extension RemoteFile {
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
         forget([blocks])
+        let before = object.bytesOnDisk
         do {
             try object.discard(blocks)
-            return blocks.reduce(0) { $0 + BlockSize.bytes(of: $1, length: length).count }
         } catch {
             // The bytes are still there, and cost a request if somebody wants them.
             services.logger.warning("\(error)")
-            return 0
         }
+        return before - object.bytesOnDisk
     }
 
     /// From here on no read believes in these blocks.
@@ -34,7 +34,11 @@ extension RemoteFile {
             "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
         services.store.found(damaged: blocks)
         forget(blocks)
-        services.origin.perform { [self] in object.lose(blocks) }
+        services.origin.perform { [self] in
+            object.lose(blocks)
+            // What was written of them in between went with it.
+            forget(blocks)
+        }
     }
 }
 

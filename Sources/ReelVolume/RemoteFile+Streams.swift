@@ -101,8 +101,8 @@ extension RemoteFile {
 
     private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
         do {
-            let lost = try object.write(UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)]), at: range.lower)
-            if !lost.isEmpty { forget(lost.map { $0..<$0 + 1 }) }
+            let part = UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)])
+            try object.write(part, at: range.lower) { forget($0) }
             return true
         } catch {
             services.logger.error("\(error)")

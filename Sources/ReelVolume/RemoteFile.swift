@@ -150,15 +150,11 @@ final class RemoteFile: Sendable {
         state.withLock { $0.ledger.openHandles += 1 }
     }
 
-    /// The data file itself, for a reader that goes past `read`; nil where it is not all there. A file that was given once
-    /// is given again while it is open, as the kernel reads no other one for the same node.
-    var wholeFile: Int32? { object.wholeFile }
-
     /// - Returns: whether it was the last handle.
     @discardableResult
     func closed() -> Bool {
         // What the kernel read itself counts as used as a whole.
-        if object.wholeFile == nil { object.touch() } else { object.useAll() }
+        if object.isShared { object.useAll() } else { object.touch() }
         return state.withLock { state in
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()

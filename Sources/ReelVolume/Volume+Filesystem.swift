@@ -29,6 +29,7 @@ extension Volume: Filesystem {
     }
 
     package func close(_ file: any FileHandle) {
+        (file as! OpenFile).settleOffer()
         switch (file as! OpenFile).body {
         case .remote(let remote):
             let isPlayed = remote.isPlayed

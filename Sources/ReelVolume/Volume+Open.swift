@@ -1,6 +1,7 @@
 import ReelCache
 import ReelCore
 import ReelThreads
+import Synchronization
 
 /// Which version of a file an open gets.
 extension Volume {
@@ -186,6 +187,7 @@ final class OpenFile: FileHandle {
 
     let node: Node
     let body: Body
+    private let isOffered = Atomic(false)
 
     init(_ node: Node, _ body: Body) {
         self.node = node
@@ -195,9 +197,19 @@ final class OpenFile: FileHandle {
     var wantsDirectIO: Bool { if case .growing = body { true } else { false } }
 
     func passthroughFile() -> PassthroughFile? {
-        guard case .remote(let file) = body else { return nil }
-        return file.wholeFile.map { PassthroughFile(descriptor: $0, length: file.length) }
+        guard case .remote(let file) = body, let descriptor = file.object.offer() else { return nil }
+        isOffered.store(true, ordering: .relaxed)
+        return PassthroughFile(descriptor: descriptor, length: file.length)
     }
 
-    func passthroughBegan() { if case .remote(let file) = body { file.object.share() } }
+    func passthroughBegan() {
+        if case .remote(let file) = body { file.object.share() }
+        settleOffer()
+    }
+
+    /// An offer holds the file as it is until the kernel has it or the handle is gone.
+    func settleOffer() {
+        guard case .remote(let file) = body, isOffered.exchange(false, ordering: .relaxed) else { return }
+        file.object.settle()
+    }
 }

@@ -110,8 +110,7 @@ extension CacheObject {
         let range = filled.bytes(of: block)
         let bytes = content(block, range.count, salt: salt)
         try bytes.withUnsafeBufferPointer { (bytes) throws(CacheError) in
-            let lost = try write(UnsafeRawBufferPointer(bytes), at: range.lower)
-            #expect(lost.isEmpty)
+            try write(UnsafeRawBufferPointer(bytes), at: range.lower) { #expect($0.isEmpty, "lost") }
         }
     }
 
