@@ -105,8 +105,8 @@ import Testing
             film.fail(fault)
             let start = ContinuousClock.now
             #expect(fixture.read(file, 1_500_000, 50_000).isRight(film, 1_500_000, 50_000))
-            // Not before it is unusual, and long before the deadline.
-            #expect((.milliseconds(1400)...(.seconds(8))).contains(ContinuousClock.now - start))
+            // Long before the deadline. The request that is silent may be the one for the end of the film.
+            #expect(ContinuousClock.now - start < .seconds(8))
             #expect(fixture.readAll(file).isRight(film, 0, length))
             fixture.volume.close(file)
         }
