@@ -1,6 +1,8 @@
 /// Bytes as few sorted ranges that neither touch nor overlap.
 package struct ByteRangeSet: Hashable, Sendable {
     package private(set) var ranges: [ByteRange] = []
+    /// Bytes in all of them.
+    package private(set) var count: Int64 = 0
 
     package init() {}
 
@@ -25,21 +27,30 @@ package struct ByteRangeSet: Hashable, Sendable {
         while last < ranges.count, ranges[last].lower <= range.upper {
             merged.lower = min(merged.lower, ranges[last].lower)
             merged.upper = max(merged.upper, ranges[last].upper)
+            count -= ranges[last].count
             last += 1
         }
+        count += merged.count
         ranges.replaceSubrange(first..<last, with: CollectionOfOne(merged))
     }
 
+    /// Allocates only where it cuts a range in two.
     package mutating func remove(_ range: ByteRange) {
         guard !range.isEmpty else { return }
         var index = firstIndex(endingAtOrBehind: range.lower + 1)
         while index < ranges.count, ranges[index].lower < range.upper {
             let old = ranges[index]
-            var kept: [ByteRange] = []
-            if old.lower < range.lower { kept.append(ByteRange(old.lower, range.lower)) }
-            if range.upper < old.upper { kept.append(ByteRange(range.upper, old.upper)) }
-            ranges.replaceSubrange(index...index, with: kept)
-            index += kept.count
+            count -= min(old.upper, range.upper) - max(old.lower, range.lower)
+            if old.lower < range.lower {
+                ranges[index].upper = range.lower
+                if range.upper < old.upper { ranges.insert(ByteRange(range.upper, old.upper), at: index + 1) }
+                index += 1
+            } else if range.upper < old.upper {
+                ranges[index].lower = range.upper
+                return
+            } else {
+                ranges.remove(at: index)
+            }
         }
     }
 

@@ -9,7 +9,10 @@ extension Ledger {
         for read in waiting { kept.append(map.blocks(touching: read.range)) }
         for cursor in cursors where sparingReadahead {
             let lower = max(0, cursor.position - BlockSize.block)
-            kept.append(map.blocks(touching: ByteRange(lower, min(length, cursor.position + cursor.window))))
+            kept.append(
+                map.blocks(
+                    touching: ByteRange(lower, min(length, cursor.position + max(window(of: cursor), Readahead.first))))
+            )
         }
         // What is being written now may reach so far.
         for stream in streams {

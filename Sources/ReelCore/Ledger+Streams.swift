@@ -21,6 +21,7 @@ extension Ledger {
     package mutating func began(_ id: StreamID, isWhole: Bool, now: Duration) -> [Action] {
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
         pace.head(of: id, now: now)
+        streams[index].lastProgress = now
         guard isWhole else { return [] }
         acceptsRanges = false
         streams[index].position = 0
@@ -35,6 +36,11 @@ extension Ledger {
     package mutating func arrived(
         _ id: StreamID, _ range: ByteRange, now: Duration
     ) -> (whole: [Int], actions: [Action], answer: BodyDecision) {
+        if coverage.covers(range) {
+            account.tookAgain(range.count)
+        } else {
+            account.took(range, for: waiting.lazy.map(\.range))
+        }
         // The bytes are there and right, also where the stream was let go meanwhile.
         let whole = coverage.fill(range)
         pace.bytes(range.count, of: id, now: now)
@@ -48,9 +54,14 @@ extension Ledger {
         }
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return (whole, actions, .enough) }
         streams[index].position = range.upper
+        streams[index].lastProgress = now
         streams[index].attempts = 0
         streams[index].lastFailure = nil
-        return (whole, actions, streams[index].position < streams[index].end ? .more : .enough)
+        let isMore = streams[index].position < streams[index].end
+        actions += settleRival(of: id, now: now)
+        // A request that is nearly over makes way for the next.
+        actions += readAhead(now: now)
+        return (whole, actions, isMore ? .more : .enough)
     }
 
     /// The request of a stream is over; nil: its body came whole.
@@ -62,10 +73,11 @@ extension Ledger {
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
         if streams[index].position >= streams[index].end || failure == .cancelled {
             streams.remove(at: index)
-            return planDemanded()
+            return planDemanded(now: now) + readAhead(now: now)
         }
         let failure = failure ?? .interrupted("fewer bytes than announced")
         if case .changed = failure { return supersede() }
+        if let actions = leaveToRival(id, now: now) { return actions }
         let dependents = waiting.filter { isWaiting($0, for: streams[index]) }
         guard !dependents.isEmpty else {
             // Only read ahead: whoever needs it asks again, and nobody asks ahead for a while.
@@ -92,7 +104,7 @@ extension Ledger {
             let isLate = now + (now - read.parkedAt) * 3 / 2 > read.deadline + .seconds(1)
             if failure == .timedOut || isLate { timedOut.append((read.range, now, ReadFailure(failure))) }
         }
-        return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded()
+        return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded(now: now)
     }
 
     /// The origin has another version: nothing more can come for this one.
@@ -120,8 +132,10 @@ extension Ledger {
             guard let due = streams[index].retryAt, due <= now else { continue }
             streams[index].retryAt = nil
             let range = ByteRange(streams[index].position, max(streams[index].position, streams[index].end))
+            streams[index].lastProgress = now
             actions.append(.start(streams[index].id, range, isDemanded: true))
         }
+        actions += hedge(now: now)
         for stream in streams where !isNeeded(stream, now: now) {
             actions.append(.stop(stream.id))
             streams.removeAll { $0.id == stream.id }
@@ -134,6 +148,11 @@ extension Ledger {
 
     /// Bytes that were there are gone: evicted from the cache. - Parameter blocks: not touched by a live stream.
     package mutating func forget(_ blocks: Range<Int>) {
+        if !account.unread.isEmpty, !blocks.isEmpty {
+            let map = coverage.map
+            account.lost(
+                ByteRange(map.bytes(of: blocks.lowerBound).lower, map.bytes(of: blocks.upperBound - 1).upper))
+        }
         coverage.forget(blocks)
         for index in cursors.indices { cursors[index].frontier = cursors[index].position }
     }
@@ -144,7 +163,7 @@ extension Ledger {
     }
 
     /// True where a missing byte of the read lies in what the stream has yet to bring.
-    private func isWaiting(_ read: WaitingRead, for stream: Stream) -> Bool {
+    func isWaiting(_ read: WaitingRead, for stream: Stream) -> Bool {
         let rest = ByteRange(stream.position, max(stream.position, stream.end))
         guard read.range.overlaps(rest) else { return false }
         let part = read.range.clamped(to: rest)
@@ -157,12 +176,14 @@ extension Ledger {
         if waiting.contains(where: { isWaiting($0, for: stream) }) { return true }
         if stream.retryAt != nil { return false }
         if openHandles == 0 { return now - lastClose < .seconds(10) }
+        if stream.purpose == .prebuffer { return true }
         if !acceptsRanges || stream.end - stream.position <= 256 << 10 { return true }
         // A paused player comes back to its place; one that waits elsewhere has left it.
         let latest = waiting.isEmpty ? cursors.map(\.lastRead).max() ?? now : now
         return cursors.contains { cursor in
             (latest - cursor.lastRead < .seconds(2))
-                && cursor.position < stream.end && stream.position <= cursor.position + 2 * cursor.window
+                && cursor.position < stream.end
+                && stream.position <= cursor.position + 2 * max(window(of: cursor), Readahead.early)
         }
     }
 }

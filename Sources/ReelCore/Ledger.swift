@@ -22,12 +22,26 @@ package struct Ledger: Sendable {
         case timedOut, unreachable, offline, accessDenied, changed, failed
     }
 
+    enum Purpose: Sendable {
+        /// Somebody waited for its first byte.
+        case demand
+        case readahead
+        /// Fetched before anybody reads there, until it is let go of.
+        case prebuffer
+    }
+
     struct Stream: Sendable {
         var id: StreamID
         /// Where the next byte goes.
         var position: Int64
         /// Nothing from here on is wanted of it. Lowered when a later stream takes over; never raised.
         var end: Int64
+        var purpose: Purpose
+        /// When it last showed a sign of life, or was asked for.
+        var lastProgress: Duration
+        /// The one of which this is a second try, or the other way round, while both run: the first byte of either ends
+        /// the other.
+        var rival: StreamID?
         /// Failures in a row without a byte of progress.
         var attempts = 0
         var lastFailure: OriginFailure?
@@ -51,9 +65,15 @@ package struct Ledger: Sendable {
     package internal(set) var isSuperseded = false
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
     package var windowLimit: Int64
+    /// Bytes that all files together may still fetch ahead; a reader that has proven itself is never left without any.
+    package var room: Int64 = .max
+    /// Requests at a time for one reader (`Parallelism`).
+    package var lanes = 1
+    package internal(set) var account = Account()
     /// Longer than the kernel takes to ask again, shorter than a person.
     static let echo = Duration.milliseconds(300)
-    package var openHandles = 0
+    package var openHandles = 0 { didSet { if openHandles == 0 { hasToldNext = false } } }
+    private var hasToldNext = false
     package var lastClose: Duration = .zero
 
     var streams: [Stream] = []
@@ -76,6 +96,8 @@ package struct Ledger: Sendable {
     }
 
     package var length: Int64 { coverage.length }
+    /// Bytes a second that one request brings; nil where nothing has come yet.
+    package var rate: Double? { pace.wholeRate }
     package var isIdle: Bool { streams.isEmpty && waiting.isEmpty }
 
     // MARK: Reading
@@ -84,14 +106,27 @@ package struct Ledger: Sendable {
     /// `wantsReadahead` says so.
     package mutating func hit(_ range: ByteRange, now: Duration) -> Bool {
         guard coverage.covers(range) else { return false }
-        if !coverage.isComplete { touchCursor(range, now: now) }
+        account.read(range)
+        // Of a complete file nothing is fetched, but who has played it through wants the next one.
+        touchCursor(range, now: now)
         return true
     }
 
-    /// True where the cursor that read last has too little before it.
-    package var wantsReadahead: Bool {
-        guard !coverage.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last else { return false }
-        return cursor.isRunningDry && cursor.frontier < length && cursor.lastRead >= quietUntil
+    /// Half of the file, and no less than this, was read in a row: it is being played, or copied, as a whole.
+    package var isPlayed: Bool { cursors.last.map { $0.run >= max(length / 2, 1 << 20) } ?? false }
+
+    /// True once for each time that a file is played through, as soon as its own bytes are no worry: those of half a
+    /// window ahead are there.
+    package mutating func takeWantsNext() -> Bool {
+        guard !hasToldNext, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
+        let limit = min(length, cursor.position + window(of: cursor) / 2)
+        hasToldNext = coverage.firstMissing(from: cursor.position, limit: limit) >= limit
+        return hasToldNext
+    }
+
+    /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
+    package func isStarving(_ range: ByteRange) -> Bool {
+        cursors.contains { $0.isProven && $0.continues(with: range) } && !coverage.covers(range)
     }
 
     /// A read that was no hit: it waits, and what has to be fetched for it is started.
@@ -105,16 +140,30 @@ package struct Ledger: Sendable {
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
-        guard readsOn else { return planDemanded() }
+        guard readsOn else { return planDemanded(now: now) }
+        let isStarving = isStarving(range)
         touchCursor(range, now: now)
-        return planDemanded() + readAhead()
+        if isStarving { cursors[cursors.count - 1].lastStarved = now }
+        return planDemanded(now: now) + readAhead(now: now)
     }
 
     /// A request that runs already, made before anything was known of the resource, becomes a stream.
-    package mutating func adopt(_ range: ByteRange) -> StreamID {
+    package mutating func adopt(_ range: ByteRange, now: Duration) -> StreamID {
+        add(range.clamped(to: ByteRange(0, length)), .demand, now)
+    }
+
+    /// The same of one that was made beside it. - Returns: nil where some of its bytes are there or under way.
+    package mutating func adoptBeside(_ range: ByteRange, now: Duration) -> StreamID? {
+        guard acceptsRanges, !isSuperseded, coverage.firstCovered(from: range.lower, limit: range.upper) == range.upper,
+            !streams.contains(where: { $0.position < range.upper && range.lower < $0.end })
+        else { return nil }
+        return add(range, .prebuffer, now)
+    }
+
+    mutating func add(_ range: ByteRange, _ purpose: Purpose, _ now: Duration) -> StreamID {
         let id = nextStream
         nextStream += 1
-        streams.append(Stream(id: id, position: range.lower, end: min(range.upper, length)))
+        streams.append(Stream(id: id, position: range.lower, end: range.upper, purpose: purpose, lastProgress: now))
         return id
     }
 
@@ -124,17 +173,6 @@ package struct Ledger: Sendable {
     /// Nobody waits for this read any more. What was asked for it goes on: its bytes are kept.
     package mutating func abandon(_ id: ReadID) {
         waiting.removeAll { $0.id == id }
-    }
-
-    /// Starts what keeps the cursor that read last from running dry.
-    package mutating func readAhead() -> [Action] {
-        guard wantsReadahead, let last = cursors.indices.last else { return [] }
-        let horizon = min(length, cursors[last].position + cursors[last].window)
-        let frontier = firstUnplanned(from: cursors[last].frontier, limit: horizon)
-        cursors[last].frontier = frontier
-        guard cursors[last].isRunningDry, frontier < length else { return [] }
-        cursors[last].grow(atMost: windowLimit)
-        return startStream(at: frontier, count: cursors[last].window, isDemanded: false)
     }
 
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.
@@ -148,69 +186,5 @@ package struct Ledger: Sendable {
             }
             cursors.append(Cursor(at: range, now: now))
         }
-    }
-
-    // MARK: Planning
-
-    /// Makes sure that every missing byte somebody waits for is on its way.
-    mutating func planDemanded() -> [Action] {
-        var actions: [Action] = []
-        for read in waiting {
-            var offset = read.range.lower
-            while true {
-                offset = coverage.firstMissing(from: offset, limit: read.range.upper)
-                guard offset < read.range.upper else { break }
-                if let stream = streams.first(where: { serves($0, offset) }) {
-                    offset = min(stream.end, read.range.upper)
-                } else if acceptsRanges {
-                    let count = max(read.range.upper - offset, read.readsOn ? Readahead.first : 0)
-                    actions += startStream(at: offset, count: count, isDemanded: true)
-                    offset = streams.last!.end
-                } else {
-                    actions += startStream(at: 0, count: length, isDemanded: true)
-                    break
-                }
-            }
-        }
-        return actions
-    }
-
-    /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request.
-    private func serves(_ stream: Stream, _ offset: Int64) -> Bool {
-        guard stream.position <= offset, offset < stream.end else { return false }
-        return !acceptsRanges || offset - stream.position <= pace.joinDistance
-    }
-
-    /// First byte from `offset` on that is neither there nor on its way.
-    private func firstUnplanned(from offset: Int64, limit: Int64) -> Int64 {
-        var offset = offset
-        while offset < limit {
-            offset = coverage.firstMissing(from: offset, limit: limit)
-            guard let stream = streams.first(where: { $0.position <= offset && offset < $0.end }) else { return offset }
-            offset = stream.end
-        }
-        return min(offset, limit)
-    }
-
-    /// One range request around `offset`, which is missing: from the start of its block, so that whole blocks come, up
-    /// to the next byte that is there or on its way. Without ranges: everything.
-    private mutating func startStream(at offset: Int64, count: Int64, isDemanded: Bool) -> [Action] {
-        var range = ByteRange(0, length)
-        if acceptsRanges {
-            range.lower = coverage.startOfGap(at: offset)
-            for other in streams where other.end <= offset { range.lower = max(range.lower, other.end) }
-            let wanted = offset + min(count, length - offset)
-            range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
-            range.upper = coverage.firstCovered(from: offset, limit: range.upper)
-            for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
-            // An older stream on its way here ends where this one begins: no byte is fetched twice.
-            for index in streams.indices where streams[index].position <= offset {
-                streams[index].end = min(streams[index].end, max(range.lower, streams[index].position))
-            }
-        }
-        let id = nextStream
-        nextStream += 1
-        streams.append(Stream(id: id, position: range.lower, end: range.upper))
-        return [.start(id, range, isDemanded: isDemanded)]
     }
 }

@@ -1,32 +1,60 @@
 /// How fast the origin answers: what a new request costs in time, told in bytes that a running one would bring meanwhile.
 package struct Pace: Sendable {
-    /// Smoothed seconds from a request to its head, and bytes a second of running bodies.
+    private struct Body {
+        var requested: Duration
+        /// Since its head, or since a second ago.
+        var since: Duration
+        var bytes: Int64 = 0
+    }
+
+    /// Smoothed seconds from a request to its head, and how much they vary.
     private var timeToHead = 0.05
-    private var rate = 4e6
-    private var running: [UInt64: Duration] = [:]
+    private var deviation = 0.05
+    /// Bytes a second that one running body brings, smoothed; nil before the first.
+    package private(set) var rate: Double?
+    /// The same with the time until the head came: of short bodies, which come in one piece, it tells more.
+    package private(set) var wholeRate: Double?
+    private var running: [UInt64: Body] = [:]
     private var requested: [UInt64: Duration] = [:]
 
     package init() {}
 
+    /// Bytes that one body brings in the time that a new request takes to be answered.
+    package var handover: Int64 { Int64(min((rate ?? 4e6) * timeToHead, Double(16 << 20))) }
+
+    /// The same by the lower of the two rates: what a pause of a connection between two requests costs at least.
+    package var turnaround: Int64 { Int64(min((wholeRate ?? 0) * timeToHead, Double(16 << 20))) }
+
     /// Up to this far it is better to wait for a stream than to start another. Within 1 MiB, two of the kernel's
     /// requests, and 16 MiB, what nobody wants to fetch for nothing.
-    package var joinDistance: Int64 { min(max(Int64(rate * timeToHead), 1 << 20), 16 << 20) }
+    package var joinDistance: Int64 { max(handover, 1 << 20) }
+
+    /// Silence of this length is unusual: what hardly ever happens here, and no less than a wireless line takes to recover.
+    package var hedgeAfter: Duration { max(.milliseconds(1500), .seconds(timeToHead + 4 * deviation)) }
 
     package mutating func started(_ id: UInt64, now: Duration) { requested[id] = now }
 
     package mutating func head(of id: UInt64, now: Duration) {
         guard let start = requested.removeValue(forKey: id) else { return }
-        timeToHead = 0.75 * timeToHead + 0.25 * (now - start).seconds
-        running[id] = now
+        let seconds = (now - start).seconds
+        deviation = 0.75 * deviation + 0.25 * abs(seconds - timeToHead)
+        timeToHead = 0.75 * timeToHead + 0.25 * seconds
+        running[id] = Body(requested: start, since: now)
     }
 
     package mutating func bytes(_ count: Int64, of id: UInt64, now: Duration) {
-        guard let last = running[id] else { return }
-        let elapsed = (now - last).seconds
-        running[id] = now
-        // Bytes that came together with the head say nothing about the rate.
-        guard elapsed > 0.0005 else { return }
-        rate = 0.75 * rate + 0.25 * Double(count) / elapsed
+        guard var body = running[id] else { return }
+        body.bytes += count
+        // A body that came at once was as fast as memory: no clock tells better.
+        let elapsed = max((now - body.since).seconds, 0.0002)
+        if body.bytes >= 64 << 10 {
+            let fresh = Double(body.bytes) / elapsed
+            rate = rate.map { 0.5 * $0 + 0.5 * fresh } ?? fresh
+            let whole = Double(body.bytes) / max((now - body.requested).seconds, 0.0002)
+            wholeRate = wholeRate.map { 0.5 * $0 + 0.5 * whole } ?? whole
+        }
+        if elapsed > 1 { body = Body(requested: now, since: now) }
+        running[id] = body
     }
 
     package mutating func ended(_ id: UInt64) {

@@ -1,46 +1,97 @@
-/// How far ahead of a reader to fetch. Bytes.
+/// How far ahead of a reader to fetch. Bytes, unless said otherwise.
 package enum Readahead {
-    /// A probe costs this and no more: header and index of most media fit, one block more lets the kernel's own
-    /// readahead of 128 KiB not run into the end at once.
-    package static let first: Int64 = (1 << 20) + BlockSize.block
-    /// Half a minute of high-rate video; on a fast link enough that requests follow one another without a gap.
+    /// What an open or a first read at a place asks for: one block, which answers the kernel's first request. Two hundred
+    /// films of which somebody looks at the first 64 KiB cost 25 MiB so.
+    package static let first = BlockSize.block
+    /// Reading from the very start of a file has proven itself sooner: most who read two blocks there go on.
+    static let headProof: Int64 = 256 << 10
+    /// Elsewhere nothing is fetched ahead before so much was read in a row: a program that takes a piece of 256 KiB out
+    /// of the middle makes the kernel ask for 512.
+    static let proof: Int64 = 640 << 10
+    /// From there on, until the reader has come as far as `settled`: a reader who stops after 4 MiB has cost less than 8.
+    package static let early: Int64 = 5 << 19
+    static let settled: Int64 = 5 << 20
+    /// At any rate: on a fast link enough that requests follow one another without a gap, for six of them at a time.
     package static let most: Int64 = 32 << 20
+    /// A window is as long as a reader at the observed rate needs for this: longer than most disturbances of a line.
+    static let seconds = 30.0
+    /// Pieces that parallel requests fetch: longer ones make the reader wait for the first while the last comes, shorter
+    /// ones are mostly round trips. Where a round trip is worth more than the usual, four times that.
+    static let segments: ClosedRange<Int64> = (512 << 10)...(2 << 20)
+    static let longestSegment: Int64 = 8 << 20
     /// A reader that lands this little before or behind its place goes on reading there: the kernel asks out of order,
     /// players skip over what they do not need.
     package static let slack: Int64 = 1 << 20
     /// Places remembered in one file: audio, video and subtitle positions of two or three programs.
     package static let cursorLimit = 8
+    /// A last block shorter than this gets the one before it as well: an index of some hundred chapters, ID3v1 and APE
+    /// tags fit.
+    private static let leastTail: Int64 = 32 << 10
+
+    /// The end of a media file, which players ask for right after its beginning (index, cues, tags); nil where the file is
+    /// so short that reading on brings it as soon.
+    package static func tail(of length: Int64) -> ByteRange? {
+        guard length > 4 * BlockSize.block else { return nil }
+        var lower = (length - 1) / BlockSize.block * BlockSize.block
+        if length - lower < leastTail { lower -= BlockSize.block }
+        return ByteRange(lower, length)
+    }
 }
 
 /// One place in a file at which somebody reads forward.
 package struct Cursor: Hashable, Sendable {
+    /// Where reading forward began.
+    package private(set) var start: Int64
     /// One behind the furthest byte read here.
-    package var position: Int64
-    /// Length of the next range fetched ahead; doubles each time the reader has proven that it goes on.
-    package var window: Int64 = Readahead.first
-    package var lastRead: Duration
+    package private(set) var position: Int64
+    package private(set) var lastRead: Duration
     /// No byte before this is missing, as far as was looked: spares the hit path from walking the map.
     package var frontier: Int64
+    /// When the reader last had to wait although its bytes were fetched ahead.
+    package var lastStarved: Duration?
+    /// Bytes a second that are read here; nil before the first second.
+    private var rate: Double?
+    private var measuredSince: Duration
+    private var measuredBytes: Int64 = 0
 
     package init(at range: ByteRange, now: Duration) {
+        start = range.lower
         position = range.upper
         frontier = range.upper
         lastRead = now
+        measuredSince = now
     }
+
+    /// How much was read in a row.
+    package var run: Int64 { position - start }
+    package var isProven: Bool { run >= Readahead.proof || start == 0 && run >= Readahead.headProof }
 
     package func continues(with range: ByteRange) -> Bool {
         range.lower >= position - Readahead.slack - range.count && range.lower <= position + Readahead.slack
     }
 
-    /// True where more has to be under way: less than half a window lies between reader and frontier.
-    package var isRunningDry: Bool { frontier - position < window / 2 }
+    /// How far before the reader bytes should be there or under way: nothing until the reader has proven itself, then
+    /// always less than was read already or little, then as much as the observed rate needs.
+    package func window(atMost limit: Int64) -> Int64 {
+        guard isProven else { return 0 }
+        guard run >= Readahead.proof else { return min(run, limit) }
+        let grown = Readahead.early + max(0, 3 * (run - Readahead.settled))
+        let needed = rate.map { max(Readahead.early, Int64(min($0 * Readahead.seconds, 1e12))) } ?? .max
+        return min(grown, needed, Readahead.most, limit)
+    }
+
+    /// The reader takes bytes as fast as they come.
+    package func isHungry(_ now: Duration) -> Bool { lastStarved.map { now - $0 < .seconds(1) } ?? false }
 
     package mutating func advance(to range: ByteRange, now: Duration) {
+        measuredBytes += max(0, range.upper - position)
+        if now - measuredSince >= .seconds(1) {
+            rate = Double(measuredBytes) / (now - measuredSince).seconds
+            measuredSince = now
+            measuredBytes = 0
+        }
         position = max(position, range.upper)
         frontier = max(frontier, position)
         lastRead = now
     }
-
-    /// The next range was started: the reader has proven itself.
-    package mutating func grow(atMost limit: Int64) { window = max(window, min(window * 2, limit)) }
 }

@@ -71,13 +71,16 @@ final class FileTable: Sendable {
         file.opened()
     }
 
-    func close(_ file: RemoteFile) {
-        file.closed()
+    /// - Returns: whether it was the last handle.
+    @discardableResult
+    func close(_ file: RemoteFile) -> Bool {
+        let isLast = file.closed()
         change(file) { slot in
             slot.handles -= 1
             slot.closedAt = now()
         }
         services.ticker.add(self)
+        return isLast
     }
 
     private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
@@ -112,6 +115,7 @@ extension FileTable: Ticking {
         }
         guard isLeaving else { return }
         file.giveBackFragments()
+        file.closeAccount()
         let waiting = slots.withLock { $0.removeValue(forKey: version)?.waiting ?? [] }
         if file.isSuperseded, !file.isOver { services.store.forget(version) }
         for open in waiting { open() }

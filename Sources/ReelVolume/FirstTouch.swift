@@ -23,15 +23,17 @@ final class FirstTouch: OriginReceiver {
     private let range: ByteRange?
     private let files: FileTable
     private let services: Services
+    private let tail: TailTouch?
     private let state = Mutex(State())
     private let finished: @Sendable (ContentInformation) -> Void
     private let completion: @Sendable (Found) -> Void
 
     private init(
-        _ url: ResourceURL, _ range: ByteRange?, _ files: FileTable, _ services: Services,
+        _ url: ResourceURL, _ range: ByteRange?, _ tail: TailTouch?, _ files: FileTable, _ services: Services,
         _ finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
     ) {
         self.url = url
+        self.tail = tail
         self.range = range
         self.files = files
         self.services = services
@@ -40,30 +42,37 @@ final class FirstTouch: OriginReceiver {
     }
 
     /// The file in the answer is opened: one handle of it is counted.
-    /// - Parameter finished: a resource of unknown length came to its end.
+    /// - Parameters:
+    ///   - tail: its end, asked for at the same time.
+    ///   - finished: a resource of unknown length came to its end.
     static func start(
-        _ url: ResourceURL, _ files: FileTable, _ services: Services,
+        _ url: ResourceURL, tail: ByteRange?, _ files: FileTable, _ services: Services,
         finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
     ) {
         let limit = services.options.timeout
+        // Behind the first request in the queue: it is the one that somebody waits for.
+        let beside = tail.map { TailTouch($0, url, services) }
+        defer { beside?.start() }
         retrying(until: now() + limit, services) { left, done in
-            attempt(url, ByteRange(0, Readahead.first), left, files, services, finished) { found in
+            attempt(url, ByteRange(0, Readahead.first), beside, left, files, services, finished) { found in
                 // An empty file has no first byte; asked for as a whole it says so.
                 if case .failure(.status(416, _)) = found {
-                    return attempt(url, nil, left, files, services, finished, done)
+                    return attempt(url, nil, beside, left, files, services, finished, done)
                 }
                 done(found)
             }
-        } completion: {
-            completion($0)
+        } completion: { found in
+            if case .file = found {} else { beside?.cancel() }
+            completion(found)
         }
     }
 
     private static func attempt(
-        _ url: ResourceURL, _ range: ByteRange?, _ limit: Duration, _ files: FileTable, _ services: Services,
+        _ url: ResourceURL, _ range: ByteRange?, _ tail: TailTouch?, _ limit: Duration, _ files: FileTable,
+        _ services: Services,
         _ finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
     ) {
-        let touch = FirstTouch(url, range, files, services, finished, completion)
+        let touch = FirstTouch(url, range, tail, files, services, finished, completion)
         let id = services.origin.start(OriginRequest(url: url, range: range, stallLimit: limit), touch)
         touch.started(id)
     }
@@ -113,6 +122,7 @@ final class FirstTouch: OriginReceiver {
         }
         link(state)
         file.began(stream, isWhole: false)
+        tail?.join(file)
         completion(.file(file))
         return nil
     }

@@ -34,6 +34,7 @@ extension RemoteFile {
         let request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, stallLimit: services.options.timeout)
+        services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
         state.withLock { $0.ledger.requested(id, now: now()) }
         running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
@@ -55,7 +56,7 @@ extension RemoteFile {
         services.ticker.add(self)
         return state.withLock { state in
             if isWhole { state.ledger.acceptsRanges = false }
-            return state.ledger.adopt(range)
+            return state.ledger.adopt(range, now: now())
         }
     }
 
@@ -82,9 +83,13 @@ extension RemoteFile {
             return .stop
         }
         let isInMemory = object.isInMemory
+        let (count, room) = (lanes.took(place.range.count, moment), room)
         let result = state.withLock { state in
             // What is in memory must have room there for all readers.
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
+            state.ledger.lanes = count
+            state.ledger.room = room
+            defer { tell(&state) }
             return state.ledger.arrived(id, place.range, now: moment)
         }
         for block in result.whole where !object.markFilled(block) { forget([block..<block + 1]) }
@@ -107,6 +112,7 @@ extension RemoteFile {
 
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
+        lanes.saw(failure, now())
         let actions = state.withLock { state in
             state.requests[id] = nil
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))

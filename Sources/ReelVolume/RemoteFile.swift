@@ -14,9 +14,12 @@ final class RemoteFile: Sendable {
     let services: Services
     let state: Mutex<State>
     /// Goes up before evicted bytes leave the disk: a hit that began before does not count.
-    private let evictions = Atomic<UInt64>(0)
+    let evictions = Atomic<UInt64>(0)
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
+    let lanes: Lanes
+    /// Goes up each time that somebody is playing the file through and the next one may be fetched.
+    let plays = Atomic<UInt64>(0)
 
     struct Parked {
         var read: any ParkedRead
@@ -32,6 +35,8 @@ final class RemoteFile: Sendable {
         var requests: [Ledger.StreamID: OriginRequestID] = [:]
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
+        /// What of the ledger's account was added to the counters of the mount.
+        var told = Account.Sums()
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
@@ -48,6 +53,7 @@ final class RemoteFile: Sendable {
         let ledger = Ledger(
             object.filled, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
+        lanes = services.lanes[url]
         state = Mutex(State(ledger: ledger))
     }
 
@@ -74,12 +80,19 @@ final class RemoteFile: Sendable {
     /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
     private func hit(_ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         while true {
+            let moment = now()
             let (isHit, wantsMore, generation) = state.withLock { state in
-                let isHit = state.ledger.hit(range, now: now())
-                return (isHit, isHit && state.ledger.wantsReadahead, evictions.load(ordering: .acquiring))
+                let isHit = state.ledger.hit(range, now: moment)
+                if isHit {
+                    tell(&state)
+                    if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
+                }
+                return (
+                    isHit, isHit && state.ledger.wantsReadahead(now: moment), evictions.load(ordering: .acquiring)
+                )
             }
             guard isHit else { return nil }
-            if wantsMore { perform(state.withLock { $0.ledger.readAhead() }) }
+            if wantsMore { readAhead(moment) }
             let answer = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
             guard evictions.load(ordering: .acquiring) == generation else { continue }
@@ -97,8 +110,12 @@ final class RemoteFile: Sendable {
     /// - Parameter isRepair: nothing is read ahead, and the answer has no bytes.
     func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration, isRepair: Bool = false) {
         let moment = now()
+        let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
+        let (count, room) = (isStarving ? lanes.starved(rate, moment) : lanes.count, room)
         let actions = state.withLock { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
+            state.ledger.lanes = count
+            state.ledger.room = room
             let id = state.nextRead
             state.nextRead += 1
             state.parked[id] = Parked(read: read, range: range, deadline: deadline, isRepair: isRepair)
@@ -133,14 +150,20 @@ final class RemoteFile: Sendable {
         state.withLock { $0.ledger.openHandles += 1 }
     }
 
-    func closed() {
+    /// - Returns: whether it was the last handle.
+    @discardableResult
+    func closed() -> Bool {
         // What the kernel read itself counts as used as a whole.
         if object.isShared { object.useAll() } else { object.touch() }
-        state.withLock { state in
+        return state.withLock { state in
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()
+            return state.ledger.openHandles == 0
         }
     }
+
+    /// Half of it and more was read in a row by who read last.
+    var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
 
     /// Everything that waits fails, everything that runs stops.
     func shutdown() {
@@ -180,43 +203,6 @@ final class RemoteFile: Sendable {
             services.logger.warning("\(error)")
         }
     }
-
-    /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
-    /// that writes, or when nothing is under way: a hole punched under a write would lose it.
-    /// - Returns: bytes freed.
-    func drop(_ blocks: Range<Int>) -> Int64 {
-        forget([blocks])
-        let before = object.bytesOnDisk
-        do {
-            try object.discard(blocks)
-        } catch {
-            // The bytes are still there, and cost a request if somebody wants them.
-            services.logger.warning("\(error)")
-        }
-        return before - object.bytesOnDisk
-    }
-
-    /// From here on no read believes in these blocks.
-    func forget(_ blocks: [Range<Int>]) {
-        state.withLock { state in
-            for blocks in blocks { state.ledger.forget(blocks.clamped(to: 0..<state.ledger.coverage.map.blockCount)) }
-        }
-        evictions.add(1, ordering: .acquiringAndReleasing)
-    }
-
-    /// The cache's disk has something else than was written to it. The blocks are fetched again: the thread that writes
-    /// them learns of it before their request starts.
-    func lose(_ blocks: [Range<Int>]) {
-        services.logger.warning(
-            "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
-        services.store.found(damaged: blocks)
-        forget(blocks)
-        services.origin.perform { [self] in
-            object.lose(blocks)
-            // What was written of them in between went with it.
-            forget(blocks)
-        }
-    }
 }
 
 extension RemoteFile: Ticking {
@@ -224,25 +210,5 @@ extension RemoteFile: Ticking {
         let (actions, isTicking) = state.withLock { ($0.ledger.tick(now: now), $0.ledger.isTicking) }
         perform(actions)
         return isTicking
-    }
-}
-
-extension RemoteFile: ObjectHolder {
-    var isInUse: Bool { openHandles > 0 }
-
-    func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
-        guard !object.isReadDirectly else { return 0 }
-        let runs = state.withLock { state in
-            // What was read ahead for somebody who has gone is nobody's.
-            state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
-        }
-        guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
-        // From the end: what is read soonest goes last.
-        var freed: Int64 = 0
-        for run in runs.reversed() where freed < scarce {
-            let count = Int((scarce - freed + BlockSize.block - 1) / BlockSize.block)
-            freed += drop(max(run.lowerBound, run.upperBound - count)..<run.upperBound)
-        }
-        return freed
     }
 }

@@ -16,10 +16,18 @@ final class Services: Sendable {
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
     /// writing them down.
     let chores = Line("chores")
+    /// How many requests at a time each origin is worth.
+    let lanes = LaneTable()
+    /// Ends of files and next items.
+    let allowance = Mutex(Allowance(perMinute: 64 << 20))
+    /// Bytes that all files together may have fetched ahead of their readers: what a few films need, and never more than
+    /// a quarter of the cache.
+    let aheadLimit: Int64
     private let answerBuffer = AnswerBuffer()
 
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
         self.store = store
+        aheadLimit = min(256 << 20, store.usage.cap / 4)
         self.options = options
         self.logger = logger
         self.origin = CircuitOrigin(
@@ -63,10 +71,15 @@ package struct VolumeOptions: Sendable {
     package var timeout: Duration
     /// A listing this old is asked for again in the background when somebody looks.
     package var refresh: Duration
+    /// Bytes of the next file that are fetched when one is played through; 0: none.
+    package var prebuffer: Int64
 
-    package init(timeout: Duration = .seconds(30), refresh: Duration = .seconds(300)) {
+    package init(
+        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20
+    ) {
         self.timeout = timeout
         self.refresh = refresh
+        self.prebuffer = prebuffer
     }
 }
 
@@ -75,4 +88,10 @@ final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
+    /// As in `Account`, of all files.
+    let demanded = Atomic<Int64>(0)
+    let speculative = Atomic<Int64>(0)
+    let wasted = Atomic<Int64>(0)
+    /// Fetched ahead and not read, of the files in the table.
+    let ahead = Atomic<Int64>(0)
 }

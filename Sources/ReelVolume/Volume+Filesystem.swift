@@ -31,7 +31,9 @@ extension Volume: Filesystem {
     package func close(_ file: any FileHandle) {
         (file as! OpenFile).settleOffer()
         switch (file as! OpenFile).body {
-        case .remote(let file): files.close(file)
+        case .remote(let remote):
+            let isPlayed = remote.isPlayed
+            if files.close(remote) { prebuffer.closed((file as! OpenFile).node, isPlayed: isPlayed) }
         case .growing(let file): file.closed()
         }
     }
@@ -39,9 +41,15 @@ extension Volume: Filesystem {
     package func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {
-        switch (file as! OpenFile).body {
-        case .remote(let file): file.read(offset, into: buffer, park: park)
-        case .growing(let file): file.read(offset, into: buffer, park: park)
+        let file = file as! OpenFile
+        switch file.body {
+        case .remote(let remote):
+            let answer = remote.read(offset, into: buffer, park: park)
+            if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
+                prebuffer.played(file.node)
+            }
+            return answer
+        case .growing(let growing): return growing.read(offset, into: buffer, park: park)
         }
     }
 

@@ -13,6 +13,7 @@ extension Volume {
     private static let secondLook = Duration.seconds(5)
 
     func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+        prebuffer.opened(node)
         if let growing = node.state.withLock({ $0.growing }), growing.tryOpen() {
             return completion(.success(OpenFile(node, .growing(growing))))
         }
@@ -123,11 +124,14 @@ extension Volume {
     ) {
         guard information.length != nil else { return firstTouch(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
-        files.open(url, information) { completion($0.map { .remote($0) }) }
+        files.open(url, information) { result in
+            if case .success(let file) = result { file.touchTail(node.name) }
+            completion(result.map { .remote($0) })
+        }
     }
 
     private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
-        FirstTouch.start(url, files, services) { [self] whole in
+        FirstTouch.start(url, tail: tail(of: node), files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
@@ -139,6 +143,7 @@ extension Volume {
                     files.close(file)
                     return completion(.failure(.stale))
                 }
+                file.touchTail(node.name)
                 completion(.success(.remote(file)))
             case .growing(let file):
                 keep(file, of: node)
@@ -148,6 +153,14 @@ extension Volume {
                 completion(.failure(VolumeError(failure)))
             }
         }
+    }
+
+    /// Where the listing tells the length of a media file, its end can be asked for before anything else is known.
+    private func tail(of node: Node) -> ByteRange? {
+        guard MediaName.isMedia(node.name), let length = node.listed.length, let tail = Readahead.tail(of: length),
+            services.allowance.withLock({ $0.take(tail.count, now: now()) })
+        else { return nil }
+        return tail
     }
 
     /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,

@@ -18,6 +18,7 @@ package final class Volume: Sendable {
     let missing = Mutex<[String: Duration]>([:])
     /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
     let socketPath = Mutex<String?>(nil)
+    let prebuffer: Prebuffer
     let root: Node
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
@@ -45,6 +46,7 @@ package final class Volume: Sendable {
         files = FileTable(services)
         prober = Prober(services)
         health = ListingHealth(refresh: services.options.refresh)
+        prebuffer = Prebuffer(files, services)
         switch source {
         case .listing(let url, _): rootURL = url
         case .file, .list: rootURL = nil
@@ -53,6 +55,7 @@ package final class Volume: Sendable {
             id: rootNode, parent: rootNode, name: "", inode: rootNode, url: rootURL, isDirectory: true,
             listed: Node.Facts())
         nodes = NodeTable(root: root)
+        prebuffer.connect(nodes)
         let entries: [SourceEntry]? =
             switch source {
             case .file(let entry): [entry]
@@ -153,12 +156,20 @@ package final class Volume: Sendable {
             bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
             hits: services.counters.hits.load(ordering: .relaxed),
             misses: services.counters.misses.load(ordering: .relaxed),
+            demanded: services.counters.demanded.load(ordering: .relaxed),
+            speculative: services.counters.speculative.load(ordering: .relaxed), wasted: wasted,
             outages: services.origin.outages.map {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
             },
             staleDirectories: health.marked.prefix(500).map {
                 VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
             }, files: Array(sorted.prefix(500)))
+    }
+
+    private var wasted: Int64 {
+        files.all.reduce(services.counters.wasted.load(ordering: .relaxed)) {
+            $0 + ($1.openHandles == 0 ? $1.unread : 0)
+        }
     }
 }
 

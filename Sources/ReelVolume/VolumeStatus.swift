@@ -64,6 +64,12 @@ package struct VolumeStatus: Codable, Sendable {
     /// Reads answered from the cache, and reads that had to wait for the origin.
     package var hits: Int64
     package var misses: Int64
+    /// Of the files' bytes: those that somebody waited for, and those that were fetched ahead.
+    package var demanded: Int64
+    package var speculative: Int64
+    /// Of what was fetched ahead: not read before its file had been closed for some seconds or it left the cache; and
+    /// bytes that came a second time.
+    package var wasted: Int64
     package var outages: [Outage]
     /// At most some hundreds.
     package var staleDirectories: [StaleDirectory]
@@ -72,8 +78,8 @@ package struct VolumeStatus: Codable, Sendable {
 
     package init(
         cacheUsed: Int64, cacheCap: Int64, cacheFailure: String?, bytesInMemory: Int64, damagedBlocks: Int64,
-        bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64,
-        outages: [Outage] = [], staleDirectories: [StaleDirectory] = [], files: [File]
+        bytesFromOrigin: Int64, bytesServed: Int64, hits: Int64, misses: Int64, demanded: Int64, speculative: Int64,
+        wasted: Int64, outages: [Outage] = [], staleDirectories: [StaleDirectory] = [], files: [File]
     ) {
         self.cacheUsed = cacheUsed
         self.cacheCap = cacheCap
@@ -84,6 +90,9 @@ package struct VolumeStatus: Codable, Sendable {
         self.bytesServed = bytesServed
         self.hits = hits
         self.misses = misses
+        self.demanded = demanded
+        self.speculative = speculative
+        self.wasted = wasted
         self.outages = outages
         self.staleDirectories = staleDirectories
         self.files = files

@@ -17,6 +17,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(help: "The most that the cache may hold: K, M, G, T (default: 10G).") var cacheSize: String?
     @Option(help: "What was not used for so long goes: s, m, h, d (default: no limit).") var cacheAge: String?
     @Option(help: "What of the disk stays free: a size, or N% (default: 5%).") var minFree: String?
+    @Option(help: "Of the next file, when one is played through; 0: nothing (default: 4M).") var prebuffer: String?
     @Option(help: "Seconds until a read that gets nothing fails (default: 30).") var timeout: String?
     @Option(help: "Age at which a listing is asked for again: s, m, h, d (default: 5m; 0: at each look).") var refresh:
         String?
@@ -105,8 +106,9 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         var given = o.flatMap { reelfs.givenOptions($0) }
         let values: [(String, String?)] = [
             ("config", config), ("credentials", credentials), ("cache-dir", cacheDir), ("cache-size", cacheSize),
-            ("cache-age", cacheAge), ("min-free", minFree), ("timeout", timeout), ("refresh", refresh), ("uid", uid),
-            ("gid", gid), ("umask", umask), ("user-agent", userAgent), ("log-level", logLevel),
+            ("cache-age", cacheAge), ("min-free", minFree), ("timeout", timeout), ("refresh", refresh),
+            ("prebuffer", prebuffer), ("uid", uid), ("gid", gid), ("umask", umask), ("user-agent", userAgent),
+            ("log-level", logLevel),
         ]
         given += values.compactMap { name, value in value.map { GivenOption(name, $0) } }
         given += header.map { GivenOption("header", $0) }

@@ -13,6 +13,8 @@ package struct MountOptions: Hashable, Sendable {
     package var timeout = 30
     /// Seconds until a listing is asked for again when somebody looks; 0: at each look.
     package var refresh: Int64 = 300
+    /// Bytes of the next file that are fetched when one is played through; 0: none.
+    package var prebuffer: Int64 = 4 << 20
     /// nil: the mounter's.
     package var user: UInt32?
     package var group: UInt32?
@@ -85,6 +87,7 @@ package struct MountOptions: Hashable, Sendable {
         case "min-free": minimumFree = try floor(name, value)
         case "timeout": timeout = Int(try number(name, value, 1...86_400, "seconds, 1 to 86400"))
         case "refresh": refresh = try duration(name, value)
+        case "prebuffer": prebuffer = value == "0" ? 0 : try size(name, value)
         case "uid": user = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
         case "gid": group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
         case "umask": umask = try octal(name, value)

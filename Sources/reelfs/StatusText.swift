@@ -11,7 +11,12 @@ func statusText(_ status: MountStatus) -> String {
         text += "  cache   is not written to: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
     }
     if volume.damagedBlocks > 0 { text += "  cache   \(volume.damagedBlocks) damaged blocks found and dropped\n" }
-    text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched\n"
+    text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched"
+    if volume.speculative > 0 {
+        text += ": \(humanSize(volume.demanded)) demanded, \(humanSize(volume.speculative)) ahead"
+        if volume.wasted > 0 { text += " (\(humanSize(volume.wasted)) of it in vain)" }
+    }
+    text += "\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
     for outage in volume.outages { text += "\n  away    \(printable(outage.origin)) (\(outage.kind))" }

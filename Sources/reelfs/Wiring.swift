@@ -18,6 +18,7 @@ struct FilesystemConfiguration {
     var limits: CacheLimits
     var timeout: Duration
     var refresh: Duration
+    var prebuffer: Int64
     var transport: TransportConfiguration
     var logger: Logger
 
@@ -38,6 +39,7 @@ struct FilesystemConfiguration {
             age: request.options.cacheAge.map { .seconds($0) })
         timeout = .seconds(request.options.timeout)
         refresh = .seconds(request.options.refresh)
+        prebuffer = request.options.prebuffer
         transport = TransportConfiguration(version: Program.version)
         transport.headers = try loadHeaders(request.options.headers)
         transport.headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
@@ -105,7 +107,8 @@ struct Wiring {
         do throws(SourceError) {
             volume = try Volume.open(
                 configuration.sourceWithCredentials, origin: origin, store: store,
-                options: VolumeOptions(timeout: configuration.timeout, refresh: configuration.refresh),
+                options: VolumeOptions(
+                    timeout: configuration.timeout, refresh: configuration.refresh, prebuffer: configuration.prebuffer),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()

@@ -202,7 +202,9 @@ extension EndToEnd {
 
         /// A child that waits for bytes that do not come.
         private func waitingReader(_ mount: Mounted) throws -> ChildProcess {
-            let reader = try ChildProcess(["tail", "-c", "1000", mount.file("half.mkv")])
+            // Not the end, which came with the beginning.
+            let reader = try ChildProcess(
+                ["tail", "-c", "+73728001", mount.file("half.mkv")])
             #expect(eventually { isBlocked(reader.pid) }, "it does not wait")
             return reader
         }

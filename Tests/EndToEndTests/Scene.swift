@@ -57,7 +57,8 @@ final class Scene: Sendable {
     ) throws -> ChildProcess.End {
         let path = folder + "/" + name
         mkdir(path, 0o755)
-        let words = prefix + [program, "mount", source, path, "--cache-dir", cache] + options
+        // What is fetched for nobody would blur what other tests count; a later option overrides it.
+        let words = prefix + [program, "mount", source, path, "--cache-dir", cache, "--prebuffer", "0"] + options
         // Where the test's own proxies would stand between.
         return try ChildProcess.run(
             words, environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 }, within: .seconds(30))

@@ -57,7 +57,9 @@ import Testing
 
         for _ in 0..<600 {
             world.now += .milliseconds(Int64.random(in: 0...300, using: &random))
-            switch Int.random(in: 0..<10, using: &random) {
+            world.ledger.lanes = Int.random(in: 1...6, using: &random)
+            world.ledger.room = Int64.random(in: 0...(64 << 20), using: &random)
+            switch Int.random(in: 0..<12, using: &random) {
             case 0...3:
                 let lower = Int64.random(in: 0..<length / unit, using: &random) * unit
                 let upper = min(length, lower + Int64.random(in: 1...16, using: &random) * unit)
@@ -65,7 +67,9 @@ import Testing
                 let isHit = world.ledger.hit(range, now: world.now)
                 #expect(isHit == world.isThere(range), "seed \(seed): hit says \(isHit) for \(range)")
                 if isHit {
-                    if world.ledger.wantsReadahead { world.perform(world.ledger.readAhead()) }
+                    if world.ledger.wantsReadahead(now: world.now) {
+                        world.perform(world.ledger.readAhead(now: world.now))
+                    }
                 } else {
                     let id = world.nextRead
                     world.nextRead += 1
@@ -84,6 +88,12 @@ import Testing
                 ]
                 let failure = failures.randomElement(using: &random)!
                 world.perform(world.ledger.ended(id, failure, now: world.now, random: 0.5))
+            case 9:
+                let lower = Int64.random(in: 0..<length / unit, using: &random) * unit
+                let upper = min(length, lower + Int64.random(in: 1...256, using: &random) * unit)
+                world.perform(world.ledger.prebuffer(ByteRange(lower, upper), now: world.now))
+            case 10 where round % 2 == 0:
+                world.perform(world.ledger.cancelPrebuffer())
             default:
                 world.perform(world.ledger.tick(now: world.now))
             }
@@ -102,6 +112,9 @@ import Testing
             // Streams cut short by a later one may bring one delivery too much; nothing else is fetched twice.
             let unique = Int64(world.there.count { $0 }) * unit
             #expect(sent == unique, "seed \(seed): \(sent) bytes were sent for \(unique)")
+            let account = world.ledger.account
+            #expect(account.demanded + account.speculative == unique && account.wasted == 0, "seed \(seed)")
+            #expect(account.unread.count <= account.speculative, "seed \(seed)")
         }
     }
 

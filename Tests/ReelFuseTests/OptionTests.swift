@@ -17,6 +17,8 @@ struct OptionTests {
         ("timeout=5", { $0.timeout = 5 }),
         ("refresh=0", { $0.refresh = 0 }), ("refresh=90", { $0.refresh = 90 }), ("refresh=45s", { $0.refresh = 45 }),
         ("refresh=10m", { $0.refresh = 600 }), ("refresh=24h", { $0.refresh = 86_400 }),
+        ("prebuffer=0", { $0.prebuffer = 0 }),
+        ("prebuffer=32M", { $0.prebuffer = 32 << 20 }),
         (
             "uid=1000,gid=100,umask=027",
             {
@@ -71,7 +73,8 @@ struct OptionTests {
     static let bad = [
         ("colour=red", "\"colour\""), ("cache_size=10X", "cache-size"), ("cache_size=", "cache-size"),
         ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),
-        ("cache_size=G", "cache-size"), ("timeout=0", "timeout"), ("timeout=1.5", "timeout"), ("timeout", "timeout"),
+        ("cache_size=G", "cache-size"), ("timeout=0", "timeout"), ("prebuffer=much", "prebuffer"),
+        ("timeout=1.5", "timeout"), ("timeout", "timeout"),
         ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
         ("allow_other=1", "allow-other"), ("password=x", "credentials=FILE"), ("credentials", "credentials"),
         ("no_allow_other=1", "no-allow-other"), ("config=", "config"), ("header=nothing", "header"),

@@ -30,7 +30,7 @@ func withFilms(
         }
     }
     defer { server.stop() }
-    let fixture = try VolumeFixture(server.url("/"), cap: cap)
+    let fixture = try VolumeFixture(server.url("/").text, cap: cap, prebuffer: 0)
     defer { fixture.remove() }
     try body(fixture, films, server)
 }

@@ -5,6 +5,11 @@ import TestKit
 @testable import ReelVolume
 
 extension VolumeFixture {
+    /// Bytes of a file that are in the cache.
+    func cached(_ path: String) -> Int64 {
+        volume.status().files.first { $0.path == path }?.cachedBytes ?? 0
+    }
+
     /// As if the last confirmation of every remembered resource lay an hour back.
     func expire() {
         for object in store.objects() {

@@ -16,6 +16,7 @@ final class VolumeFixture: Sendable {
     private let cap: Int64
     private let timeout: Duration
     private let refresh: Duration
+    private let prebuffer: Int64
     private let running = Mutex<Running?>(nil)
 
     private struct Running: Sendable {
@@ -25,7 +26,8 @@ final class VolumeFixture: Sendable {
     }
 
     init(
-        _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300)
+        _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
+        prebuffer: Int64 = 4 << 20
     ) throws {
         var template = Array("/tmp/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
@@ -34,6 +36,7 @@ final class VolumeFixture: Sendable {
         self.cap = cap
         self.timeout = timeout
         self.refresh = refresh
+        self.prebuffer = prebuffer
         try start()
     }
 
@@ -56,7 +59,8 @@ final class VolumeFixture: Sendable {
         let origin = try CurlOrigin(configuration)
         do {
             let volume = try Volume.open(
-                source, origin: origin, store: store, options: VolumeOptions(timeout: timeout, refresh: refresh),
+                source, origin: origin, store: store,
+                options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer),
                 logger: logger)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {

@@ -128,13 +128,14 @@ extension FileOrigin {
 
     private func expiringAnswer(_ request: ServerRequest, uses: Int, good: [ServerStep]) -> [ServerStep] {
         withRedirects { state in
-            if request.query == "signature=\(state.redirects)", state.usesLeft > 0 {
-                state.usesLeft -= 1
+            let number = request.query.flatMap { Int($0.dropFirst("signature=".count)) }
+            if let number, let left = state.usesLeft[number], left > 0 {
+                state.usesLeft[number] = left - 1
                 return good
             }
             guard request.query == nil else { return ServerStep.answer(403, body: "expired\n") }
             state.redirects += 1
-            state.usesLeft = uses
+            state.usesLeft[state.redirects] = uses
             return ServerStep.answer(302, [("Location", "\(request.path)?signature=\(state.redirects)")])
         }
     }

@@ -18,8 +18,8 @@ package final class FileOrigin: Sendable {
         var fault: Fault?
         /// Faults of the requests to come, the next one first; nil is a good answer.
         var script: [Fault?] = []
-        /// How many requests the place that a redirect named still answers.
-        var usesLeft = 0
+        /// How many requests each place that a redirect named still answers.
+        var usesLeft: [Int: Int] = [:]
         var redirects = 0
     }
 

@@ -1,0 +1,173 @@
+/// What to ask for, and in how many pieces.
+extension Ledger {
+    // MARK: What somebody waits for
+
+    /// Makes sure that every missing byte somebody waits for is on its way.
+    mutating func planDemanded(now: Duration) -> [Action] {
+        var actions: [Action] = []
+        for read in waiting {
+            var offset = read.range.lower
+            while true {
+                offset = coverage.firstMissing(from: offset, limit: read.range.upper)
+                guard offset < read.range.upper else { break }
+                if let stream = streams.first(where: { serves($0, offset) }) {
+                    offset = min(stream.end, read.range.upper)
+                } else if acceptsRanges {
+                    actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
+                    offset = streams.last!.end
+                } else {
+                    actions += startStream(at: 0, count: length, .demand, now)
+                    break
+                }
+            }
+        }
+        return actions
+    }
+
+    /// How much to ask for where a read misses: a proven reader wants what comes next as well.
+    private func demand(of read: WaitingRead, from offset: Int64) -> Int64 {
+        let count = read.range.upper - offset
+        guard read.readsOn, let cursor = cursors.last(where: { $0.isProven && $0.continues(with: read.range) })
+        else { return count }
+        let window = window(of: cursor)
+        return max(count, min(segment(of: window, lanes: lanes), cursor.position + window - offset))
+    }
+
+    /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes that
+    /// others wait for are no distance.
+    private func serves(_ stream: Stream, _ offset: Int64) -> Bool {
+        guard stream.position <= offset, offset < stream.end else { return false }
+        if !acceptsRanges { return true }
+        var from = stream.position
+        for read in waiting where read.range.upper <= offset && read.range.upper > from { from = read.range.upper }
+        return offset - from <= pace.joinDistance
+    }
+
+    // MARK: What nobody waits for yet
+
+    /// True where the cursor that read last has too little before it.
+    package func wantsReadahead(now: Duration) -> Bool {
+        guard !coverage.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last, now >= quietUntil,
+            openHandles > 0, cursor.isProven, cursor.frontier < length
+        else { return false }
+        return cursor.isHungry(now) || cursor.frontier - cursor.position < window(of: cursor) / 2
+    }
+
+    /// Starts what keeps the cursor that read last from running dry.
+    package mutating func readAhead(now: Duration) -> [Action] {
+        guard wantsReadahead(now: now) else { return [] }
+        let index = cursors.count - 1
+        let cursor = cursors[index]
+        let window = window(of: cursor)
+        let horizon = min(length, cursor.position + window)
+        let isHungry = cursor.isHungry(now)
+        let lanes = isHungry ? lanes : 1
+        let segment = isHungry ? segment(of: window, lanes: lanes) : window
+        var actions: [Action] = []
+        while true {
+            let frontier = firstUnplanned(from: max(cursors[index].frontier, cursor.position), limit: horizon)
+            cursors[index].frontier = frontier
+            // Short requests are mostly round trips: where the horizon moves on slowly, so does this.
+            guard frontier < horizon, horizon == length || horizon - frontier >= min(window / 4, segment),
+                isHungry || frontier - cursor.position < window / 2,
+                busyLanes(of: cursor, upTo: horizon, lanes: lanes) < lanes
+            else { return actions }
+            actions += startStream(at: frontier, count: min(segment, horizon - frontier), .readahead, now)
+        }
+    }
+
+    /// How far ahead of this cursor to fetch.
+    func window(of cursor: Cursor) -> Int64 { cursor.window(atMost: min(windowLimit, max(room, Readahead.early))) }
+
+    private func segment(of window: Int64, lanes: Int) -> Int64 {
+        if lanes == 1 { return window }
+        let most = max(Readahead.segments.upperBound, min(4 * pace.turnaround, Readahead.longestSegment))
+        return min(max(window / Int64(lanes), Readahead.segments.lowerBound), most)
+    }
+
+    /// Requests that fetch for this cursor, but for those that are over before a new one would be answered: a third of
+    /// the lanes, and one at least, may have its successor on the way.
+    private func busyLanes(of cursor: Cursor, upTo horizon: Int64, lanes: Int) -> Int {
+        var (all, ending) = (0, 0)
+        for stream in streams where stream.end > cursor.position && stream.position < horizon {
+            all += 1
+            if stream.end - stream.position <= pace.handover { ending += 1 }
+        }
+        return all - min(ending, max(1, lanes / 3))
+    }
+
+    /// Bytes of `range` that are neither there nor on their way.
+    package func missing(in range: ByteRange) -> Int64 {
+        let limit = min(range.upper, length)
+        var offset = firstUnplanned(from: range.lower, limit: limit)
+        var count: Int64 = 0
+        while offset < limit {
+            let end = streams.reduce(coverage.firstCovered(from: offset, limit: limit)) { end, stream in
+                stream.position > offset ? min(end, stream.position) : end
+            }
+            count += end - offset
+            offset = firstUnplanned(from: end, limit: limit)
+        }
+        return count
+    }
+
+    /// Nobody will read what was fetched ahead.
+    package mutating func writeOff() { account.writeOff() }
+
+    /// Asks for what of `range` is neither there nor on its way, although nobody reads there.
+    package mutating func prebuffer(_ range: ByteRange, now: Duration) -> [Action] {
+        guard acceptsRanges, !isSuperseded else { return [] }
+        let range = range.clamped(to: ByteRange(0, length))
+        var actions: [Action] = []
+        var offset = range.lower
+        while true {
+            offset = firstUnplanned(from: offset, limit: range.upper)
+            guard offset < range.upper else { return actions }
+            actions += startStream(at: offset, count: range.upper - offset, .prebuffer, now)
+            offset = streams.last!.end
+        }
+    }
+
+    /// Lets go of what `prebuffer` began, but for what somebody waits for by now.
+    package mutating func cancelPrebuffer() -> [Action] {
+        let gone = streams.filter { stream in
+            stream.purpose == .prebuffer && !waiting.contains { isWaiting($0, for: stream) }
+        }
+        streams.removeAll { stream in gone.contains { $0.id == stream.id } }
+        return gone.map { .stop($0.id) }
+    }
+
+    package var isPrebuffering: Bool { streams.contains { $0.purpose == .prebuffer } }
+
+    // MARK: Requests
+
+    /// First byte from `offset` on that is neither there nor on its way.
+    private func firstUnplanned(from offset: Int64, limit: Int64) -> Int64 {
+        var offset = offset
+        while offset < limit {
+            offset = coverage.firstMissing(from: offset, limit: limit)
+            guard let stream = streams.first(where: { $0.position <= offset && offset < $0.end }) else { return offset }
+            offset = stream.end
+        }
+        return min(offset, limit)
+    }
+
+    /// One range request around `offset`, which is missing: from the start of its block, so that whole blocks come, up
+    /// to the next byte that is there or on its way. Without ranges: everything.
+    private mutating func startStream(at offset: Int64, count: Int64, _ purpose: Purpose, _ now: Duration) -> [Action] {
+        var range = ByteRange(0, length)
+        if acceptsRanges {
+            range.lower = coverage.startOfGap(at: offset)
+            for other in streams where other.end <= offset { range.lower = max(range.lower, other.end) }
+            let wanted = offset + min(count, length - offset)
+            range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
+            range.upper = coverage.firstCovered(from: offset, limit: range.upper)
+            for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
+            // An older stream on its way here ends where this one begins: no byte is fetched twice.
+            for index in streams.indices where streams[index].position <= offset {
+                streams[index].end = min(streams[index].end, max(range.lower, streams[index].position))
+            }
+        }
+        return [.start(add(range, purpose, now), range, isDemanded: purpose == .demand)]
+    }
+}

@@ -1,0 +1,96 @@
+"""link.py PORT [DELAY_MS [MBIT_S]]  a slow link to a server on loopback: prints the port that leads over it.
+
+DELAY_MS is a round trip: half of it lies on each way, and a new connection costs one more, as TCP's handshake does.
+MBIT_S caps what each connection brings, as a server or a shaped line does that counts by connection; 0: no cap.
+It ends with its standard input.
+"""
+
+import asyncio
+import collections
+import sys
+
+CHUNK = 64 << 10
+# What a sender's and a receiver's socket hold beside what is on the way.
+BUFFERS = 256 << 10
+
+
+class Way:
+    """One direction of a connection: bytes come out as late, and as slowly, as the link lets them."""
+
+    def __init__(self, reader, writer, delay, rate):
+        self.reader, self.writer, self.delay, self.rate = reader, writer, delay, rate
+        self.limit = BUFFERS + int(rate * delay * 2) if rate else 16 << 20
+        self.queue, self.held = collections.deque(), 0
+        self.changed = asyncio.Event()
+
+    async def take(self):
+        clock = asyncio.get_running_loop().time
+        free = 0.0
+        while True:
+            data = await self.reader.read(CHUNK)
+            # A line is busy with one chunk at a time; the delay comes on top of that.
+            free = max(free, clock()) + (len(data) / self.rate if self.rate else 0)
+            self.queue.append((free + self.delay, data))
+            self.held += len(data)
+            self.changed.set()
+            if not data:
+                return
+            while self.held > self.limit:
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def give(self):
+        clock = asyncio.get_running_loop().time
+        while True:
+            while not self.queue:
+                self.changed.clear()
+                await self.changed.wait()
+            due, data = self.queue.popleft()
+            if due > clock():
+                await asyncio.sleep(due - clock())
+            self.held -= len(data)
+            self.changed.set()
+            if not data:
+                if self.writer.can_write_eof():
+                    self.writer.write_eof()
+                return
+            self.writer.write(data)
+            await self.writer.drain()
+
+
+async def carry(port, delay, rate, reader, writer):
+    upstream, tasks, is_answered = None, [], False
+    try:
+        # The handshake, which the kernel's own on loopback did not cost.
+        await asyncio.sleep(delay * 2)
+        near, upstream = await asyncio.open_connection("127.0.0.1", port, limit=CHUNK)
+        out, back = Way(reader, upstream, delay, 0), Way(near, writer, delay, rate)
+        tasks = [asyncio.ensure_future(step) for step in (out.take(), out.give(), back.take(), back.give())]
+        # Once the server's side is over so is the connection, and an end of the client's is no half-open one here.
+        await asyncio.wait([tasks[1], tasks[3]], return_when=asyncio.FIRST_COMPLETED)
+        is_answered = tasks[3].done()
+    except (OSError, asyncio.CancelledError):
+        pass
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    # What is answered whole is still to be delivered.
+    writer.close() if is_answered else writer.transport.abort()
+    if upstream:
+        upstream.transport.abort()
+
+
+async def main(port, delay="40", rate="0"):
+    way, bytes_a_second = float(delay) / 2000, float(rate) * 1e6 / 8
+
+    async def connected(reader, writer):
+        await carry(int(port), way, bytes_a_second, reader, writer)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=CHUNK)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,98 @@
+import Testing
+
+@testable import ReelCore
+
+/// How many requests at a time: a scripted clock, a line with a capacity, connections with one each.
+@Suite struct ParallelismTests {
+    private struct Line {
+        var parallelism = Parallelism()
+        var now = Duration.seconds(100)
+        /// Bytes a second.
+        var ofAll: Double
+        var ofOne: Double
+
+        /// A reader that always waits. - Returns: the bytes it got.
+        @discardableResult
+        mutating func read(for time: Duration) -> Double {
+            let end = now + time
+            var total = 0.0
+            while now < end {
+                parallelism.starved(rate: min(ofOne, ofAll / Double(parallelism.lanes)), now: now)
+                now += .milliseconds(50)
+                let bytes = min(ofAll, ofOne * Double(parallelism.lanes)) * 0.05
+                parallelism.took(Int64(bytes), now: now)
+                total += bytes
+            }
+            return total
+        }
+    }
+
+    @Test func slowConnectionsAreJoinedBySomeMoreAndFastOnesAreNot() {
+        var slow = Line(ofAll: 1e9, ofOne: 12.5e6)
+        slow.read(for: .milliseconds(100))
+        #expect(slow.parallelism.lanes == 6)
+        var fast = Line(ofAll: 1e9, ofOne: 500e6)
+        fast.read(for: .seconds(10))
+        #expect(fast.parallelism.lanes == 1)
+    }
+
+    @Test func withoutAReaderThatWaitsThereIsOne() {
+        var parallelism = Parallelism()
+        for step in 0..<100 { parallelism.took(1 << 20, now: .milliseconds(50 * step)) }
+        parallelism.starved(rate: nil, now: .seconds(5))
+        #expect(parallelism.lanes == 1)
+    }
+
+    @Test func connectionsThatGainStay() {
+        var line = Line(ofAll: 1e9, ofOne: 5e6)
+        let got = line.read(for: .seconds(60))
+        #expect(line.parallelism.lanes == 6)
+        // What the trials of fewer cost.
+        #expect(got > 0.9 * 60 * 30e6)
+    }
+
+    @Test func connectionsThatGainNothingGo() {
+        var line = Line(ofAll: 5e6, ofOne: 5e6)
+        line.read(for: .seconds(12))
+        #expect(line.parallelism.lanes == 1)
+        line.read(for: .seconds(30))
+        #expect(line.parallelism.lanes == 1)
+    }
+
+    @Test func threeStayWhereTheyAreEnough() {
+        var line = Line(ofAll: 15e6, ofOne: 5e6)
+        line.read(for: .seconds(15))
+        #expect(line.parallelism.lanes == 3)
+    }
+
+    @Test func aRefusalLeavesOneForLongerEachTime() {
+        var line = Line(ofAll: 1e9, ofOne: 5e6)
+        line.read(for: .seconds(1))
+        var pauses: [Duration] = []
+        for _ in 0..<3 {
+            line.parallelism.refused(retryAfter: nil, now: line.now)
+            // Six were under way: five more refusals of the same moment count as one.
+            for _ in 0..<5 { line.parallelism.refused(retryAfter: nil, now: line.now) }
+            #expect(line.parallelism.lanes == 1)
+            let start = line.now
+            while line.parallelism.lanes == 1 { line.read(for: .milliseconds(500)) }
+            pauses.append(line.now - start)
+        }
+        #expect(pauses[0] >= .seconds(30) && pauses[1] > pauses[0] && pauses[2] > pauses[1])
+        line.parallelism.refused(retryAfter: .seconds(3600), now: line.now)
+        line.read(for: .seconds(3000))
+        #expect(line.parallelism.lanes == 1)
+    }
+}
+
+@Suite struct AllowanceTests {
+    @Test func soManyBytesAMinuteAndNoMore() {
+        var allowance = Allowance(perMinute: 6000)
+        #expect(allowance.take(6000, now: .seconds(100)) == true)
+        #expect(allowance.take(1, now: .seconds(100)) == false)
+        #expect(allowance.take(1001, now: .seconds(110)) == false)
+        #expect(allowance.take(1000, now: .seconds(110)) == true)
+        #expect(allowance.take(6000, now: .seconds(1000)) == true)
+        #expect(allowance.take(6000, now: .seconds(1030)) == false)
+    }
+}

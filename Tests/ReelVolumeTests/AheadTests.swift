@@ -1,0 +1,131 @@
+import ReelCore
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// What is fetched before anybody asks for it: ends of files, next items; and what is not.
+@Suite struct AheadTests {
+    private static let length: Int64 = 12 << 20
+
+    /// A listing with exact lengths, and one file behind all of its names.
+    private func withFolder(
+        _ names: [String], cap: Int64 = 1 << 30, prebuffer: Int64 = 4 << 20,
+        _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
+    ) throws {
+        let film = FileOrigin(length: Self.length)
+        let lines = names.map { "<a href=\"\($0)\">\($0)</a>      21-Nov-2026 10:00      \(Self.length)\n" }
+        let page =
+            "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre><a href=\"../\">../</a>\n"
+            + lines.joined() + "</pre><hr></body></html>"
+        let server = try ScriptedServer { request in
+            request.path == "/"
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : film.answer(request)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/").text, cap: cap, prebuffer: prebuffer)
+        defer { fixture.remove() }
+        try body(fixture, film, server)
+    }
+
+    private func ranges(_ server: ScriptedServer, _ path: String) -> [ByteRange] {
+        server.requests.filter { $0.path == path }.compactMap { $0.range(of: Self.length) }
+    }
+
+    private let tail = Readahead.tail(of: length)!
+
+    @Test func headAndTailOfMediaAreAskedForTogether() throws {
+        try withFolder(["film.mkv", "notes.txt"]) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(eventually { ranges(server, "/film.mkv").count == 2 })
+            #expect(Set(ranges(server, "/film.mkv")) == [ByteRange(0, Readahead.first), tail])
+            #expect(fixture.read(file, tail.lower, 1000).isRight(film, tail.lower, 1000))
+            #expect(fixture.read(file, 0, 1000).isRight(film, 0, 1000))
+            #expect(ranges(server, "/film.mkv").count == 2)
+            fixture.volume.close(file)
+            let notes = try fixture.open("notes.txt").get()
+            #expect(fixture.read(notes, 0, 1000).isRight(film, 0, 1000))
+            #expect(ranges(server, "/notes.txt") == [ByteRange(0, Readahead.first)])
+            fixture.volume.close(notes)
+        }
+    }
+
+    /// Whichever answer comes first, and whatever the second says: never two versions in one file.
+    @Test(arguments: 0..<8) func aTailOfAnotherVersionIsNoPartOfTheFile(round: Int) throws {
+        try withFolder(["film.mkv"]) { fixture, film, server in
+            let faults: [FileOrigin.Fault] = [.changedETag, .status(503, retryAfter: nil), .noRanges, .wrongTotal]
+            // Of two requests that are made together either may be the one that the fault meets.
+            film.fail(faults[round % 4], times: 1)
+            let opened = fixture.open("film.mkv")
+            guard case .success(let file) = opened else {
+                return #expect(opened.map { _ in true } == .failure(.failed), "round \(round)")
+            }
+            let version = film.version
+            for offset in [0, tail.lower, Self.length / 2, tail.lower - 1000] {
+                let count = min(Self.length - offset, 2000)
+                let answer = fixture.read(file, offset, Int(count))
+                if case .success(let bytes) = answer {
+                    #expect(bytes == version.bytes.bytes(ByteRange(offset, offset + count)), "round \(round)")
+                }
+            }
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func aScanOfBeginningsFetchesBeginningsAndEnds() throws {
+        let names = (0..<40).map { "film\($0).mkv" }
+        try withFolder(names) { fixture, film, server in
+            for name in names {
+                let file = try fixture.open(name).get()
+                #expect(fixture.read(file, 0, 64 << 10).isRight(film, 0, 64 << 10))
+                fixture.volume.close(file)
+            }
+            #expect(eventually { server.requests.count { $0.path != "/" } == 2 * names.count })
+            #expect(fixture.volume.status().bytesFromOrigin <= Int64(names.count + 1) * (Readahead.first + tail.count))
+        }
+    }
+
+    @Test func theNextFileIsThereWhenOneWasPlayedThrough() throws {
+        try withFolder(["a10.mkv", "a2.mkv", "a1.mkv", "a1.srt"]) { fixture, film, server in
+            let file = try fixture.open("a1.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, Self.length))
+            fixture.volume.close(file)
+            #expect(eventually { self.ranges(server, "/a2.mkv").contains { $0.upper == Self.length } })
+            let status = fixture.volume.status()
+            #expect(eventually { fixture.cached("a2.mkv") >= 4 << 20 })
+            #expect(status.bytesFromOrigin <= Self.length + 5 << 20)
+            let count = server.requests.count
+            let next = try fixture.open("a2.mkv").get()
+            for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) {
+                #expect(fixture.read(next, offset, 128 << 10).isRight(film, offset, 128 << 10))
+            }
+            #expect(server.requests.count == count)
+            #expect(ranges(server, "/a10.mkv").isEmpty)
+            fixture.volume.close(next)
+        }
+    }
+
+    @Test func withAPrebufferOfNothingNothingIsFetched() throws {
+        try withFolder(["a1.mkv", "a2.mkv"], prebuffer: 0) { fixture, film, server in
+            let file = try fixture.open("a1.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, Self.length))
+            fixture.volume.close(file)
+            let again = try fixture.open("a1.mkv").get()
+            #expect(fixture.readAll(again).isRight(film, 0, Self.length))
+            fixture.volume.close(again)
+            #expect(ranges(server, "/a2.mkv").isEmpty)
+        }
+    }
+
+    @Test func statusTellsWhatWasFetchedForWhom() throws {
+        try withFolder(["film.mkv"], prebuffer: 0) { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, Self.length))
+            let status = fixture.volume.status()
+            #expect(status.demanded + status.speculative == Self.length)
+            #expect(status.demanded > 0 && status.speculative > 0 && status.wasted == 0)
+            fixture.volume.close(file)
+        }
+    }
+}
