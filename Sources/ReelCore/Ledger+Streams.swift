@@ -100,8 +100,8 @@ extension Ledger {
         streams.remove(at: index)
         // The same moment as the reads' own deadline, seen from the other side; or the end of long trying.
         for read in dependents {
-            // The second time may take half as long again.
-            let isLate = now + (now - read.parkedAt) * 3 / 2 > read.deadline + .seconds(1)
+            // The second time may take the whole deadline: both together are not to be over it by more than this.
+            let isLate = now - read.parkedAt > .seconds(1)
             if failure == .timedOut || isLate { timedOut.append((read.range, now, ReadFailure(failure))) }
         }
         return fail(dependents.map(\.id), ReadFailure(failure)) + planDemanded(now: now)
