@@ -30,7 +30,7 @@ extension CacheObject {
             !file.descriptor.holds(filled, of: version.length)
         {
             // Cut and grown again, or holes punched, by somebody else; or zeros that the filesystem keeps as holes.
-            let holes = file.doubt().filter { !isIntact($0) }
+            let holes = file.doubt().filter { block in !file.fill { $0.map[block] } || !isIntact(block) }
             if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
             if file.descriptor.isLong(version.length) { file.countsBlocks.store(false, ordering: .relaxed) }
             isVerified = false

@@ -79,8 +79,8 @@ package final class CacheObject: Sendable {
         return true
     }
 
-    /// These blocks are not what was written, or not there: they are filled no more. No row is written for it, as the
-    /// checksum in the row tells the next one who looks.
+    /// These blocks are not what was written, or not there: they are filled no more. Their rows tell of them until the
+    /// next commit; their checksums say until then that it is not so.
     package func lose(_ blocks: [Range<Int>]) {
         for blocks in blocks {
             file.dropMemory(blocks)

@@ -149,6 +149,21 @@ struct DistrustTests {
         store.close()
     }
 
+    @Test func aHoleWhereABlockWasWrittenInPartIsNotReadAsZeros() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.fill(version(blocks: 6), 0..<4)
+        try object.put(4)
+        #expect(object.holds(4))
+        let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        try data.punch(3 * BlockSize.block, 2 * BlockSize.block)
+        var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
+        let answer = bytes.withUnsafeMutableBytes { object.read(into: $0, at: 4 * BlockSize.block) }
+        guard case .damaged(let blocks) = answer else { throw CacheError.closed }
+        #expect(Set(blocks.joined()) == [3, 4])
+        store.close()
+    }
+
     @Test(arguments: ["pipe", "directory", "link"]) func whatIsNoIndexInItsPlaceIsSetAside(_ harm: String) throws {
         let fixture = Fixture()
         try fixture.open().close()
