@@ -78,9 +78,7 @@ final class DataFile: Sendable {
     }
 
     func blocks(touching range: ByteRange) -> Range<Int> {
-        guard !range.isEmpty else { return 0..<0 }
-        let upper = (min(range.upper, version.length) + BlockSize.block - 1) / BlockSize.block
-        return Int(range.lower / BlockSize.block)..<Int(upper)
+        BlockSize.blocks(touching: range, length: version.length)
     }
 
     /// The checksum of a block all bytes of which were written; nil where they are not there any more.

@@ -8,6 +8,12 @@ package enum BlockSize {
     /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
     package static let gathered: Int64 = 512 << 10
 
+    /// The blocks of a resource of that length which hold any byte of `range`.
+    package static func blocks(touching range: ByteRange, length: Int64) -> Range<Int> {
+        guard !range.isEmpty else { return 0..<0 }
+        return Int(range.lower / block)..<Int((min(range.upper, length) + block - 1) / block)
+    }
+
     /// The bytes of a block of a resource of that length; shorter for the last.
     package static func bytes(of block: Int, length: Int64) -> ByteRange {
         let lower = Int64(block) * Self.block
@@ -70,9 +76,7 @@ package struct BlockMap: Hashable, Sendable {
 
     /// The blocks that hold any byte of `range`.
     package func blocks(touching range: ByteRange) -> Range<Int> {
-        guard !range.isEmpty else { return 0..<0 }
-        return Int(
-            range.lower / BlockSize.block)..<Int((min(range.upper, length) + BlockSize.block - 1) / BlockSize.block)
+        BlockSize.blocks(touching: range, length: length)
     }
 
     /// True where every byte of `range` lies in a filled block. The hit path's one question: no allocation.
