@@ -111,15 +111,8 @@ final class DataFile: Sendable {
         }
         var holes = written.filter { memoryBlock($0.key) == nil && !$0.value.allSatisfy { descriptor.hasData($0) } }
             .map(\.key)
-        var block = 0
-        while block < map.blockCount {
-            // Whole empty extents are the rule in a file of which little is cached.
-            if block % 64 == 0, map.extents[block / 64] == 0 {
-                block += 64
-                continue
-            }
-            if map[block], memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
-            block += 1
+        map.forEachFilled { block in
+            if memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
         }
         return holes
     }
@@ -192,18 +185,13 @@ final class DataFile: Sendable {
 
     /// Gives the disk back what lies in no filled block: leftovers of streams that were cut, of a crash.
     func punchUnfilled(_ map: BlockMap) throws(CacheError) {
-        var block = 0
-        while block < map.blockCount {
-            let start = block
-            // Whole empty extents are the rule in a file of which little is cached.
-            while block < map.blockCount, !map[block] {
-                block += block % 64 == 0 && map.extents[block / 64] == 0 ? 64 : 1
-            }
-            if start < block {
-                let lower = Int64(start) * BlockSize.block
-                try descriptor.punch(lower, Int64(min(block, map.blockCount)) * BlockSize.block - lower)
-            }
-            block += 1
+        var end = 0
+        func punch(upTo block: Int) throws(CacheError) {
+            let lower = Int64(end) * BlockSize.block
+            if end < block { try descriptor.punch(lower, Int64(block) * BlockSize.block - lower) }
+            end = block + 1
         }
+        try map.forEachFilled { (block) throws(CacheError) in try punch(upTo: block) }
+        try punch(upTo: map.blockCount)
     }
 }

@@ -69,6 +69,17 @@ package struct BlockMap: Hashable, Sendable {
         extents[extent] = word & valid
     }
 
+    /// Filled blocks in order. Looks at words, not at bits, where there is nothing: the origin chooses how long a file is.
+    package func forEachFilled<Failure: Error>(_ body: (Int) throws(Failure) -> Void) throws(Failure) {
+        for (extent, word) in extents.enumerated() {
+            var rest = word
+            while rest != 0 {
+                try body(extent * BlockSize.blocksPerExtent + rest.trailingZeroBitCount)
+                rest &= rest - 1
+            }
+        }
+    }
+
     /// The bytes of a block; shorter for the last.
     package func bytes(of block: Int) -> ByteRange {
         BlockSize.bytes(of: block, length: length)
