@@ -121,11 +121,7 @@ extension EndToEnd {
             "A reader that waits while packets vanish ends by its signal at once",
             arguments: [SIGINT, SIGTERM, SIGKILL])
         func signalled(_ number: Int32) throws {
-            try withStage { _, stage, makeMount in
-                let mount = try makeMount()
-                #expect(missing(mount, at: 0) == 0)
-                try stage.network.inServer("iptables -I INPUT -i server -j DROP")
-                let reader = try waitingReader(mount)
+            try withWaitingReader { mount, reader in
                 let ending = try took { () throws in
                     reader.signal(number)
                     #expect(try reader.wait(within: .seconds(2)).status == 128 + number)
@@ -136,11 +132,7 @@ extension EndToEnd {
 
         @Test("With reads waiting for vanished packets a mount can be left at once")
         func leave() throws {
-            try withStage { _, stage, makeMount in
-                let mount = try makeMount()
-                #expect(missing(mount, at: 0) == 0)
-                try stage.network.inServer("iptables -I INPUT -i server -j DROP")
-                let reader = try waitingReader(mount)
+            try withWaitingReader { mount, reader in
                 let leaving = try took { () throws in
                     #expect(umount2(mount.path, 0) != 0 && errno == EBUSY)
                     #expect(try ChildProcess.run(["umount", "-l", mount.path], within: .seconds(5)).status == 0)
@@ -155,11 +147,7 @@ extension EndToEnd {
 
         @Test("A daemon that is told to end does so while reads wait for vanished packets")
         func terminated() throws {
-            try withStage { _, stage, makeMount in
-                let mount = try makeMount()
-                #expect(missing(mount, at: 0) == 0)
-                try stage.network.inServer("iptables -I INPUT -i server -j DROP")
-                let reader = try waitingReader(mount)
+            try withWaitingReader { mount, reader in
                 let ending = try took { () throws in
                     kill(mount.pid, SIGTERM)
                     #expect(try reader.wait(within: .seconds(5)).status == 1)
@@ -197,6 +185,16 @@ extension EndToEnd {
                     #expect([ENETUNREACH, ETIMEDOUT].contains(readingCode(mount.file("unseen.mkv"))))
                 }
                 #expect(failing < Self.deadline + .seconds(1))
+            }
+        }
+
+        /// A mount whose origin's packets vanish, and a child that waits for bytes of it.
+        private func withWaitingReader(_ body: (Mounted, ChildProcess) throws -> Void) throws {
+            try withStage { _, stage, makeMount in
+                let mount = try makeMount()
+                #expect(missing(mount, at: 0) == 0)
+                try stage.network.inServer("iptables -I INPUT -i server -j DROP")
+                try body(mount, try waitingReader(mount))
             }
         }
 
