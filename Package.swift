@@ -43,6 +43,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
 
+        .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
@@ -56,7 +57,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
-            name: "ReelVolumeTests", dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "TestKit"]),
+            name: "ReelVolumeTests",
+            dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "TestKit"]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),

@@ -131,17 +131,43 @@ struct FillState: Sendable {
     // MARK: Reading
 
     mutating func use(_ blocks: Range<Int>, now: Int64) {
-        guard let last = blocks.last else { return }
-        for extent in blocks.lowerBound / 64...last / 64 { uses[extent] = now }
+        guard !blocks.isEmpty else { return }
+        var extent = blocks.lowerBound / 64
+        while extent * 64 < blocks.upperBound {
+            uses[extent] = now
+            extent += 1
+        }
     }
 
     /// Filled blocks among these that nobody has looked at yet.
     func unverified(_ blocks: Range<Int>) -> [Int] { blocks.filter { map[$0] && !verified[$0] } }
 
-    func isVerified(_ blocks: Range<Int>) -> Bool { blocks.allSatisfy { verified[$0] || !map[$0] } }
+    func isVerified(_ blocks: Range<Int>) -> Bool {
+        var isVerified = true
+        forEachExtent(of: blocks) { extent, mask in
+            if map.extents[extent] & ~verified.extents[extent] & mask != 0 { isVerified = false }
+        }
+        return isVerified
+    }
 
     /// False where some of these blocks have no bytes on the disk.
-    func isKnown(_ blocks: Range<Int>) -> Bool { blocks.allSatisfy { map[$0] || partial.contains($0) } }
+    func isKnown(_ blocks: Range<Int>) -> Bool {
+        var isFilled = true
+        forEachExtent(of: blocks) { extent, mask in
+            if map.extents[extent] & mask != mask { isFilled = false }
+        }
+        return isFilled || blocks.allSatisfy { map[$0] || partial.contains($0) }
+    }
+
+    /// Every hit asks by words: a file has few of them, and a loop over bits allocates in a build without optimisation.
+    private func forEachExtent(of blocks: Range<Int>, _ body: (_ extent: Int, _ mask: UInt64) -> Void) {
+        guard !blocks.isEmpty else { return }
+        var extent = blocks.lowerBound / 64
+        while extent * 64 < blocks.upperBound {
+            body(extent, BlockMap.mask(of: blocks, inExtent: extent))
+            extent += 1
+        }
+    }
 
     /// The checksum was right. A block whose sync failed is looked at each time: the page cache may lose it.
     mutating func verify(_ block: Int) {
@@ -227,7 +253,7 @@ struct FillState: Sendable {
         let blocks = blocks.clamped(to: 0..<map.blockCount)
         guard !blocks.isEmpty else { return cleared }
         for extent in blocks.lowerBound / 64...(blocks.upperBound - 1) / 64 {
-            let mask = mask(of: blocks, in: extent)
+            let mask = BlockMap.mask(of: blocks, inExtent: extent)
             let removed = map.extents[extent] & mask
             if removed != 0 {
                 cleared.removed.append(Row(extent: extent, word: removed, sums: sums[extent] ?? ExtentSums()))
@@ -272,11 +298,4 @@ struct FillState: Sendable {
     }
 
     private func bit(_ block: Int) -> UInt64 { 1 << UInt64(block % 64) }
-
-    private func mask(of blocks: Range<Int>, in extent: Int) -> UInt64 {
-        let lower = max(blocks.lowerBound - extent * 64, 0)
-        let upper = min(blocks.upperBound - extent * 64, 64)
-        let upTo: (Int) -> UInt64 = { $0 == 64 ? .max : (1 << UInt64($0)) - 1 }
-        return upTo(upper) & ~upTo(lower)
-    }
 }

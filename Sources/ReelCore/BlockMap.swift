@@ -60,6 +60,14 @@ package struct BlockMap: Hashable, Sendable {
         }
     }
 
+    /// The bits of those of `blocks` that lie in this extent.
+    package static func mask(of blocks: Range<Int>, inExtent extent: Int) -> UInt64 {
+        let lower = max(blocks.lowerBound - extent * 64, 0)
+        let upper = min(blocks.upperBound - extent * 64, 64)
+        guard lower < upper else { return 0 }
+        return (upper == 64 ? .max : (1 << UInt64(upper)) - 1) & ~((1 << UInt64(lower)) - 1)
+    }
+
     /// Takes one extent's word from the index. Bits past the end of the resource are not believed.
     package mutating func load(extent: Int, word: UInt64) {
         guard extents.indices.contains(extent) else { return }

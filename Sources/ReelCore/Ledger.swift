@@ -176,15 +176,25 @@ package struct Ledger: Sendable {
     }
 
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.
+    /// Plain loops: every hit comes by here, and a build without optimisation allocates in the library's.
     private mutating func touchCursor(_ range: ByteRange, now: Duration) {
-        if let index = cursors.lastIndex(where: { $0.continues(with: range) }) {
+        var index = cursors.count - 1
+        while index >= 0, !cursors[index].continues(with: range) { index -= 1 }
+        if index >= 0 {
             cursors[index].advance(to: range, now: now)
-            if index != cursors.count - 1 { cursors.swapAt(index, cursors.count - 1) }
-        } else {
-            if cursors.count == Readahead.cursorLimit {
-                cursors.remove(at: cursors.indices.min { cursors[$0].lastRead < cursors[$1].lastRead }!)
-            }
-            cursors.append(Cursor(at: range, now: now))
+            if index != cursors.count - 1 { cursors.append(cursors.remove(at: index)) }
+            return
         }
+        if cursors.count == Readahead.cursorLimit { cursors.remove(at: leastRecentCursor) }
+        cursors.append(Cursor(at: range, now: now))
+    }
+
+    private var leastRecentCursor: Int {
+        var (oldest, index) = (0, 1)
+        while index < cursors.count {
+            if cursors[index].lastRead < cursors[oldest].lastRead { oldest = index }
+            index += 1
+        }
+        return oldest
     }
 }

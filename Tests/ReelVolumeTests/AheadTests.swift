@@ -15,13 +15,16 @@ import Testing
         _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: Self.length)
+        // The same bytes: what is played is told by the type as well.
+        let text = FileOrigin(FileOrigin.Version(length: Self.length, mediaType: "text/plain"))
         let lines = names.map { "<a href=\"\($0)\">\($0)</a>      21-Nov-2026 10:00      \(Self.length)\n" }
         let page =
             "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre><a href=\"../\">../</a>\n"
             + lines.joined() + "</pre><hr></body></html>"
         let server = try ScriptedServer { request in
             request.path == "/"
-                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : film.answer(request)
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page)
+                : (request.path.hasSuffix(".txt") ? text : film).answer(request)
         }
         defer { server.stop() }
         let fixture = try VolumeFixture(server.url("/").text, cap: cap, prebuffer: prebuffer)
