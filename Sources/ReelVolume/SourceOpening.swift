@@ -121,7 +121,8 @@ struct SourceOpening {
         if !SourceDocument.isPromised(by: url) {
             switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
-            where !SourceDocument.isPromised(by: information.mediaType) || information.length ?? 0 > Int64(BodyFetch.limit):
+            where !SourceDocument.isPromised(by: information.mediaType)
+                || information.length ?? 0 > Int64(BodyFetch.limit):
                 if wasTree { return .useless("it is a file, where a tree was") }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
                 return fileSource(url, information)

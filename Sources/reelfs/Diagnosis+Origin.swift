@@ -97,7 +97,7 @@ extension Diagnosis {
             if place.isSameOrigin(as: facts.url) {
                 ok("it redirects to the same host\(times)")
             } else if facts.url.scheme == "https", place.scheme == "http" {
-                note("it redirects from TLS to \(shown(place.origin)) without\(times)")
+                note("it redirects to \(shown(place.origin))\(times), which has no TLS")
             } else {
                 ok("it redirects to \(shown(place.origin))\(times), which gets no credentials")
             }

@@ -28,15 +28,21 @@ struct Diagnosis: Codable, Hashable {
         findings.append(Finding(mark: .bad, fact: fact, remedy: remedy))
     }
 
-    /// 80 columns: a mark, a fact, and below it the remedy.
+    /// One screen, 24 lines of 80 columns: a mark, a fact, and below it the remedy. Where that is more, what only could be
+    /// better goes without its remedy.
     var text: String {
+        let whole = lines(of: findings)
+        if whole.count <= 24 { return whole.joined(separator: "\n") }
+        let short = findings.map { Finding(mark: $0.mark, fact: $0.fact, remedy: $0.mark == .bad ? $0.remedy : nil) }
+        return lines(of: short).joined(separator: "\n")
+    }
+
+    private func lines(of findings: [Finding]) -> [String] {
         findings.flatMap { finding in
             let mark = finding.mark.rawValue
             let lines = wrapped(finding.fact, 74) + (finding.remedy.map { wrapped($0, 74) } ?? [])
-            return lines.enumerated().map { index, line in
-                (index == 0 ? mark : "").padded(to: 6) + line
-            }
-        }.joined(separator: "\n")
+            return lines.enumerated().map { index, line in (index == 0 ? mark : "").padded(to: 6) + line }
+        }
     }
 }
 

@@ -29,8 +29,10 @@ struct DoctorProbe {
         let request = OriginRequest(
             url: url, range: range, stallLimit: limit, connectLimit: connects ? limit : nil)
         let (answer, latency, verdict) = ask(request)
+        // Cancelled is what took too long.
+        let failure = answer.failure == .cancelled ? OriginFailure.timedOut : answer.failure
         var probe = OriginFacts.Probe(
-            outcome: .failure(answer.failure ?? .interrupted("no answer")), redirects: answer.redirects,
+            outcome: .failure(failure ?? .interrupted("no answer")), redirects: answer.redirects,
             place: answer.head?.url, latency: latency)
         switch verdict {
         case .range(let information), .whole(let information): probe.outcome = .success(information)

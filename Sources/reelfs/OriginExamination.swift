@@ -125,7 +125,9 @@ struct OriginExamination {
         let length = information.length ?? .max
         guard length >= Self.leastBytes else { return [] }
         guard information.acceptsRanges, information.length != nil else {
-            return [probe.speed(url, [nil], information, within: Self.stageTime, most: Self.stageBytes)]
+            let speed = probe.speed(url, [nil], information, within: Self.stageTime, most: Self.stageBytes)
+            let isSmall = speed.failure == nil && speed.received < Self.leastBytes && speed.elapsed < Self.stageTime / 2
+            return isSmall ? [] : [speed]
         }
         var speeds: [OriginFacts.Speed] = []
         for (stage, count) in [1, 2, 4].enumerated() {

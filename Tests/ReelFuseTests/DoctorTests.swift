@@ -27,8 +27,8 @@ struct DoctorTests {
             .filter { !$0.hasPrefix("ok the origin answers:") && !$0.hasPrefix("ok plays up to") }
     }
 
-    static let ranged = "ok ranges are honoured: 206 with exactly what was asked; 97.6 KiB, video/x-matroska"
-    static let unranged = "note no ranges: 200 with the whole file whatever is asked; 97.6 KiB, video/x-matroska"
+    static let ranged = "ok ranges are honoured: 206 with exactly what was asked; 97.7 KiB, video/x-matroska"
+    static let unranged = "note no ranges: 200 with the whole file whatever is asked; 97.7 KiB, video/x-matroska"
     static let same = "ok validator: a strong ETag, the same twice"
 
     private static func film(_ fault: FileOrigin.Fault?) -> FileOrigin {
@@ -62,7 +62,10 @@ struct DoctorTests {
         (.status(404, retryAfter: nil), ["bad HOST: the origin answers 404"]),
         (.status(503, retryAfter: 60), ["bad HOST: the origin answers 503"]),
         (.redirectLoop, ["bad HOST: the origin's answer is of no use (too many redirects)"]),
-        (.redirect(to: "ftp://elsewhere/"), ["bad HOST: the origin's answer is of no use (HOST: a redirect to no http(s) URL)"]),
+        (
+            .redirect(to: "ftp://elsewhere/"),
+            ["bad HOST: the origin's answer is of no use (HOST: a redirect to no http(s) URL)"]
+        ),
     ]
 
     @Test("A film, and what may be wrong with it", arguments: faults.indices)
@@ -73,7 +76,10 @@ struct DoctorTests {
         let lines = try Self.examine(server.url("/film.mkv"))
         // Where the reason names the origin, it is not named twice.
         let host = server.url("/").origin
-        let told = expected.map { $0.replacing("bad HOST: the origin's answer is of no use (HOST", with: "bad the origin's answer is of no use (HOST") }
+        let told = expected.map {
+            $0.replacing(
+                "bad HOST: the origin's answer is of no use (HOST", with: "bad the origin's answer is of no use (HOST")
+        }
         #expect(lines == told.map { $0.replacing("HOST", with: host) })
     }
 
@@ -161,14 +167,16 @@ struct DoctorTests {
         defer { server.stop() }
         let lines = try Self.examine(server.url("/film.mkv"))
         #expect(lines.count == 4 && lines[2] == "note 2 connections at a time are too many: the origin answers 429")
-        #expect(lines[3].hasPrefix("ok speed: ") && lines[3].contains(" with 1 connection (97.6 KiB in 1.5 s)"), "\(lines)")
+        #expect(
+            lines[3].hasPrefix("ok speed: ") && lines[3].contains(" with 1 connection (97.7 KiB in 1.5 s)"), "\(lines)")
     }
 
     // MARK: Trees
 
     private static func page(_ names: [String]) -> [ServerStep] {
         let lines = names.map { "<a href=\"\($0)\">\($0)</a>   14-Nov-2023 22:13   -\r\n" }.joined()
-        let text = "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\r\n\(lines)</pre></html>"
+        let text =
+            "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\r\n\(lines)</pre></html>"
         return ServerStep.answer(200, [("Content-Type", "text/html")], body: text)
     }
 
@@ -209,6 +217,17 @@ struct DoctorTests {
         defer { server.stop() }
         let lines = try Self.examine(server.url(path))
         #expect(lines == expected.map { $0.replacing("HOST", with: server.url("/").origin) })
+    }
+
+    @Test(
+        "A listing's file is asked for on a connection of its own, so that connecting is measured, and then on a kept one"
+    )
+    func connections() throws {
+        let server = try ScriptedServer { Self.tree($0) }
+        defer { server.stop() }
+        _ = try Self.examine(server.url("/only/"))
+        #expect(server.requests.map(\.path) == ["/only/", "/only/read.me", "/only/read.me"])
+        #expect(server.requests[1].connection == 1 && server.connectionCount == 2)
     }
 
     @Test("An empty file says so when it is asked for as a whole")
