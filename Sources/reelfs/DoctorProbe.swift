@@ -70,7 +70,9 @@ struct DoctorProbe {
     }
 
     /// Reads `ranges` at once, a connection each, for at most `time`.
-    /// - Parameter ranges: nil for a body that comes whole or not at all.
+    /// - Parameters:
+    ///   - ranges: one nil for a body that comes whole or not at all.
+    ///   - most: of such a body, in bytes.
     func speed(
         _ url: ResourceURL, _ ranges: [ByteRange?], _ known: ContentInformation, within time: Duration, most: Int64
     ) -> OriginFacts.Speed {
@@ -78,6 +80,8 @@ struct DoctorProbe {
         let requests = ranges.map { range in
             OriginRequest(url: url, range: range, condition: range == nil ? nil : condition, stallLimit: limit)
         }
+        // A range ends by itself, and leaves its connection for the next ones.
+        let most = ranges.contains(nil) ? most : .max
         let answers = run(requests, within: time, most: most) { index, head in
             let asked = requests[index].range
             switch judge(head, to: url, asked: asked, isConditional: false, known: known) {
@@ -106,7 +110,7 @@ struct DoctorProbe {
     ) -> [Answer] {
         let answers = Monitor([Answer](repeating: Answer(), count: requests.count))
         let receivers = requests.indices.map { index in
-            Receiver(answers, index, share: most / Int64(requests.count), keeping: keeping, head)
+            Receiver(answers, index, most: most, keeping: keeping, head)
         }
         let ids = zip(requests, receivers).map { origin.start($0, $1) }
         let ended = { (answers: inout [Answer]) -> [Answer]? in answers.allSatisfy(\.hasEnded) ? answers : nil }
@@ -119,20 +123,20 @@ struct DoctorProbe {
 private final class Receiver: OriginReceiver {
     private let answers: Monitor<[DoctorProbe.Answer]>
     private let index: Int
-    private let share: Int64
+    private let most: Int64
     private let keeping: Int
     private let judge: @Sendable (Int, ResponseHead) -> OriginFailure?
 
     /// - Parameters:
-    ///   - share: bytes, after which it has seen enough.
+    ///   - most: bytes, after which it has seen enough.
     ///   - keeping: bytes of the body that are kept; more are a failure. 0: none is.
     init(
-        _ answers: Monitor<[DoctorProbe.Answer]>, _ index: Int, share: Int64, keeping: Int,
+        _ answers: Monitor<[DoctorProbe.Answer]>, _ index: Int, most: Int64, keeping: Int,
         _ judge: @escaping @Sendable (Int, ResponseHead) -> OriginFailure?
     ) {
         self.answers = answers
         self.index = index
-        self.share = share
+        self.most = most
         self.keeping = keeping
         self.judge = judge
     }
@@ -158,14 +162,14 @@ private final class Receiver: OriginReceiver {
                     return .stop
                 }
             }
-            return answers[index].bytes >= share ? .stop : .more
+            return answers[index].bytes >= most ? .stop : .more
         }
     }
 
     func ended(_ failure: OriginFailure?) {
         answers.withLock { answers in
             // What was seen enough of has not failed.
-            let isEnough = answers[index].bytes >= share
+            let isEnough = answers[index].bytes >= most
             if answers[index].failure == nil, !isEnough { answers[index].failure = failure }
             answers[index].hasEnded = true
         }

@@ -110,7 +110,9 @@ struct OriginExamination {
         if let second = facts.second {
             guard case .success(let again) = second.outcome, again.isSameVersion(as: information) else { return facts }
         }
-        facts.speeds = speeds(url, information)
+        // What the origin takes before it sends is no part of the time.
+        let patience = max(facts.first.latency, facts.second?.latency ?? .zero) * 2
+        facts.speeds = speeds(url, information, within: Self.stageTime + min(patience, .seconds(10)))
         return facts
     }
 
@@ -121,18 +123,20 @@ struct OriginExamination {
         return probe.inquire(url, nil)
     }
 
-    private func speeds(_ url: ResourceURL, _ information: ContentInformation) -> [OriginFacts.Speed] {
+    private func speeds(
+        _ url: ResourceURL, _ information: ContentInformation, within time: Duration
+    ) -> [OriginFacts.Speed] {
         let length = information.length ?? .max
         guard length >= Self.leastBytes else { return [] }
         guard information.acceptsRanges, information.length != nil else {
-            let speed = probe.speed(url, [nil], information, within: Self.stageTime, most: Self.stageBytes)
+            let speed = probe.speed(url, [nil], information, within: time, most: Self.stageBytes)
             let isSmall = speed.failure == nil && speed.received < Self.leastBytes && speed.elapsed < Self.stageTime / 2
             return isSmall ? [] : [speed]
         }
         var speeds: [OriginFacts.Speed] = []
         for (stage, count) in [1, 2, 4].enumerated() {
             let ranges = speedRanges(stage: stage, connections: count, length: length, bytes: Self.stageBytes)
-            let speed = probe.speed(url, ranges, information, within: Self.stageTime, most: Self.stageBytes)
+            let speed = probe.speed(url, ranges, information, within: time, most: Self.stageBytes)
             speeds.append(speed)
             if speed.failure != nil { break }
         }
