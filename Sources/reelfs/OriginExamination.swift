@@ -161,5 +161,8 @@ func speedRanges(stage: Int, connections: Int, length: Int64, bytes: Int64) -> [
     let whole = min(bytes, length)
     let start = length >= bytes * Int64(stage + 1) ? bytes * Int64(stage) : 0
     let share = whole / Int64(connections)
-    return (0..<Int64(connections)).map { ByteRange(start + $0 * share, start + ($0 + 1) * share) }
+    return (0..<connections).map { number in
+        let lower = start + Int64(number) * share
+        return ByteRange(lower, lower + share)
+    }
 }
