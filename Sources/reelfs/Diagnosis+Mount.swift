@@ -6,6 +6,8 @@ struct MountFacts {
     var daemon = Mountpoint.Daemon.alive
     /// What the daemon says of itself; nil: it does not talk to this user.
     var status: MountStatus?
+    /// Mounted by this user.
+    var isOwn = true
 }
 
 extension Diagnosis {
@@ -23,7 +25,12 @@ extension Diagnosis {
         case .alive: break
         }
         guard let status = facts.status, let volume = status.volume else {
-            return note("\(place) is mounted; its daemon talks only to the user who mounted it")
+            guard facts.isOwn else {
+                return note("\(place) is mounted; its daemon talks only to the user who mounted it")
+            }
+            return bad(
+                "\(place) is mounted, but its daemon does not say how it is",
+                "If files cannot be read there, either: `reelfs umount --lazy \(place)`, and mount it again.")
         }
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
         addCache(of: volume)

@@ -26,7 +26,7 @@ struct OriginFacts {
     var duration: Int64?
     /// Credentials that the user gave are sent.
     var sendsCredentials = false
-    /// The mount's daemon has credentials, headers or a password that are not known here.
+    /// The daemon of a mount may have credentials and headers that are not known here.
     var isOfMount = false
 
     struct Probe {
@@ -186,8 +186,8 @@ extension Diagnosis {
                 "Fetch it before, as by `cat FILE > /dev/null` on the mount: then it plays from the cache.")
         }
         let film = "plays up to \(most): a 2h film of \(humanSize(Int64(rate * 7200)))"
-        // At the least; nobody wonders whether a small file plays.
-        let seconds = Int64((Double(length ?? 0) / rate).rounded(.up))
+        // At the least; nobody wonders whether a small file plays. The length is what the origin says, up to any number.
+        let seconds = Int64(min(Double(length ?? 0) / rate, 1e12).rounded(.up))
         ok(seconds < 60 ? film : "\(film); this one if it lasts \(longTime(seconds)) or longer")
     }
 
@@ -218,7 +218,8 @@ extension Diagnosis {
         case .interrupted, .changed, .away, .cancelled: remedy = "Try again."
         }
         // Some reasons name the origin themselves.
-        bad(failure.reason.contains(place.origin) ? failure.reason : "\(place.origin): \(failure.reason)", remedy)
+        let reason = failure.reason.contains(place.origin) ? failure.reason : "\(place.origin): \(failure.reason)"
+        bad(reason + (facts.first.redirects > 0 ? ", behind a redirect" : ""), remedy)
     }
 }
 

@@ -14,7 +14,10 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             everything needed works, 1 otherwise.
             """)
 
-    @Argument(help: "A URL, or where it is mounted (default: only this machine is looked at).") var place: String?
+    @Argument(
+        help: ArgumentHelp(
+            "A URL, or where one is mounted (default: only this machine is looked at).", valueName: "url|mountpoint"))
+    var place: String?
     @Option(help: "How long the film lasts, as 2h10m: will it play?") var duration: String?
     @Option(name: .short, help: "Options as for `reelfs mount`: those that matter here are heeded.") var o: [String] =
         []
@@ -60,6 +63,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             throw .mount("\(shown(place)) is neither a URL nor a reelfs mount")
         }
         var facts = MountFacts(mountpoint: path, daemon: Mountpoint.daemon(of: path))
+        facts.isOwn = mount.options.contains("user_id=\(geteuid())")
         if facts.daemon == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.daemon == .alive else { return }

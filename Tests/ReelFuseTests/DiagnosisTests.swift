@@ -309,6 +309,18 @@ struct DiagnosisTests {
         #expect(try #require(diagnosis.findings[0].remedy).contains(remedy) && !diagnosis.isWell)
     }
 
+    @Test("A length of any number and a rate of next to nothing are told")
+    func extremes() {
+        let facts = Self.origin(.success(Self.information(length: .max))) { $0.speeds = [Self.speed(1, 0.1)] }
+        #expect(Self.lines { $0.add(facts) }.last?.contains("or longer") == true)
+    }
+
+    @Test("A failure behind a redirect is told as one")
+    func behindRedirect() {
+        let facts = Self.origin(.failure(.status(403, retryAfter: nil))) { $0.first.redirects = 1 }
+        #expect(Self.lines { $0.add(facts) } == ["bad https://host: the origin answers 403, behind a redirect"])
+    }
+
     @Test("Credentials that are refused are named, those that only a daemon has are no fault")
     func credentials() {
         let refused = OriginFailure.status(401, retryAfter: nil)
@@ -373,6 +385,10 @@ struct DiagnosisTests {
         ),
         (
             MountFacts(mountpoint: "/m", daemon: .alive),
+            ["bad /m is mounted, but its daemon does not say how it is"]
+        ),
+        (
+            MountFacts(mountpoint: "/m", daemon: .alive, isOwn: false),
             ["note /m is mounted; its daemon talks only to the user who mounted it"]
         ),
     ]
