@@ -27,6 +27,8 @@ struct CacheFacts {
     /// Bytes, of those that an ordinary user may take.
     var free: Int64 = 0
     var total: Int64 = 0
+    /// What the source at hand has there already, in bytes: it can make room for itself.
+    var held: Int64 = 0
     /// Its name, where it is known.
     var fileSystem: String?
     /// Holes take no room, and can be punched.
@@ -82,11 +84,11 @@ extension Diagnosis {
             case .bytes(let bytes): bytes
             case .percent(let percent): facts.total / 100 * Int64(percent)
             }
-        let room = min(limits.cap, max(0, facts.free - floor))
+        let room = min(limits.cap, max(0, facts.held + facts.free - floor))
         if room < min(Self.leastRoom, limits.cap) {
             bad(
                 "\(place)\(disk) has no room: \(humanSize(facts.free)) free, of which \(humanSize(floor)) stay free",
-                "Make room, or choose another directory with --cache-dir.")
+                "Make room, as by `reelfs cache prune`, or choose another directory with --cache-dir.")
         } else if room < limits.cap {
             note("\(place)\(disk) has room for \(humanSize(room)) of \(humanSize(limits.cap))")
         } else if facts.fileSystem == "tmpfs" {

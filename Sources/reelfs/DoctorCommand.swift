@@ -38,7 +38,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
-            diagnosis.add(CacheFacts.gather(try SourceDirectory.root(options)), CacheLimits(options))
+            let source = place.flatMap { ResourceURL($0)?.text }
+            let cache = CacheFacts.gather(try SourceDirectory.root(options), source: source)
+            diagnosis.add(cache, CacheLimits(options))
             if let place { try examine(place, options, seconds, isOfMount: false, &diagnosis) }
         }
         print(json ? String(decoding: encodeLine(diagnosis).dropLast(), as: UTF8.self) : diagnosis.text)

@@ -1,6 +1,7 @@
 import CFuse
 import CLinux
 import Glibc
+import ReelCache
 import ReelFuse
 
 extension SystemFacts {
@@ -37,10 +38,12 @@ func mapsEverybody(_ map: String) -> Bool {
 
 extension CacheFacts {
     /// Tries a file without a name, gone when this returns.
-    static func gather(_ path: String) -> CacheFacts {
+    /// - Parameter source: whose part of the cache counts as room; nil: nobody's.
+    static func gather(_ path: String, source: String?) -> CacheFacts {
         var facts = CacheFacts()
         facts.path = path
         facts.folder = nearestFolder(path)
+        if let source { facts.held = bytes(in: path + "/" + sourceDirectoryName(source), depth: 3) }
         var disk = statvfs()
         if statvfs(facts.folder, &disk) == 0 {
             facts.free = Int64(clamping: disk.f_bavail) * Int64(clamping: disk.f_frsize)
@@ -60,6 +63,26 @@ extension CacheFacts {
         unlink(template)
         facts.tryHoles(file)
         return facts
+    }
+
+    /// What the files of a directory take on the disk. - Parameter depth: of directories in it.
+    private static func bytes(in folder: String, depth: Int) -> Int64 {
+        guard let stream = opendir(folder) else { return 0 }
+        defer { closedir(stream) }
+        var sum: Int64 = 0
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            var status = stat()
+            guard name != ".", name != "..", lstat(folder + "/" + name, &status) == 0 else { continue }
+            switch status.st_mode & S_IFMT {
+            case S_IFREG: sum += Int64(status.st_blocks) * 512
+            case S_IFDIR where depth > 0: sum += bytes(in: folder + "/" + name, depth: depth - 1)
+            default: break
+            }
+        }
+        return sum
     }
 
     private mutating func tryHoles(_ file: Int32) {

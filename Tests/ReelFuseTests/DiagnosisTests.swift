@@ -94,6 +94,10 @@ struct DiagnosisTests {
             "bad the cache /c/reelfs on ext4 has no room: 10.0 GiB free, of which 10.0 GiB stay free"
         ),
         (
+            cache { ($0.free, $0.held) = (10 << 30, 3 << 30) },
+            "note the cache /c/reelfs on ext4 has room for 3.0 GiB of 10.0 GiB"
+        ),
+        (
             cache { $0.hasHoles = false },
             "bad the cache /c/reelfs on ext4: this filesystem has no holes, so nothing leaves a full cache"
         ),
@@ -117,11 +121,32 @@ struct DiagnosisTests {
     @Test("The place of a cache is tried, and nothing of that is left")
     func place() throws {
         try withTemporaryDirectory { folder in
-            let facts = CacheFacts.gather(folder + "/not/yet")
+            let facts = CacheFacts.gather(folder + "/not/yet", source: "http://h/")
             #expect(facts.failure == nil && facts.hasHoles && facts.folder == folder && facts.free > 0)
             // `withTemporaryDirectory` removes it, which works only if it is empty.
             #expect(rmdir(folder) == 0)
-            #expect(CacheFacts.gather("/proc/nothing").failure != nil)
+            #expect(CacheFacts.gather("/proc/nothing", source: nil).failure != nil)
+        }
+    }
+
+    @Test("What a source has in the cache counts as its room, what others have does not")
+    func held() throws {
+        try withTemporaryDirectory { folder in
+            let objects = "\(folder)/\(sourceDirectoryName("http://h/"))/objects"
+            defer {
+                for path in [objects + "/file", objects, folder + "/" + sourceDirectoryName("http://h/")] {
+                    remove(path)
+                }
+            }
+            mkdir(folder + "/" + sourceDirectoryName("http://h/"), 0o700)
+            mkdir(objects, 0o700)
+            let file = open(objects + "/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+            // 128 KiB at its end: a hole takes nothing.
+            #expect(pwrite(file, [UInt8](repeating: 1, count: 131_072), 131_072, 8 << 20) == 131_072)
+            fsync(file)
+            close(file)
+            #expect((131_072...262_144).contains(CacheFacts.gather(folder, source: "http://h/").held))
+            #expect(CacheFacts.gather(folder, source: "http://other/").held == 0)
         }
     }
 
