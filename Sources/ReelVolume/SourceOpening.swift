@@ -118,10 +118,11 @@ struct SourceOpening {
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
     /// - Parameter deadline: on the clock of `now()`, for both requests together.
     private func fetch(_ url: ResourceURL, until deadline: Duration) -> Found {
-        if !url.path.hasSuffix("/"), !listExtensions.contains(url.fileExtension) {
+        if !SourceDocument.isPromised(by: url) {
             switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
-            where !isDocument(information.mediaType) || information.length ?? 0 > Int64(BodyFetch.limit):
+            where !SourceDocument.isPromised(by: information.mediaType)
+                || information.length ?? 0 > Int64(BodyFetch.limit):
                 if wasTree { return .useless("it is a file, where a tree was") }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
                 return fileSource(url, information)
@@ -147,20 +148,18 @@ struct SourceOpening {
     private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL) -> Found {
         guard document.isWhole else { return .failure(.interrupted("\(url.origin): the page has no end")) }
         let head = document.head
-        let base = head.url.with(credentials: head.url.isSameOrigin(as: url) ? url.credentials : nil)
-        let suffix = url.path.hasSuffix("/") ? nil : url.fileExtension
-        if let format = PlaylistFormat.detect(document.bytes, mediaType: head.mediaType, fileExtension: suffix) {
+        let found = SourceDocument(document.bytes, mediaType: head.mediaType, source: url, place: head.url)
+        if let format = found.format {
             do {
-                let entries = try entries(of: document.bytes, format, base: base, name: url.description)
+                let entries = try entries(of: document.bytes, format, base: found.base, name: url.description)
                 return .source(.list(entries), .list)
             } catch {
                 return .useless("\(error)")
             }
         }
-        let folder = base.path.hasSuffix("/") ? base : base.with(path: base.path + "/")
         do throws(ListingError) {
-            let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: folder)
-            return .source(.listing(folder, entries), .listing)
+            let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: found.folder)
+            return .source(.listing(found.folder, entries), .listing)
         } catch {
             if url.path.hasSuffix("/") || wasTree {
                 return .useless("it is no directory listing (\(error))")
@@ -210,17 +209,6 @@ struct SourceOpening {
         case nil: return nil
         }
     }
-}
-
-private let listExtensions: Set = ["m3u", "m3u8", "pls", "xspf", "txt", "urls"]
-
-/// True where the body has to be read to know what it is.
-private func isDocument(_ mediaType: String?) -> Bool {
-    let types: Set = [
-        "audio/x-mpegurl", "audio/mpegurl", "application/vnd.apple.mpegurl", "application/x-mpegurl",
-        "audio/x-scpls", "application/pls+xml", "application/xspf+xml", "application/json", "application/xhtml+xml",
-    ]
-    return mediaType.map { $0.hasPrefix("text/") || types.contains($0) } ?? false
 }
 
 private func contents(of path: String) -> [UInt8]? {

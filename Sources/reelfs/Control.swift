@@ -39,6 +39,8 @@ struct MountStatus: Codable {
     var source: String
     var mountpoint: String
     var pid: Int32
+    /// Whether the kernel reads complete files itself; nil: not known yet, or not by this daemon.
+    var passthrough: Bool?
     var volume: VolumeStatus?
     /// Why there is no `volume`: the daemon does not answer.
     var error: String?

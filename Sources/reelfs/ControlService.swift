@@ -1,10 +1,14 @@
 import Glibc
+import ReelFuse
+import ReelThreads
 import ReelVolume
 
 /// What a daemon does for those who ask over its socket.
 struct ControlService: Sendable {
     let mount: MountRequest
     let volume: Volume
+    /// nil until it is mounted.
+    let session: Monitor<FuseSession?>
 
     /// What is known at once; nil: it takes a while, and is for `perform`.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
@@ -19,6 +23,7 @@ struct ControlService: Sendable {
         return ControlAnswer(
             mount: MountStatus(
                 source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: getpid(),
+                passthrough: session.withLock(notifying: false) { $0?.isPassthroughPossible },
                 volume: volume.status()))
     }
 

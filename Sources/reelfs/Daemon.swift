@@ -52,10 +52,12 @@ enum Daemon {
         let configuration = try FilesystemConfiguration(request, logger: logger)
         chdir("/")
         let wiring = try Wiring(configuration)
+        let mounted = Monitor<FuseSession?>(nil)
         let control: ControlServer
         do {
             control = try ControlServer(
-                path: wiring.socketPath, service: ControlService(mount: request, volume: wiring.volume))
+                path: wiring.socketPath,
+                service: ControlService(mount: request, volume: wiring.volume, session: mounted))
         } catch {
             wiring.stop()
             throw error
@@ -69,6 +71,7 @@ enum Daemon {
             wiring.stop()
             throw error
         }
+        mounted.withLock { $0 = session }
         let watcher = session.device.flatMap { Watcher(mountpoint: request.mountpoint, device: $0) }
         if watcher == nil {
             logger.warning("no process to watch the mount: after a crash it stays until mounted again")

@@ -77,15 +77,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     }
 
     func mountOptions() throws(Failure) -> MountOptions {
-        var options = MountOptions()
-        let given = givenOptions()
-        for option in given { try options.apply(option, isSloppy: sloppy) }
-        if let file = options.optionFile {
+        let options = try MountOptions(givenOptions(), isSloppy: sloppy) { (file) throws(Failure) in
             try requireAbsolute([("config", file)])
-            // Once more in order: first the file, then what stands beside it.
-            options = MountOptions()
-            let inFile = try parseOptionFile(try readOptionFile(file, kind: "config file"), path: file)
-            for option in inFile + given { try options.apply(option, isSloppy: sloppy) }
         }
         var paths = [("cache-dir", options.cacheDirectory), ("credentials", options.credentialsFile)]
         for case .file(let path) in options.headers { paths.append(("header", path)) }

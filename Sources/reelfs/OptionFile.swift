@@ -49,6 +49,23 @@ package func parseOptionFile(_ text: String, path: String) throws(Failure) -> [G
     return options
 }
 
+extension MountOptions {
+    /// The options as given, with those of the file that `config` names, which count less.
+    /// - Parameter check: looks at the file's path before it is opened.
+    init(
+        _ given: [GivenOption], isSloppy: Bool = false, check: (String) throws(Failure) -> Void = { _ in }
+    ) throws(Failure) {
+        self.init()
+        for option in given { try apply(option, isSloppy: isSloppy) }
+        guard let file = optionFile else { return }
+        try check(file)
+        // Once more in order: first the file, then what stands beside it.
+        self.init()
+        let inFile = try parseOptionFile(try readOptionFile(file, kind: "config file"), path: file)
+        for option in inFile + given { try apply(option, isSloppy: isSloppy) }
+    }
+}
+
 /// Lines that are neither empty nor a comment, with their numbers from 1.
 func numberedLines(_ text: String) -> [(number: Int, text: Substring)] {
     text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated().compactMap { index, line in

@@ -62,8 +62,8 @@ struct Reelfs: ParsableCommand {
         version: "reelfs \(Program.version)",
         subcommands: [
             MountCommand.self, UmountCommand.self, StatusCommand.self, CacheCommand.self, PinCommand.self,
-            UnpinCommand.self, EvictCommand.self,
+            UnpinCommand.self, EvictCommand.self, DoctorCommand.self,
         ])
 
-    static let subcommandNames = ["mount", "umount", "status", "cache", "pin", "unpin", "evict", "help"]
+    static let subcommandNames = ["mount", "umount", "status", "cache", "pin", "unpin", "evict", "doctor", "help"]
 }

@@ -6,8 +6,7 @@ import ReelCore
 enum SourceDirectory {
     /// Creates what leads to it. - Returns: its absolute path.
     static func prepare(_ source: String, _ options: MountOptions) throws(Failure) -> String {
-        let root: String
-        if let chosen = options.cacheDirectory { root = absolute(chosen) } else { root = try standard() }
+        let root = try root(options)
         // A disk that is full, broken or read-only is no reason not to mount: reads then go past it.
         let sick: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
         for folder in ancestors(root) where mkdir(folder, 0o700) != 0 && errno != EEXIST {
@@ -20,6 +19,12 @@ enum SourceDirectory {
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
         return root + "/" + sourceDirectoryName(ResourceURL(source)?.text ?? source)
+    }
+
+    /// The cache directory, absolute.
+    static func root(_ options: MountOptions) throws(Failure) -> String {
+        if let chosen = options.cacheDirectory { return absolute(chosen) }
+        return try standard()
     }
 
     /// `/var/cache/reelfs` for root, whose HOME depends on who calls; else as the XDG base directories say.

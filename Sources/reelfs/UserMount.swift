@@ -18,11 +18,16 @@ enum UserMount {
         }
     }
 
-    private static func checkDevice() throws(Failure) {
-        guard access("/dev/fuse", R_OK | W_OK) != 0 else { return }
+    /// Opened, not only looked at: a container's device rules are no permission bits.
+    static func checkDevice() throws(Failure) {
+        let device = open("/dev/fuse", O_RDWR | O_CLOEXEC)
+        if device >= 0 {
+            close(device)
+            return
+        }
         let code = errno
         throw .mount(
-            code == ENOENT
+            [ENOENT, ENODEV, ENXIO].contains(code)
                 ? "there is no /dev/fuse: root can load the kernel's module by `modprobe fuse`"
                 : "/dev/fuse cannot be opened by this user (\(reason(code))): root can allow it by `chmod 666 /dev/fuse`"
         )
@@ -42,7 +47,7 @@ enum UserMount {
     }
 
     /// false also where the file cannot be read: fusermount3 can, and decides.
-    private static func forbidsAllowOther() -> Bool {
+    static func forbidsAllowOther() -> Bool {
         let descriptor = open("/etc/fuse.conf", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return errno == ENOENT }
         defer { close(descriptor) }

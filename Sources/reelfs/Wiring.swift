@@ -34,23 +34,15 @@ struct FilesystemConfiguration {
         }
         mountpoint = request.mountpoint
         directory = try SourceDirectory.prepare(source, request.options)
-        limits = CacheLimits(
-            cap: request.options.cacheSize, minimumFree: request.options.minimumFree,
-            age: request.options.cacheAge.map { .seconds($0) })
+        limits = CacheLimits(request.options)
         timeout = .seconds(request.options.timeout)
         refresh = .seconds(request.options.refresh)
         prebuffer = request.options.prebuffer
-        transport = TransportConfiguration(version: Program.version)
-        transport.headers = try loadHeaders(request.options.headers)
-        transport.headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
-        // A list from the network names hosts that the user never did; one from the disk is the user's own.
-        transport.headerOrigins = ResourceURL(request.source).map { [$0.origin] }
-        transport.connectTimeout = min(.seconds(10), timeout)
-        if let agent = request.options.userAgent { transport.userAgent = agent }
+        transport = try TransportConfiguration(url, request.options, credentials)
         self.logger = logger
     }
 
-    private static func credentials(_ path: String?, for url: ResourceURL?) throws(Failure) -> Credentials? {
+    static func credentials(_ path: String?, for url: ResourceURL?) throws(Failure) -> Credentials? {
         guard let path else { return nil }
         // The hosts that a local list names are many: which of them the secret is for, only the list can say.
         guard url != nil else {
@@ -58,6 +50,26 @@ struct FilesystemConfiguration {
                 "option credentials needs a URL as source; in a local list the URLs can hold user and password")
         }
         return try Credentials.load(path)
+    }
+}
+
+extension CacheLimits {
+    init(_ options: MountOptions) {
+        self.init(
+            cap: options.cacheSize, minimumFree: options.minimumFree, age: options.cacheAge.map { .seconds($0) })
+    }
+}
+
+extension TransportConfiguration {
+    /// - Parameter source: nil for a local list.
+    init(_ source: ResourceURL?, _ options: MountOptions, _ credentials: Credentials?) throws(Failure) {
+        self.init(version: Program.version)
+        headers = try loadHeaders(options.headers)
+        headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
+        // A list from the network names hosts that the user never did; one from the disk is the user's own.
+        headerOrigins = source.map { [$0.origin] }
+        connectTimeout = min(.seconds(10), .seconds(options.timeout))
+        if let agent = options.userAgent { userAgent = agent }
     }
 }
 

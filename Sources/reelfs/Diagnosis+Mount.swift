@@ -1,0 +1,73 @@
+import ReelVolume
+
+/// What a mount point, and the daemon behind it, say.
+struct MountFacts {
+    var mountpoint = ""
+    var daemon = Mountpoint.Daemon.alive
+    /// What the daemon says of itself; nil: it does not talk to this user.
+    var status: MountStatus?
+    /// Mounted by this user.
+    var isOwn = true
+}
+
+extension Diagnosis {
+    mutating func add(_ facts: MountFacts) {
+        let place = shown(facts.mountpoint)
+        switch facts.daemon {
+        case .gone:
+            return bad(
+                "the daemon of \(place) has gone, the mount is dead (ENOTCONN)",
+                "`reelfs umount \(place)` takes it away; mounting it again does both.")
+        case .silent:
+            return bad(
+                "the daemon of \(place) does not answer: it is stopped, or its disk hangs",
+                "`reelfs umount --lazy \(place)` frees the directory.")
+        case .alive: break
+        }
+        guard let status = facts.status, let volume = status.volume else {
+            guard facts.isOwn else {
+                return note("\(place) is mounted; its daemon talks only to the user who mounted it")
+            }
+            return bad(
+                "\(place) is mounted, but its daemon does not say how it is",
+                "If files cannot be read there, either: `reelfs umount --lazy \(place)`, and mount it again.")
+        }
+        ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
+        addCache(of: volume)
+        switch status.passthrough {
+        case true?: ok("passthrough: the kernel reads complete files itself")
+        case false?: note("no passthrough, complete files are read through reelfs: no root, kernel or libfuse for it")
+        case nil: break
+        }
+        for outage in volume.outages.prefix(2) {
+            bad(
+                "\(shown(outage.origin)) is away (\(outage.kind)); what is cached plays",
+                "The mount notices its return by itself.")
+        }
+        if let first = volume.staleDirectories.first {
+            let number = volume.staleDirectories.count
+            let name = first.path.isEmpty ? "/" : first.path
+            note(
+                "\(number) director\(number == 1 ? "y shows its" : "ies show their") last good listing: \(shown(name)) "
+                    + "(\(first.trouble))")
+        }
+    }
+
+    private mutating func addCache(of volume: VolumeStatus) {
+        let size = "\(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))"
+        if let failure = volume.cacheFailure {
+            bad(
+                "the cache is not written to: \(failure)",
+                "Make room on its disk, or mend it; the mount notices by itself. Reads go on meanwhile.")
+        } else if volume.cacheCap == 0 {
+            bad("the cache has no room on its disk", "Make room; the mount notices by itself.")
+        } else {
+            ok("cache: \(size)")
+        }
+        if volume.damagedBlocks > 0 {
+            note(
+                "\(count(Int(volume.damagedBlocks), "damaged block")) of the cache found and fetched again",
+                "`reelfs cache verify` looks at all of it; look after the disk.")
+        }
+    }
+}

@@ -1,0 +1,168 @@
+import ReelCore
+import ReelHTTP
+import ReelSources
+
+/// What `reelfs doctor` asks of an origin, and in which order. Its answers become facts; what they mean `Diagnosis` says.
+struct OriginExamination {
+    let probe: DoctorProbe
+    /// Of the transport: connections opened so far.
+    let connections: () -> Int64
+
+    /// Bytes and time of each of the three measurements: together they stay under what a minute of film takes.
+    private static let stageBytes: Int64 = 8 << 20
+    private static let stageTime = Duration.milliseconds(1500)
+    /// What comes in a few packets says nothing of a line.
+    private static let leastBytes: Int64 = 512 << 10
+    /// As a mount reads at most.
+    private static let mostOfDocument = 64 << 20
+    /// Listings that are looked into until a media file is found.
+    private static let depth = 3
+
+    init(_ origin: CurlOrigin, limit: Duration) {
+        probe = DoctorProbe(origin: origin, limit: limit)
+        connections = { origin.counters.connections }
+    }
+
+    enum Source {
+        /// - Parameter first: the answer to the first question for the file, where it has been asked.
+        case found(SourceFacts, file: ResourceURL?, first: OriginFacts.Probe?)
+        case failed(OriginFacts.Probe)
+    }
+
+    /// What the URL is, in a mount's order of questions, and which file is to be looked at.
+    func source(_ url: ResourceURL) -> Source {
+        var first: OriginFacts.Probe?
+        if !SourceDocument.isPromised(by: url) {
+            let probe = inquire(url)
+            first = probe
+            guard case .success(let information) = probe.outcome else { return .failed(probe) }
+            guard SourceDocument.isPromised(by: information.mediaType),
+                information.length ?? 0 <= Int64(Self.mostOfDocument)
+            else { return .found(.file, file: url, first: first) }
+        }
+        switch tree(url) {
+        case .failure(let failure): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
+        case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
+            return .found(.file, file: url, first: first)
+        case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
+        case .success(.tree(let kind, let entries)):
+            let file = chosen(entries)
+            return .found(.tree(kind: kind, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
+        }
+    }
+
+    /// The first media file, of the first directory where there is none here; else any file, the nearest.
+    private func chosen(_ entries: [SourceEntry]) -> SourceEntry? {
+        var entries = entries
+        var other: SourceEntry?
+        for level in 1...Self.depth {
+            let files = entries.filter { !$0.isDirectory }
+            if let media = files.first(where: { MediaName.isMedia($0.name) }) { return media }
+            other = other ?? files.first
+            guard level < Self.depth, let folder = entries.first(where: \.isDirectory),
+                case .success(.tree(_, let inner)) = tree(folder.url)
+            else { break }
+            entries = inner
+        }
+        return other
+    }
+
+    private enum Document {
+        case tree(kind: String, [SourceEntry])
+        case page(String)
+    }
+
+    private func tree(_ url: ResourceURL) -> Result<Document, OriginFailure> {
+        probe.document(url, most: Self.mostOfDocument).map { answer in
+            let (head, bytes) = answer
+            let found = SourceDocument(bytes, mediaType: head.mediaType, source: url, place: head.url)
+            if let format = found.format {
+                do throws(PlaylistError) {
+                    let list = try Playlist.parse(bytes, format: format, base: found.base)
+                    return .tree(kind: "list of files (\(name(of: format)))", list.entries)
+                } catch {
+                    return .page("a list that cannot be read: \(error)")
+                }
+            }
+            do throws(ListingError) {
+                let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder)
+                let isJSON = head.mediaType?.hasSuffix("/json") == true
+                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", entries)
+            } catch {
+                return .page(head.mediaType ?? "of no type")
+            }
+        }
+    }
+
+    /// The checks on one file.
+    /// - Parameter first: what was learnt of it already. What follows goes where a redirect has led, without asking again.
+    func file(_ url: ResourceURL, first: OriginFacts.Probe?) -> OriginFacts {
+        var facts = OriginFacts(url: url, first: first ?? inquire(url))
+        guard case .success(let information) = facts.first.outcome else { return facts }
+        let before = connections()
+        if information.acceptsRanges, let length = information.length, length > 1 {
+            facts.second = probe.inquire(url, ByteRange(length - 1, length))
+            facts.keepsConnections = connections() == before
+        } else if information.length != 0 {
+            facts.second = inquire(url)
+            facts.keepsConnections = false
+        }
+        if let second = facts.second {
+            guard case .success(let again) = second.outcome, again.isSameVersion(as: information) else { return facts }
+        }
+        // What the origin takes before it sends is no part of the time.
+        let patience = max(facts.first.latency, facts.second?.latency ?? .zero) * 2
+        facts.speeds = speeds(url, information, within: Self.stageTime + min(patience, .seconds(10)))
+        return facts
+    }
+
+    /// The first byte; an empty file, which has none, says so when it is asked for as a whole.
+    private func inquire(_ url: ResourceURL) -> OriginFacts.Probe {
+        let first = probe.inquire(url, ByteRange(0, 1), connects: true)
+        guard case .failure(.status(416, _)) = first.outcome else { return first }
+        return probe.inquire(url, nil)
+    }
+
+    private func speeds(
+        _ url: ResourceURL, _ information: ContentInformation, within time: Duration
+    ) -> [OriginFacts.Speed] {
+        let length = information.length ?? .max
+        guard length >= Self.leastBytes else { return [] }
+        guard information.acceptsRanges, information.length != nil else {
+            let speed = probe.speed(url, [nil], information, within: time, most: Self.stageBytes)
+            let isSmall = speed.failure == nil && speed.received < Self.leastBytes && speed.elapsed < Self.stageTime / 2
+            return isSmall ? [] : [speed]
+        }
+        var speeds: [OriginFacts.Speed] = []
+        for (stage, count) in [1, 2, 4].enumerated() {
+            let ranges = speedRanges(stage: stage, connections: count, length: length, bytes: Self.stageBytes)
+            let speed = probe.speed(url, ranges, information, within: time, most: Self.stageBytes)
+            speeds.append(speed)
+            if speed.failure != nil { break }
+        }
+        return speeds
+    }
+
+    private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }
+
+    private func name(of format: PlaylistFormat) -> String {
+        switch format {
+        case .urls: "a URL a line"
+        case .m3u: "M3U"
+        case .pls: "PLS"
+        case .xspf: "XSPF"
+        }
+    }
+}
+
+/// What each connection of a stage reads: bytes that no stage before it has read where the file is long enough, as
+/// servers and proxies are quicker with what they have just had in their hands.
+func speedRanges(stage: Int, connections: Int, length: Int64, bytes: Int64) -> [ByteRange] {
+    let whole = min(bytes, length)
+    let start = length >= bytes * Int64(stage + 1) ? bytes * Int64(stage) : 0
+    let share = whole / Int64(connections)
+    return (0..<connections).map { number in
+        let lower = start + Int64(number) * share
+        return ByteRange(lower, lower + share)
+    }
+}

@@ -1,0 +1,243 @@
+import Glibc
+import ReelCore
+import ReelHTTP
+import TestKit
+import Testing
+
+@testable import reelfs
+
+/// What `reelfs doctor` asks of a server, and what it then says, without the lines that hold times.
+@Suite("reelfs doctor, on a server", .serialized)
+struct DoctorTests {
+    private static func examine(_ url: ResourceURL, limit: Duration = .seconds(10)) throws -> [String] {
+        var transport = TransportConfiguration(version: "test")
+        transport.netrcFile = "/dev/null"
+        transport.usesProxies = false
+        let origin = try CurlOrigin(transport)
+        defer { origin.shutdown() }
+        let examination = OriginExamination(origin, limit: limit)
+        var diagnosis = Diagnosis()
+        switch examination.source(url) {
+        case .failed(let probe): diagnosis.add(OriginFacts(url: url, first: probe))
+        case .found(let found, let file, let first):
+            diagnosis.add(found)
+            if let file { diagnosis.add(examination.file(file, first: first)) }
+        }
+        return diagnosis.findings.map { "\($0.mark) \($0.fact)" }
+            .filter { !$0.hasPrefix("ok the origin answers:") && !$0.hasPrefix("ok plays up to") }
+    }
+
+    static let ranged = "ok ranges are honoured: 206 with exactly what was asked; 97.7 KiB, video/x-matroska"
+    static let unranged = "note no ranges: 200 with the whole file whatever is asked; 97.7 KiB, video/x-matroska"
+    static let same = "ok validator: a strong ETag, the same twice"
+
+    private static func film(_ fault: FileOrigin.Fault?) -> FileOrigin {
+        let film = FileOrigin(length: 99_999)
+        film.fault = fault
+        return film
+    }
+
+    static let faults: [(FileOrigin.Fault?, [String])] = [
+        (nil, [ranged, same]),
+        (.noRanges, [unranged, same]),
+        (
+            .chunkedWithoutLength,
+            [
+                "note no ranges: 200 with the whole file whatever is asked; length unknown, video/x-matroska",
+                "note the length is not told: programs see it only once the whole file has come", same,
+            ]
+        ),
+        (
+            .noContentRange,
+            ["bad HOST: the origin's answer is of no use (206 without a usable Content-Range)"]
+        ),
+        (
+            .wrongContentRange,
+            ["bad HOST: the origin's answer is of no use (206 with another range than the one asked for)"]
+        ),
+        (.htmlWith200, ["bad HOST: the origin's answer is of no use (a web page where media was expected)"]),
+        (.gzip, ["bad HOST: the origin's answer is of no use (an encoding nobody asked for)"]),
+        (.status(401, retryAfter: nil), ["bad HOST: the origin answers 401"]),
+        (.status(403, retryAfter: nil), ["bad HOST: the origin answers 403"]),
+        (.status(404, retryAfter: nil), ["bad HOST: the origin answers 404"]),
+        (.status(503, retryAfter: 60), ["bad HOST: the origin answers 503"]),
+        (.redirectLoop, ["bad HOST: the origin's answer is of no use (too many redirects)"]),
+        (
+            .redirect(to: "ftp://elsewhere/"),
+            ["bad HOST: the origin's answer is of no use (HOST: a redirect to no http(s) URL)"]
+        ),
+    ]
+
+    @Test("A film, and what may be wrong with it", arguments: faults.indices)
+    func fault(index: Int) throws {
+        let (fault, expected) = Self.faults[index]
+        let server = try ScriptedServer(["/film.mkv": Self.film(fault)])
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        // Where the reason names the origin, it is not named twice.
+        let host = server.url("/").origin
+        let told = expected.map {
+            $0.replacing(
+                "bad HOST: the origin's answer is of no use (HOST", with: "bad the origin's answer is of no use (HOST")
+        }
+        #expect(lines == told.map { $0.replacing("HOST", with: host) })
+    }
+
+    @Test("A validator that is another one each time is told, and no speed asked for")
+    func unstable() throws {
+        let film = FileOrigin(length: 10 << 20)
+        let server = try ScriptedServer { request in
+            film.change(to: .init(length: 10 << 20, entityTag: "\"\(request.number)\""))
+            return film.answer(request)
+        }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        #expect(lines.last == "bad the validator is another one in each answer, as if the file changed all the time")
+        #expect(server.requests.map { $0["range"] } == ["bytes=0-0", "bytes=10485759-10485759"])
+    }
+
+    @Test("A redirect to another host is told by its host alone, and gets no credentials")
+    func redirect() throws {
+        let film = FileOrigin(length: 99_999)
+        let other = try ScriptedServer { film.answer($0) }
+        defer { other.stop() }
+        let server = try ScriptedServer { _ in
+            ServerStep.answer(302, [("Location", "http://localhost:\(other.port)/secret/film.mkv?sig=secret")])
+        }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv?sig=secret", credentials: "joe:secret"))
+        let told = "ok it redirects to http://localhost:\(other.port), which gets no credentials"
+        #expect(lines == [told, Self.ranged, Self.same])
+        #expect(server.requests.count == 1 && server.requests[0]["authorization"] != nil)
+        #expect(other.requests.count == 2 && other.requests.allSatisfy { $0["authorization"] == nil })
+    }
+
+    @Test("A server that is not there is told with its address")
+    func refused() throws {
+        let server = try ScriptedServer { _ in [] }
+        let url = server.url("/film.mkv")
+        server.stop()
+        let reason = "Couldn't connect to server, Connection refused"
+        #expect(try Self.examine(url) == ["bad the origin cannot be reached (\(url.origin): \(reason))"])
+    }
+
+    @Test("A server that says nothing is left after the time that was given")
+    func silent() throws {
+        let server = try ScriptedServer(["/film.mkv": Self.film(.silent)])
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"), limit: .milliseconds(300))
+        #expect(lines == ["bad \(server.url("/").origin): the origin did not answer in time"])
+    }
+
+    @Test("A server that closes each connection is told")
+    func closing() throws {
+        let film = FileOrigin(length: 99_999)
+        let server = try ScriptedServer { film.answer($0) + [.close] }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        #expect(lines.count == 3 && lines[0].hasPrefix("note the origin answers:"))
+        #expect(lines[0].hasSuffix("no TLS; it closes each connection, so every request connects anew"))
+    }
+
+    @Test("Speed is measured with one, two and four connections, each byte asked for once")
+    func speed() throws {
+        let film = FileOrigin(length: 64 << 20)
+        let server = try ScriptedServer { film.answer($0) }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        let speed = try #require(lines.last)
+        #expect(lines.count == 3 && speed.hasPrefix("ok speed: ") && speed.contains("(24.0 MiB in "), "\(speed)")
+        let expected = [(0, 8), (8, 4), (12, 4), (16, 2), (18, 2), (20, 2), (22, 2)].map { start, count in
+            "bytes=\(start << 20)-\(((start + count) << 20) - 1)"
+        }
+        let ranges = server.requests.dropFirst(2).compactMap { $0["range"] }
+        #expect(Set(ranges) == Set(expected) && ranges.count == expected.count)
+        #expect(server.requests.dropFirst(2).allSatisfy { $0["if-range"] == "\"v1\"" })
+        // The server counts behind its sending.
+        #expect(eventually { server.bodyBytesSent >= 24 << 20 | 2 })
+        #expect(server.bodyBytesSent == 24 << 20 | 2 && server.connectionCount == 4)
+    }
+
+    @Test("A slow body is cut off and told with what came of it")
+    func slow() throws {
+        let film = FileOrigin(length: 64 << 20)
+        let server = try ScriptedServer { request in
+            if request.number == 2 { film.fail(.stallAfter(100_000)) }
+            if request.number == 3 { film.fail(.status(429, retryAfter: nil), times: 2) }
+            return film.answer(request)
+        }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        #expect(lines.count == 4 && lines[2] == "note 2 connections at a time are too many: the origin answers 429")
+        #expect(
+            lines[3].hasPrefix("ok speed: ") && lines[3].contains(" with 1 connection (97.7 KiB in "), "\(lines)")
+    }
+
+    // MARK: Trees
+
+    private static func page(_ names: [String]) -> [ServerStep] {
+        let lines = names.map { "<a href=\"\($0)\">\($0)</a>   14-Nov-2023 22:13   -\r\n" }.joined()
+        let text =
+            "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\r\n\(lines)</pre></html>"
+        return ServerStep.answer(200, [("Content-Type", "text/html")], body: text)
+    }
+
+    private static func tree(_ request: ServerRequest) -> [ServerStep] {
+        switch request.path {
+        case "/", "/films/": page(["read.me", "season/", "b.txt"])
+        case "/films/season/": page(["notes.txt", "One.mkv", "Two.mkv"])
+        case "/bare/": page(["a/"])
+        case "/bare/a/", "/empty/": page([])
+        case "/only/": page(["read.me"])
+        case "/json/":
+            ServerStep.answer(
+                200, [("Content-Type", "application/json")],
+                body: "[{\"name\":\"One.mkv\",\"type\":\"file\",\"size\":99999}]")
+        case "/list.m3u": ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: "films/season/One.mkv\n")
+        case "/login/": ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html>Please log in</html>")
+        case "/films": ServerStep.answer(301, [("Location", "/films/")])
+        default: request.path.hasSuffix("/") ? ServerStep.answer(404) : film(nil).answer(request)
+        }
+    }
+
+    static let trees: [(String, [String])] = [
+        ("/films/", ["ok a directory listing (HTML), 3 entries; looked at: One.mkv", ranged, same]),
+        ("/films", ["ok a directory listing (HTML), 3 entries; looked at: One.mkv", ranged, same]),
+        ("/json/", ["ok a directory listing (JSON), 1 entry; looked at: One.mkv", ranged, same]),
+        ("/list.m3u", ["ok a list of files (M3U), 1 entry; looked at: One.mkv", ranged, same]),
+        ("/only/", ["ok a directory listing (HTML), 1 entry; looked at: read.me", ranged, same]),
+        ("/bare/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        ("/empty/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        ("/login/", ["bad this is no directory listing, no playlist and no media (text/html)"]),
+        ("/none/", ["bad HOST: the origin answers 404"]),
+    ]
+
+    @Test("A listing or a list is told, and its first media file looked at", arguments: trees.indices)
+    func tree(index: Int) throws {
+        let (path, expected) = Self.trees[index]
+        let server = try ScriptedServer { Self.tree($0) }
+        defer { server.stop() }
+        let lines = try Self.examine(server.url(path))
+        #expect(lines == expected.map { $0.replacing("HOST", with: server.url("/").origin) })
+    }
+
+    @Test(
+        "A listing's file is asked for on a connection of its own, so that connecting is measured, and then on a kept one"
+    )
+    func connections() throws {
+        let server = try ScriptedServer { Self.tree($0) }
+        defer { server.stop() }
+        _ = try Self.examine(server.url("/only/"))
+        #expect(server.requests.map(\.path) == ["/only/", "/only/read.me", "/only/read.me"])
+        #expect(server.requests[1].connection == 1 && server.connectionCount == 2)
+    }
+
+    @Test("An empty file says so when it is asked for as a whole")
+    func empty() throws {
+        let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 0)])
+        defer { server.stop() }
+        let lines = try Self.examine(server.url("/film.mkv"))
+        #expect(lines.contains("note the file is empty"))
+        #expect(server.requests.count == 2)
+    }
+}
