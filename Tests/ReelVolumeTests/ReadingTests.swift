@@ -52,8 +52,8 @@ import Testing
         try withFilm(length: 40 << 20) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 4096).get() == film.expectedBytes(ByteRange(0, 4096)))
-            // What a restart finds are whole blocks: the first has to be one.
-            #expect(eventually { fixture.volume.status().files.contains { $0.cachedBytes >= BlockSize.block } })
+            // What a restart finds are whole blocks: the first has to be one, and the end was asked for with it.
+            #expect(eventually { fixture.volume.status().files.contains { $0.cachedBytes >= 2 * BlockSize.block } })
             fixture.volume.close(file)
             server.stop()
             try fixture.restart()
