@@ -1,10 +1,11 @@
-/// What the bytes of one file were fetched for, and what came of those that nobody had asked for yet.
+/// What the bytes of one file were fetched for, and what came of those that nobody had asked for yet. All that came is
+/// either demanded or speculative.
 package struct Account: Hashable, Sendable {
     /// Somebody waited for them.
     package private(set) var demanded: Int64 = 0
-    /// Fetched ahead.
+    /// All others.
     package private(set) var speculative: Int64 = 0
-    /// Came although they were there, or left the cache before anybody read them.
+    /// Of these: came although they were there or nobody wanted them any more, or left the cache before anybody read them.
     package private(set) var wasted: Int64 = 0
     /// Fetched ahead and not read yet.
     package private(set) var unread = ByteRangeSet()
@@ -36,7 +37,11 @@ package struct Account: Hashable, Sendable {
         demanded += range.count - ahead
     }
 
-    mutating func tookAgain(_ count: Int64) { wasted += count }
+    /// Bytes came for nothing: they were there, or their stream was let go of.
+    mutating func dropped(_ count: Int64) {
+        speculative += count
+        wasted += count
+    }
 
     /// On the path of a hit: no allocation unless somebody reads in the middle of what nobody has read.
     mutating func read(_ range: ByteRange) {

@@ -10,8 +10,12 @@ extension Ledger {
             while true {
                 offset = coverage.firstMissing(from: offset, limit: read.range.upper)
                 guard offset < read.range.upper else { break }
-                if let stream = streams.first(where: { serves($0, offset) }) {
-                    offset = min(stream.end, read.range.upper)
+                if let index = streams.firstIndex(where: { serves($0, offset) }) {
+                    if !streams[index].isDemanded, !streams[index].isSent {
+                        streams[index].isDemanded = true
+                        actions.append(.promote(streams[index].id))
+                    }
+                    offset = min(streams[index].end, read.range.upper)
                 } else if acceptsRanges {
                     actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
                     offset = streams.last!.end

@@ -1,8 +1,8 @@
 /// What is there of one resource version, what is on its way, and who waits for it: the decisions of the read path as a
 /// value. Events go in, actions come out; nothing here fetches, writes or replies.
 ///
-/// A stream's legal life: requested → (head) running → gone, or requested/running → failed → waiting for its retry →
-/// requested again, at the byte where it stopped. `Ledger+Streams` holds those transitions.
+/// A stream's legal life: requested → (head) running ⇄ paused → gone, or requested/running → failed → waiting for its
+/// retry → requested again, at the byte where it stopped. `Ledger+Streams` and `Ledger+Holding` hold those transitions.
 package struct Ledger: Sendable {
     package typealias StreamID = UInt64
     package typealias ReadID = UInt64
@@ -12,6 +12,10 @@ package struct Ledger: Sendable {
         case start(StreamID, ByteRange, isDemanded: Bool)
         /// Let the running request go.
         case stop(StreamID)
+        /// A request that was told to pause goes on.
+        case resume(StreamID)
+        /// Somebody waits now for what was asked for ahead.
+        case promote(StreamID)
         /// All bytes of this read are there.
         case complete(ReadID)
         case fail(ReadID, ReadFailure)
@@ -47,6 +51,12 @@ package struct Ledger: Sendable {
         var lastFailure: OriginFailure?
         /// Set while it waits for its next attempt.
         var retryAt: Duration?
+        /// Its request was told to pause.
+        var isPaused = false
+        /// Its request stands with those that somebody waits for.
+        var isDemanded: Bool
+        /// Its request has left, so that its silence is the origin's.
+        var isSent = false
     }
 
     struct WaitingRead: Sendable {
@@ -65,6 +75,8 @@ package struct Ledger: Sendable {
     package internal(set) var isSuperseded = false
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
     package var windowLimit: Int64
+    /// All of it can be in the cache beside others.
+    let fitsCache: Bool
     /// Bytes that all files together may still fetch ahead; a reader that has proven itself is never left without any.
     package var room: Int64 = .max
     /// Requests at a time for one reader (`Parallelism`).
@@ -92,6 +104,7 @@ package struct Ledger: Sendable {
     package init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         coverage = Coverage(map)
         windowLimit = min(Readahead.most, cacheCap / 8)
+        fitsCache = map.length <= cacheCap / 2
         self.acceptsRanges = acceptsRanges
     }
 
@@ -140,16 +153,18 @@ package struct Ledger: Sendable {
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
-        guard readsOn else { return planDemanded(now: now) }
+        guard readsOn else { return planDemanded(now: now) + resumeHeld(now: now) }
         let isStarving = isStarving(range)
         touchCursor(range, now: now)
         if isStarving { cursors[cursors.count - 1].lastStarved = now }
-        return planDemanded(now: now) + readAhead(now: now)
+        return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
     }
 
     /// A request that runs already, made before anything was known of the resource, becomes a stream.
     package mutating func adopt(_ range: ByteRange, now: Duration) -> StreamID {
-        add(range.clamped(to: ByteRange(0, length)), .demand, now)
+        let id = add(range.clamped(to: ByteRange(0, length)), .demand, now)
+        streams[streams.count - 1].isSent = true
+        return id
     }
 
     /// The same of one that was made beside it. - Returns: nil where some of its bytes are there or under way.
@@ -163,12 +178,34 @@ package struct Ledger: Sendable {
     mutating func add(_ range: ByteRange, _ purpose: Purpose, _ now: Duration) -> StreamID {
         let id = nextStream
         nextStream += 1
-        streams.append(Stream(id: id, position: range.lower, end: range.upper, purpose: purpose, lastProgress: now))
+        streams.append(
+            Stream(
+                id: id, position: range.lower, end: range.upper, purpose: purpose, lastProgress: now,
+                isDemanded: purpose == .demand))
         return id
     }
 
     /// The request of a stream was sent: from here its time to the head counts.
-    package mutating func requested(_ id: StreamID, now: Duration) { pace.started(id, now: now) }
+    package mutating func requested(_ id: StreamID, now: Duration) {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return }
+        if !streams[index].isSent { pace.started(id, now: now) }
+        streams[index].isSent = true
+        streams[index].lastProgress = now
+    }
+
+    /// Whether somebody waits, or has waited, for what this stream brings.
+    package func isDemanded(_ id: StreamID) -> Bool { streams.contains { $0.id == id && $0.isDemanded } }
+
+    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them.
+    package mutating func yield(_ id: StreamID) -> Bool {
+        guard acceptsRanges, let index = streams.firstIndex(where: { $0.id == id }),
+            streams[index].end - streams[index].position > Self.worthHolding,
+            !waiting.contains(where: { isWaiting($0, for: streams[index]) })
+        else { return false }
+        streams.remove(at: index)
+        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+        return true
+    }
 
     /// Nobody waits for this read any more. What was asked for it goes on: its bytes are kept.
     package mutating func abandon(_ id: ReadID) {

@@ -12,6 +12,8 @@ extension RemoteFile {
                 if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
                     services.origin.cancel(request)
                 }
+            case .resume(let id): resume(id)
+            case .promote(let id): if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
             case .complete(let id):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
                 if parked.isRepair {
@@ -36,17 +38,28 @@ extension RemoteFile {
             isDemanded: isDemanded, stallLimit: services.options.timeout)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        state.withLock { $0.ledger.requested(id, now: now()) }
         running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
     }
 
     private func running(_ request: OriginRequestID, for id: Ledger.StreamID) {
-        let isWanted = state.withLock { state in
-            guard state.ledger.isLive(id), !state.isOver else { return false }
+        let (isWanted, isOwed, isDemanded) = state.withLock { state in
+            guard state.ledger.isLive(id), !state.isOver else { return (false, false, false) }
             state.requests[id] = request
-            return true
+            return (true, state.owedResumes.remove(id) != nil, state.ledger.isDemanded(id))
         }
-        if !isWanted { services.origin.cancel(request) }
+        if !isWanted { return services.origin.cancel(request) }
+        if isOwed { services.origin.resume(request) }
+        // It may have been promoted before it had a name.
+        if isDemanded { services.origin.promote(request) }
+    }
+
+    private func resume(_ id: Ledger.StreamID) {
+        let request = state.withLock { state in
+            // Bytes may come before who started the request has its name.
+            if state.requests[id] == nil, state.ledger.isLive(id) { state.owedResumes.insert(id) }
+            return state.requests[id]
+        }
+        if let request { services.origin.resume(request) }
     }
 
     // MARK: What the streams bring
@@ -62,6 +75,10 @@ extension RemoteFile {
 
     func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID) { running(request, for: id) }
 
+    func sent(_ id: Ledger.StreamID) { state.withLock { $0.ledger.requested(id, now: now()) } }
+
+    func yields(_ id: Ledger.StreamID) -> Bool { state.withLock { $0.ledger.yield(id) } }
+
     func began(_ id: Ledger.StreamID, isWhole: Bool) {
         perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
     }
@@ -71,7 +88,12 @@ extension RemoteFile {
         let moment = now()
         let place = state.withLock { state -> (range: ByteRange, isThere: Bool)? in
             state.rate.add(Int64(bytes.count), moment)
-            guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
+            let range = state.ledger.place(of: id, count: Int64(bytes.count))
+            state.ledger.dropped(Int64(bytes.count) - (range?.count ?? 0))
+            guard let range else {
+                tell(&state)
+                return nil
+            }
             state.isWriting = true
             return (range, state.ledger.coverage.covers(range))
         }
@@ -79,7 +101,12 @@ extension RemoteFile {
         defer { state.withLock { $0.isWriting = false } }
         if !place.isThere, !write(bytes, place.range) {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
-            perform(state.withLock { $0.ledger.ended(id, full, now: moment, random: 0) })
+            perform(
+                state.withLock { state in
+                    state.ledger.dropped(place.range.count)
+                    tell(&state)
+                    return state.ledger.ended(id, full, now: moment, random: 0)
+                })
             return .stop
         }
         let isInMemory = object.isInMemory
@@ -94,7 +121,11 @@ extension RemoteFile {
         }
         for block in result.whole where !object.markFilled(block) { forget([block..<block + 1]) }
         perform(result.actions)
-        return result.answer == .more ? .more : .stop
+        return switch result.answer {
+        case .more: .more
+        case .pause: .pause
+        case .enough: .stop
+        }
     }
 
     private static let windowInMemory: Int64 = 2 << 20
@@ -115,6 +146,7 @@ extension RemoteFile {
         lanes.saw(failure, now())
         let actions = state.withLock { state in
             state.requests[id] = nil
+            state.owedResumes.remove(id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)

@@ -33,6 +33,8 @@ final class RemoteFile: Sendable {
         var ledger: Ledger
         var parked: [Ledger.ReadID: Parked] = [:]
         var requests: [Ledger.StreamID: OriginRequestID] = [:]
+        /// Streams that were to go on before their request had a name.
+        var owedResumes: Set<Ledger.StreamID> = []
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
         /// What of the ledger's account was added to the counters of the mount.

@@ -88,10 +88,21 @@ final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
-    /// As in `Account`, of all files.
+    /// As in `Account`, of all files; what is asked beside them (listings, content information) is demanded.
     let demanded = Atomic<Int64>(0)
     let speculative = Atomic<Int64>(0)
     let wasted = Atomic<Int64>(0)
     /// Fetched ahead and not read, of the files in the table.
     let ahead = Atomic<Int64>(0)
+
+    func demandedBytes(_ count: Int) {
+        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
+        demanded.add(Int64(count), ordering: .relaxed)
+    }
+
+    func droppedBytes(_ count: Int) {
+        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
+        speculative.add(Int64(count), ordering: .relaxed)
+        wasted.add(Int64(count), ordering: .relaxed)
+    }
 }

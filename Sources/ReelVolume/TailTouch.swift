@@ -55,7 +55,7 @@ final class TailTouch: OriginReceiver {
 
     func cancel() {
         let request = state.withLock { state in
-            services.counters.bytesFromOrigin.add(Int64(state.bytes.count), ordering: .relaxed)
+            services.counters.droppedBytes(state.bytes.count)
             state.isUnwanted = true
             state.bytes = []
             return state.request
@@ -81,6 +81,7 @@ final class TailTouch: OriginReceiver {
             if state.file == nil, !state.isUnwanted { state.bytes += bytes }
             return (state.file, state.isUnwanted)
         }
+        if file == nil, isUnwanted { services.counters.droppedBytes(bytes.count) }
         if let (file, stream) = file { return file.arrived(stream, bytes) }
         return isUnwanted ? .stop : .more
     }

@@ -60,6 +60,7 @@ import Testing
                     running[id] = range
                 case .stop(let id): running[id] = nil
                 case .complete, .fail: waitingCount -= 1
+                case .resume, .promote: break
                 }
             }
         }
