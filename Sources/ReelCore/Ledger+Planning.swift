@@ -19,6 +19,7 @@ extension Ledger {
                 } else if acceptsRanges {
                     actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
                     offset = streams.last!.end
+                    trust(cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
                 } else {
                     actions += startStream(at: 0, count: length, .demand, now)
                     break
@@ -77,11 +78,22 @@ extension Ledger {
                 busyLanes(of: cursor, upTo: horizon, lanes: lanes) < lanes
             else { return actions }
             actions += startStream(at: frontier, count: min(segment, horizon - frontier), .readahead, now)
+            trust(index, streams.last!.end - frontier)
         }
     }
 
+    /// So much is fetched for a reader that may yet turn out to want none of it.
+    private mutating func trust(_ index: Int?, _ count: Int64) {
+        guard let index, count > 0, !isSettled(cursors[index]) else { return }
+        cursors[index].onTrust += count
+        account.onTrust += count
+    }
+
     /// How far ahead of this cursor to fetch.
-    func window(of cursor: Cursor) -> Int64 { cursor.window(atMost: min(windowLimit, max(room, Readahead.early))) }
+    func window(of cursor: Cursor) -> Int64 {
+        guard isTrusting || isSettled(cursor) else { return 0 }
+        return cursor.window(atMost: min(windowLimit, max(room, Readahead.least)))
+    }
 
     private func segment(of window: Int64, lanes: Int) -> Int64 {
         if lanes == 1 { return window }

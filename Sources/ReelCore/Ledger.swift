@@ -79,13 +79,15 @@ package struct Ledger: Sendable {
     let fitsCache: Bool
     /// Bytes that all files together may still fetch ahead; a reader that has proven itself is never left without any.
     package var room: Int64 = .max
+    /// Whether readers that may yet stop early are read ahead for (`ProbeShield`).
+    package var isTrusting = true
     /// Requests at a time for one reader (`Parallelism`).
     package var lanes = 1
     package internal(set) var account = Account()
     /// Longer than the kernel takes to ask again, shorter than a person.
     static let echo = Duration.milliseconds(300)
-    package var openHandles = 0 { didSet { if openHandles == 0 { hasToldNext = false } } }
-    private var hasToldNext = false
+    package var openHandles = 0 { didSet { if openHandles == 0 { toldNext = 0 } } }
+    private var toldNext = 0
     package var lastClose: Duration = .zero
 
     var streams: [Stream] = []
@@ -103,7 +105,7 @@ package struct Ledger: Sendable {
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
     package init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         coverage = Coverage(map)
-        windowLimit = min(Readahead.most, cacheCap / 8)
+        windowLimit = min(Readahead.longest, cacheCap / 8)
         fitsCache = map.length <= cacheCap / 2
         self.acceptsRanges = acceptsRanges
     }
@@ -125,17 +127,35 @@ package struct Ledger: Sendable {
         return true
     }
 
+    /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not asked
+    /// for in pieces, so it does not count.
+    package var ahead: Int64 {
+        guard acceptsRanges else { return account.unread.count }
+        var count = account.unread.count
+        for stream in streams { count += max(0, stream.end - stream.position) }
+        return count
+    }
+
     /// Half of the file, and no less than this, was read in a row: it is being played, or copied, as a whole.
     package var isPlayed: Bool { cursors.last.map { $0.run >= max(length / 2, 1 << 20) } ?? false }
 
     /// True once for each time that a file is played through, as soon as its own bytes are no worry: those of half a
-    /// window ahead are there.
+    /// window ahead are there. And once more when all that its reader still wants is there.
     package mutating func takeWantsNext() -> Bool {
-        guard !hasToldNext, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
+        guard toldNext < 2, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
+        if coverage.isComplete || cursor.frontier >= length && streams.isEmpty {
+            toldNext = 2
+            return true
+        }
+        guard toldNext == 0 else { return false }
         let limit = min(length, cursor.position + window(of: cursor) / 2)
-        hasToldNext = coverage.firstMissing(from: cursor.position, limit: limit) >= limit
-        return hasToldNext
+        guard coverage.firstMissing(from: cursor.position, limit: limit) >= limit else { return false }
+        toldNext = 1
+        return true
     }
+
+    /// Nothing is left to fetch for who plays it through.
+    package var isPlayedFromCache: Bool { toldNext == 2 }
 
     /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
     package func isStarving(_ range: ByteRange) -> Bool {
@@ -212,6 +232,8 @@ package struct Ledger: Sendable {
         waiting.removeAll { $0.id == id }
     }
 
+    func isSettled(_ cursor: Cursor) -> Bool { cursor.run >= Readahead.settled || cursor.position >= length }
+
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.
     /// Plain loops: every hit comes by here, and a build without optimisation allocates in the library's.
     private mutating func touchCursor(_ range: ByteRange, now: Duration) {
@@ -219,6 +241,10 @@ package struct Ledger: Sendable {
         while index >= 0, !cursors[index].continues(with: range) { index -= 1 }
         if index >= 0 {
             cursors[index].advance(to: range, now: now)
+            if cursors[index].onTrust > 0, isSettled(cursors[index]) {
+                account.onTrust -= cursors[index].onTrust
+                cursors[index].onTrust = 0
+            }
             if index != cursors.count - 1 { cursors.append(cursors.remove(at: index)) }
             return
         }

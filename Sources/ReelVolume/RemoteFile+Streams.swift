@@ -102,21 +102,17 @@ extension RemoteFile {
         if !place.isThere, !write(bytes, place.range) {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
             perform(
-                state.withLock { state in
+                decide { state in
                     state.ledger.dropped(place.range.count)
-                    tell(&state)
                     return state.ledger.ended(id, full, now: moment, random: 0)
                 })
             return .stop
         }
         let isInMemory = object.isInMemory
-        let (count, room) = (lanes.took(place.range.count, moment), room)
-        let result = state.withLock { state in
+        let limits = limits(lanes: lanes.took(place.range.count, moment), moment)
+        let result = decide(limits) { state in
             // What is in memory must have room there for all readers.
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
-            state.ledger.lanes = count
-            state.ledger.room = room
-            defer { tell(&state) }
             return state.ledger.arrived(id, place.range, now: moment)
         }
         for block in result.whole where !object.markFilled(block) { forget([block..<block + 1]) }
@@ -144,7 +140,7 @@ extension RemoteFile {
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         lanes.saw(failure, now())
-        let actions = state.withLock { state in
+        let actions = decide { state in
             state.requests[id] = nil
             state.owedResumes.remove(id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
