@@ -8,7 +8,8 @@ import Testing
 /// Bytes that the origin sends, and what is said of them.
 @Suite struct ShieldTests {
     private func withFilms(
-        _ count: Int, length: Int64, cap: Int64 = 1 << 30, _ fault: FileOrigin.Fault? = nil,
+        _ count: Int, length: Int64, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), _ fault: FileOrigin.Fault? = nil,
+        answer: @escaping @Sendable (ServerRequest, FileOrigin) -> [ServerStep] = { $1.answer($0) },
         _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: length)
@@ -21,10 +22,10 @@ import Testing
             + lines.joined() + "</pre><hr></body></html>"
         let server = try ScriptedServer { request in
             request.path == "/"
-                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : film.answer(request)
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : answer(request, film)
         }
         defer { server.stop() }
-        let fixture = try VolumeFixture(server.url("/").text, cap: cap)
+        let fixture = try VolumeFixture(server.url("/").text, cap: cap, timeout: timeout)
         defer { fixture.remove() }
         try body(fixture, film, server)
     }
@@ -107,18 +108,28 @@ import Testing
         }
     }
 
-    /// More readers than connections, each of whom would have one for long.
-    @Test func fortyReadersOfASlowOriginAllGetTheirBytes() throws {
-        try withFilms(40, length: 64 << 20, .drip(piece: 64 << 10, pause: .milliseconds(20))) { fixture, film, server in
-            let handles = try (0..<40).map { try fixture.open("\($0).bin").get() }
-            let readers = handles.map { file in
-                startJoinable {
-                    stride(from: Int64(0), to: 1 << 20, by: 128 << 10).allSatisfy {
-                        fixture.read(file, $0, 128 << 10).isRight(film, $0, 128 << 10)
-                    }
+    /// Requests that run ahead of their readers, and stay away, hold every connection to the origin.
+    @Test func aReaderGetsTheConnectionOfOneWhoWaitsForNothing() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        // Longer than a read is waited for here: none is helped by another one's end.
+        try withFilms(20, length: 64 << 20, timeout: .seconds(120), answer: { request, film in
+            guard let range = request.range(of: 64 << 20), range.count > 1 << 20 else { return film.answer(request) }
+            return film.answer(request).flatMap { step -> [ServerStep] in
+                guard case .generated(let bytes, let range) = step else { return [step] }
+                let middle = range.lower + 512 << 10
+                return [
+                    .generated(bytes, ByteRange(range.lower, middle)), .wait(gate),
+                    .generated(bytes, ByteRange(middle, range.upper)),
+                ]
+            }
+        }) { fixture, film, server in
+            let handles = try (0..<20).map { try fixture.open("\($0).bin").get() }
+            for file in handles {
+                for offset in stride(from: Int64(0), to: 5 << 18, by: 128 << 10) {
+                    #expect(fixture.read(file, offset, 128 << 10).isRight(film, offset, 128 << 10))
                 }
             }
-            for reader in readers { #expect(reader.join()) }
             for file in handles { fixture.volume.close(file) }
         }
     }
