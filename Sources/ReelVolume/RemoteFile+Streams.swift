@@ -38,19 +38,20 @@ extension RemoteFile {
             isDemanded: isDemanded, stallLimit: services.options.timeout)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
+        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id, isDemanded: isDemanded)
     }
 
-    private func running(_ request: OriginRequestID, for id: Ledger.StreamID) {
-        let (isWanted, isOwed, isDemanded) = state.withLock { state in
+    /// - Parameter isDemanded: as the request was made.
+    private func running(_ request: OriginRequestID, for id: Ledger.StreamID, isDemanded: Bool) {
+        let (isWanted, isOwed, isPromoted) = state.withLock { state in
             guard state.ledger.isLive(id), !state.isOver else { return (false, false, false) }
             state.requests[id] = request
-            return (true, state.owedResumes.remove(id) != nil, state.ledger.isDemanded(id))
+            return (true, state.owedResumes.remove(id) != nil, !isDemanded && state.ledger.isDemanded(id))
         }
         if !isWanted { return services.origin.cancel(request) }
         if isOwed { services.origin.resume(request) }
         // It may have been promoted before it had a name.
-        if isDemanded { services.origin.promote(request) }
+        if isPromoted { services.origin.promote(request) }
     }
 
     private func resume(_ id: Ledger.StreamID) {
@@ -73,7 +74,9 @@ extension RemoteFile {
         }
     }
 
-    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID) { running(request, for: id) }
+    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID, isDemanded: Bool) {
+        running(request, for: id, isDemanded: isDemanded)
+    }
 
     func sent(_ id: Ledger.StreamID) { state.withLock { $0.ledger.requested(id, now: now()) } }
 

@@ -10,6 +10,7 @@ final class TailTouch: OriginReceiver {
         /// What its head has told.
         var information: ContentInformation?
         var bytes: [UInt8] = []
+        var isSent = false
         var isUnwanted = false
         var isOver = false
     }
@@ -32,7 +33,7 @@ final class TailTouch: OriginReceiver {
             state.request = request
             return state
         }
-        if let (file, stream) = state.file { file.adopted(stream, request) }
+        if let (file, stream) = state.file { file.adopted(stream, request, isDemanded: false) }
         if state.isUnwanted { services.origin.cancel(request) }
     }
 
@@ -47,7 +48,8 @@ final class TailTouch: OriginReceiver {
             state.file = (file, stream)
             return state
         }
-        if let request = state.request { file.adopted(stream, request) }
+        if let request = state.request { file.adopted(stream, request, isDemanded: false) }
+        if state.isSent { file.sent(stream) }
         if known != nil { file.began(stream, isWhole: false) }
         if !state.bytes.isEmpty { _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0) } }
         if state.isOver { file.ended(stream, .cancelled) }
@@ -61,6 +63,14 @@ final class TailTouch: OriginReceiver {
             return state.request
         }
         if let request { services.origin.cancel(request) }
+    }
+
+    func sent() {
+        let file = state.withLock { state in
+            state.isSent = true
+            return state.file
+        }
+        if let (file, stream) = file { file.sent(stream) }
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
