@@ -19,7 +19,8 @@ extension Ledger {
                 } else if acceptsRanges {
                     actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
                     offset = streams.last!.end
-                    trust(cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
+                    trust(
+                        cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
                 } else {
                     actions += startStream(at: 0, count: length, .demand, now)
                     break

@@ -13,7 +13,8 @@ extension RemoteFile {
                     services.origin.cancel(request)
                 }
             case .resume(let id): resume(id)
-            case .promote(let id): if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
+            case .promote(let id):
+                if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
             case .complete(let id):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
                 if parked.isRepair {

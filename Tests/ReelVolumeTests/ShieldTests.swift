@@ -8,7 +8,8 @@ import Testing
 /// Bytes that the origin sends, and what is said of them.
 @Suite struct ShieldTests {
     private func withFilms(
-        _ count: Int, length: Int64, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), _ fault: FileOrigin.Fault? = nil,
+        _ count: Int, length: Int64, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10),
+        _ fault: FileOrigin.Fault? = nil,
         answer: @escaping @Sendable (ServerRequest, FileOrigin) -> [ServerStep] = { $1.answer($0) },
         _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
@@ -115,17 +116,22 @@ import Testing
         let gate = Gate()
         defer { gate.open() }
         // Longer than a read is waited for here: none is helped by another one's end.
-        try withFilms(20, length: 64 << 20, timeout: .seconds(120), answer: { request, film in
-            guard let range = request.range(of: 64 << 20), range.count > 1 << 20 else { return film.answer(request) }
-            return film.answer(request).flatMap { step -> [ServerStep] in
-                guard case .generated(let bytes, let range) = step else { return [step] }
-                let middle = range.lower + 512 << 10
-                return [
-                    .generated(bytes, ByteRange(range.lower, middle)), .wait(gate),
-                    .generated(bytes, ByteRange(middle, range.upper)),
-                ]
+        try withFilms(
+            20, length: 64 << 20, timeout: .seconds(120),
+            answer: { request, film in
+                guard let range = request.range(of: 64 << 20), range.count > 1 << 20 else {
+                    return film.answer(request)
+                }
+                return film.answer(request).flatMap { step -> [ServerStep] in
+                    guard case .generated(let bytes, let range) = step else { return [step] }
+                    let middle = range.lower + 512 << 10
+                    return [
+                        .generated(bytes, ByteRange(range.lower, middle)), .wait(gate),
+                        .generated(bytes, ByteRange(middle, range.upper)),
+                    ]
+                }
             }
-        }) { fixture, film, server in
+        ) { fixture, film, server in
             let handles = try (0..<20).map { try fixture.open("\($0).bin").get() }
             for file in handles {
                 for offset in stride(from: Int64(0), to: 5 << 18, by: 128 << 10) {
