@@ -1,11 +1,14 @@
-/// What the bytes of one file were fetched for, and what came of those that nobody had asked for yet.
+/// What the bytes of one file were fetched for, and what came of those that nobody had asked for yet. All that came is
+/// either demanded or speculative.
 package struct Account: Hashable, Sendable {
     /// Somebody waited for them.
     package private(set) var demanded: Int64 = 0
-    /// Fetched ahead.
+    /// All others.
     package private(set) var speculative: Int64 = 0
-    /// Came although they were there, or left the cache before anybody read them.
+    /// Of these: came although they were there or nobody wanted them any more, or left the cache before anybody read them.
     package private(set) var wasted: Int64 = 0
+    /// Asked for ahead of readers that have not come as far as `Readahead.settled`, nor to the end of the file.
+    package internal(set) var onTrust: Int64 = 0
     /// Fetched ahead and not read yet.
     package private(set) var unread = ByteRangeSet()
 
@@ -16,13 +19,15 @@ package struct Account: Hashable, Sendable {
         package var speculative: Int64 = 0
         package var wasted: Int64 = 0
         package var unread: Int64 = 0
+        package var onTrust: Int64 = 0
 
         package init() {}
     }
 
     package var sums: Sums {
         var sums = Sums()
-        (sums.demanded, sums.speculative, sums.wasted, sums.unread) = (demanded, speculative, wasted, unread.count)
+        (sums.demanded, sums.speculative, sums.wasted) = (demanded, speculative, wasted)
+        (sums.unread, sums.onTrust) = (unread.count, onTrust)
         return sums
     }
 
@@ -36,7 +41,11 @@ package struct Account: Hashable, Sendable {
         demanded += range.count - ahead
     }
 
-    mutating func tookAgain(_ count: Int64) { wasted += count }
+    /// Bytes came for nothing: they were there, or their stream was let go of.
+    mutating func dropped(_ count: Int64) {
+        speculative += count
+        wasted += count
+    }
 
     /// On the path of a hit: no allocation unless somebody reads in the middle of what nobody has read.
     mutating func read(_ range: ByteRange) {
@@ -52,28 +61,5 @@ package struct Account: Hashable, Sendable {
     mutating func writeOff() {
         wasted += unread.count
         unread = ByteRangeSet()
-    }
-}
-
-/// Bytes that may be fetched on mere suspicion (ends of files, next items) by all files of a mount together: so many a
-/// minute, which come back little by little.
-package struct Allowance: Sendable {
-    private let perMinute: Int64
-    private var left: Int64
-    private var refilledAt = Duration.zero
-
-    package init(perMinute: Int64) {
-        self.perMinute = perMinute
-        left = perMinute
-    }
-
-    /// - Returns: whether these bytes may be fetched; they are then taken.
-    package mutating func take(_ count: Int64, now: Duration) -> Bool {
-        let back = Int64(Double(perMinute) * min((now - refilledAt).seconds, 60) / 60)
-        left = min(perMinute, left + back)
-        refilledAt = now
-        guard count <= left else { return false }
-        left -= count
-        return true
     }
 }

@@ -8,7 +8,7 @@ extension Ledger {
             let offset = coverage.firstMissing(from: read.range.lower, limit: read.range.upper)
             let serving = streams.filter { $0.position <= offset && offset < $0.end }
             guard serving.count == 1, let stream = serving.first, stream.rival == nil, stream.retryAt == nil,
-                now - stream.lastProgress >= pace.hedgeAfter
+                stream.isSent, now - stream.lastProgress >= pace.hedgeAfter
             else { continue }
             // What was gathered of its block is there; what lies before it nobody waits for.
             let lower = max(stream.position, coverage.startOfGap(at: offset))

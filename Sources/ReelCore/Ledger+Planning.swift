@@ -10,11 +10,17 @@ extension Ledger {
             while true {
                 offset = coverage.firstMissing(from: offset, limit: read.range.upper)
                 guard offset < read.range.upper else { break }
-                if let stream = streams.first(where: { serves($0, offset) }) {
-                    offset = min(stream.end, read.range.upper)
+                if let index = streams.firstIndex(where: { serves($0, offset) }) {
+                    if !streams[index].isDemanded, !streams[index].isSent {
+                        streams[index].isDemanded = true
+                        actions.append(.promote(streams[index].id))
+                    }
+                    offset = min(streams[index].end, read.range.upper)
                 } else if acceptsRanges {
                     actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
                     offset = streams.last!.end
+                    trust(
+                        cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
                 } else {
                     actions += startStream(at: 0, count: length, .demand, now)
                     break
@@ -73,11 +79,22 @@ extension Ledger {
                 busyLanes(of: cursor, upTo: horizon, lanes: lanes) < lanes
             else { return actions }
             actions += startStream(at: frontier, count: min(segment, horizon - frontier), .readahead, now)
+            trust(index, streams.last!.end - frontier)
         }
     }
 
+    /// So much is fetched for a reader that may yet turn out to want none of it.
+    private mutating func trust(_ index: Int?, _ count: Int64) {
+        guard let index, count > 0, !isSettled(cursors[index]) else { return }
+        cursors[index].onTrust += count
+        account.onTrust += count
+    }
+
     /// How far ahead of this cursor to fetch.
-    func window(of cursor: Cursor) -> Int64 { cursor.window(atMost: min(windowLimit, max(room, Readahead.early))) }
+    func window(of cursor: Cursor) -> Int64 {
+        guard isTrusting || isSettled(cursor) else { return 0 }
+        return cursor.window(atMost: min(windowLimit, max(room, Readahead.least)))
+    }
 
     private func segment(of window: Int64, lanes: Int) -> Int64 {
         if lanes == 1 { return window }

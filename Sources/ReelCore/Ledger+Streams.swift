@@ -2,6 +2,8 @@
 extension Ledger {
     package enum BodyDecision: Hashable, Sendable {
         case more
+        /// No more of it until `Action.resume`.
+        case pause
         /// The rest of the body is not wanted.
         case enough
     }
@@ -36,11 +38,7 @@ extension Ledger {
     package mutating func arrived(
         _ id: StreamID, _ range: ByteRange, now: Duration
     ) -> (whole: [Int], actions: [Action], answer: BodyDecision) {
-        if coverage.covers(range) {
-            account.tookAgain(range.count)
-        } else {
-            account.took(range, for: waiting.lazy.map(\.range))
-        }
+        charge(range)
         // The bytes are there and right, also where the stream was let go meanwhile.
         let whole = coverage.fill(range)
         pace.bytes(range.count, of: id, now: now)
@@ -61,8 +59,24 @@ extension Ledger {
         actions += settleRival(of: id, now: now)
         // A request that is nearly over makes way for the next.
         actions += readAhead(now: now)
-        return (whole, actions, isMore ? .more : .enough)
+        actions += resumeHeld(now: now)
+        guard isMore else { return (whole, actions, .enough) }
+        return (whole, actions, hold(id, now: now) ? .pause : .more)
     }
+
+    /// Puts bytes that came down in the account; those that were there came for nothing.
+    private mutating func charge(_ range: ByteRange) {
+        var offset = range.lower
+        while offset < range.upper {
+            let missing = coverage.firstMissing(from: offset, limit: range.upper)
+            account.dropped(missing - offset)
+            offset = coverage.firstCovered(from: missing, limit: range.upper)
+            account.took(ByteRange(missing, offset), for: waiting.lazy.map(\.range))
+        }
+    }
+
+    /// Bytes came that have no place: their stream was let go of, or the cache takes nothing.
+    package mutating func dropped(_ count: Int64) { account.dropped(count) }
 
     /// The request of a stream is over; nil: its body came whole.
     /// - Parameter random: from 0 to 1, for the pause before the next attempt.
@@ -73,7 +87,7 @@ extension Ledger {
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
         if streams[index].position >= streams[index].end || failure == .cancelled {
             streams.remove(at: index)
-            return planDemanded(now: now) + readAhead(now: now)
+            return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
         }
         let failure = failure ?? .interrupted("fewer bytes than announced")
         if case .changed = failure { return supersede() }
@@ -131,6 +145,7 @@ extension Ledger {
         for index in streams.indices {
             guard let due = streams[index].retryAt, due <= now else { continue }
             streams[index].retryAt = nil
+            streams[index].isSent = false
             let range = ByteRange(streams[index].position, max(streams[index].position, streams[index].end))
             streams[index].lastProgress = now
             actions.append(.start(streams[index].id, range, isDemanded: true))
@@ -140,7 +155,7 @@ extension Ledger {
             actions.append(.stop(stream.id))
             streams.removeAll { $0.id == stream.id }
         }
-        return actions
+        return actions + resumeHeld(now: now)
     }
 
     /// Whether the clock may bring anything.

@@ -1,8 +1,8 @@
 /// What is there of one resource version, what is on its way, and who waits for it: the decisions of the read path as a
 /// value. Events go in, actions come out; nothing here fetches, writes or replies.
 ///
-/// A stream's legal life: requested → (head) running → gone, or requested/running → failed → waiting for its retry →
-/// requested again, at the byte where it stopped. `Ledger+Streams` holds those transitions.
+/// A stream's legal life: requested → (head) running ⇄ paused → gone, or requested/running → failed → waiting for its
+/// retry → requested again, at the byte where it stopped. `Ledger+Streams` and `Ledger+Holding` hold those transitions.
 package struct Ledger: Sendable {
     package typealias StreamID = UInt64
     package typealias ReadID = UInt64
@@ -12,6 +12,10 @@ package struct Ledger: Sendable {
         case start(StreamID, ByteRange, isDemanded: Bool)
         /// Let the running request go.
         case stop(StreamID)
+        /// A request that was told to pause goes on.
+        case resume(StreamID)
+        /// Somebody waits now for what was asked for ahead.
+        case promote(StreamID)
         /// All bytes of this read are there.
         case complete(ReadID)
         case fail(ReadID, ReadFailure)
@@ -47,6 +51,12 @@ package struct Ledger: Sendable {
         var lastFailure: OriginFailure?
         /// Set while it waits for its next attempt.
         var retryAt: Duration?
+        /// Its request was told to pause.
+        var isPaused = false
+        /// Its request stands with those that somebody waits for.
+        var isDemanded: Bool
+        /// Its request has left, so that its silence is the origin's.
+        var isSent = false
     }
 
     struct WaitingRead: Sendable {
@@ -65,15 +75,19 @@ package struct Ledger: Sendable {
     package internal(set) var isSuperseded = false
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
     package var windowLimit: Int64
+    /// All of it can be in the cache beside others.
+    let fitsCache: Bool
     /// Bytes that all files together may still fetch ahead; a reader that has proven itself is never left without any.
     package var room: Int64 = .max
+    /// Whether readers that may yet stop early are read ahead for (`ProbeShield`).
+    package var isTrusting = true
     /// Requests at a time for one reader (`Parallelism`).
     package var lanes = 1
     package internal(set) var account = Account()
     /// Longer than the kernel takes to ask again, shorter than a person.
     static let echo = Duration.milliseconds(300)
-    package var openHandles = 0 { didSet { if openHandles == 0 { hasToldNext = false } } }
-    private var hasToldNext = false
+    package var openHandles = 0 { didSet { if openHandles == 0 { toldNext = 0 } } }
+    private var toldNext = 0
     package var lastClose: Duration = .zero
 
     var streams: [Stream] = []
@@ -91,7 +105,8 @@ package struct Ledger: Sendable {
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
     package init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         coverage = Coverage(map)
-        windowLimit = min(Readahead.most, cacheCap / 8)
+        windowLimit = min(Readahead.longest, cacheCap / 8)
+        fitsCache = map.length <= cacheCap / 2
         self.acceptsRanges = acceptsRanges
     }
 
@@ -112,17 +127,35 @@ package struct Ledger: Sendable {
         return true
     }
 
+    /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not asked
+    /// for in pieces, so it does not count.
+    package var ahead: Int64 {
+        guard acceptsRanges else { return account.unread.count }
+        var count = account.unread.count
+        for stream in streams { count += max(0, stream.end - stream.position) }
+        return count
+    }
+
     /// Half of the file, and no less than this, was read in a row: it is being played, or copied, as a whole.
     package var isPlayed: Bool { cursors.last.map { $0.run >= max(length / 2, 1 << 20) } ?? false }
 
     /// True once for each time that a file is played through, as soon as its own bytes are no worry: those of half a
-    /// window ahead are there.
+    /// window ahead are there. And once more when all that its reader still wants is there.
     package mutating func takeWantsNext() -> Bool {
-        guard !hasToldNext, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
+        guard toldNext < 2, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
+        if coverage.isComplete || cursor.frontier >= length && streams.isEmpty {
+            toldNext = 2
+            return true
+        }
+        guard toldNext == 0 else { return false }
         let limit = min(length, cursor.position + window(of: cursor) / 2)
-        hasToldNext = coverage.firstMissing(from: cursor.position, limit: limit) >= limit
-        return hasToldNext
+        guard coverage.firstMissing(from: cursor.position, limit: limit) >= limit else { return false }
+        toldNext = 1
+        return true
     }
+
+    /// Nothing is left to fetch for who plays it through.
+    package var isPlayedFromCache: Bool { toldNext == 2 }
 
     /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
     package func isStarving(_ range: ByteRange) -> Bool {
@@ -140,16 +173,18 @@ package struct Ledger: Sendable {
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
-        guard readsOn else { return planDemanded(now: now) }
+        guard readsOn else { return planDemanded(now: now) + resumeHeld(now: now) }
         let isStarving = isStarving(range)
         touchCursor(range, now: now)
         if isStarving { cursors[cursors.count - 1].lastStarved = now }
-        return planDemanded(now: now) + readAhead(now: now)
+        return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
     }
 
     /// A request that runs already, made before anything was known of the resource, becomes a stream.
     package mutating func adopt(_ range: ByteRange, now: Duration) -> StreamID {
-        add(range.clamped(to: ByteRange(0, length)), .demand, now)
+        let id = add(range.clamped(to: ByteRange(0, length)), .demand, now)
+        streams[streams.count - 1].isSent = true
+        return id
     }
 
     /// The same of one that was made beside it. - Returns: nil where some of its bytes are there or under way.
@@ -163,17 +198,41 @@ package struct Ledger: Sendable {
     mutating func add(_ range: ByteRange, _ purpose: Purpose, _ now: Duration) -> StreamID {
         let id = nextStream
         nextStream += 1
-        streams.append(Stream(id: id, position: range.lower, end: range.upper, purpose: purpose, lastProgress: now))
+        streams.append(
+            Stream(
+                id: id, position: range.lower, end: range.upper, purpose: purpose, lastProgress: now,
+                isDemanded: purpose == .demand))
         return id
     }
 
     /// The request of a stream was sent: from here its time to the head counts.
-    package mutating func requested(_ id: StreamID, now: Duration) { pace.started(id, now: now) }
+    package mutating func requested(_ id: StreamID, now: Duration) {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return }
+        if !streams[index].isSent { pace.started(id, now: now) }
+        streams[index].isSent = true
+        streams[index].lastProgress = now
+    }
+
+    /// Whether somebody waits, or has waited, for what this stream brings.
+    package func isDemanded(_ id: StreamID) -> Bool { streams.contains { $0.id == id && $0.isDemanded } }
+
+    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them.
+    package mutating func yield(_ id: StreamID) -> Bool {
+        guard acceptsRanges, let index = streams.firstIndex(where: { $0.id == id }),
+            streams[index].end - streams[index].position > Self.worthHolding,
+            !waiting.contains(where: { isWaiting($0, for: streams[index]) })
+        else { return false }
+        streams.remove(at: index)
+        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+        return true
+    }
 
     /// Nobody waits for this read any more. What was asked for it goes on: its bytes are kept.
     package mutating func abandon(_ id: ReadID) {
         waiting.removeAll { $0.id == id }
     }
+
+    func isSettled(_ cursor: Cursor) -> Bool { cursor.run >= Readahead.settled || cursor.position >= length }
 
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.
     /// Plain loops: every hit comes by here, and a build without optimisation allocates in the library's.
@@ -182,6 +241,10 @@ package struct Ledger: Sendable {
         while index >= 0, !cursors[index].continues(with: range) { index -= 1 }
         if index >= 0 {
             cursors[index].advance(to: range, now: now)
+            if cursors[index].onTrust > 0, isSettled(cursors[index]) {
+                account.onTrust -= cursors[index].onTrust
+                cursors[index].onTrust = 0
+            }
             if index != cursors.count - 1 { cursors.append(cursors.remove(at: index)) }
             return
         }

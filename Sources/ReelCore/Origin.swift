@@ -54,12 +54,22 @@ package protocol Origin: AnyObject, Sendable {
 
     /// Lets a request go on whose receiver answered `.pause`. Never blocks.
     func resume(_ id: OriginRequestID)
+
+    /// Somebody waits for this request by now: if it stands in line, it goes with those that are demanded. Never blocks.
+    func promote(_ id: OriginRequestID)
 }
 
 /// Who takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
 /// (for the final answer: of redirects only `redirected` tells, 1xx are not shown), then `body` any number of times, then `ended` exactly once.
 /// None may block on the network.
 package protocol OriginReceiver: AnyObject, Sendable {
+    /// The request leaves: a connection was free for it. Called again where it is sent to another place.
+    func sent()
+
+    /// A demanded request finds all connections to the origin busy. - Returns: true if nobody waits for the rest of this
+    /// one: it then ends with `.cancelled`.
+    func yields() -> Bool
+
     /// The origin answered and sent the request to another place, which is asked now.
     func redirected()
 
@@ -75,6 +85,8 @@ package protocol OriginReceiver: AnyObject, Sendable {
 }
 
 extension OriginReceiver {
+    package func sent() {}
+    package func yields() -> Bool { false }
     package func redirected() {}
 }
 

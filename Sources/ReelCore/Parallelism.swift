@@ -10,6 +10,8 @@
 package struct Parallelism: Sendable {
     /// What browsers open to one host.
     package static let most = 6
+    /// Of all readers together: what the transport gives to requests that nobody waits for.
+    private static let mostOfAll = 12
     /// Bytes a second of one connection from which more of them only cost: half a gigabit.
     private static let fast = 64e6
     /// Connections open, and windows of TCP grow, before it counts what they bring.
@@ -21,6 +23,8 @@ package struct Parallelism: Sendable {
     package private(set) var lanes = 1
     /// Not more than one before this.
     private var heldUntil = Duration.zero
+    /// Who had to wait lately, and when.
+    private var hungry: [ObjectIdentifier: Duration] = [:]
     private var refusals = 0
     private var lastStarved = Duration.zero
     private var countedFrom = Duration.zero
@@ -32,9 +36,17 @@ package struct Parallelism: Sendable {
 
     package init() {}
 
-    /// A reader waits for bytes that were fetched ahead. - Parameter rate: of one connection, bytes a second; nil: unknown.
-    package mutating func starved(rate: Double?, now: Duration) {
+    /// What one of the hungry readers may use: all together stay within what one host is asked at a time.
+    package var share: Int { max(1, min(lanes, Self.mostOfAll / max(1, hungry.count))) }
+
+    /// A reader waits for bytes that were fetched ahead.
+    /// - Parameters:
+    ///   - file: whose reader it is.
+    ///   - rate: of one connection, bytes a second; nil: unknown.
+    package mutating func starved(_ file: ObjectIdentifier, rate: Double?, now: Duration) {
         lastStarved = now
+        hungry[file] = now
+        if hungry.count > 1 { hungry = hungry.filter { now - $1 < .seconds(1) } }
         guard lanes == 1, wider == nil, now >= heldUntil, let rate, rate < Self.fast else { return }
         become(Self.most, now)
         nextTrial = now + .seconds(2)

@@ -11,8 +11,13 @@ package enum Readahead {
     /// From there on, until the reader has come as far as `settled`: a reader who stops after 4 MiB has cost less than 8.
     package static let early: Int64 = 5 << 19
     static let settled: Int64 = 5 << 20
-    /// At any rate: on a fast link enough that requests follow one another without a gap, for six of them at a time.
+    /// What a reader gets where all files together have used up what they may fetch ahead: as far as it is better to
+    /// wait for a stream than to start another.
+    static let least: Int64 = 1 << 20
+    /// For who takes bytes as fast as they come, or whose rate is unknown: on a fast link enough that requests follow one another without a gap, for six of them at a time.
     package static let most: Int64 = 32 << 20
+    /// For who reads at a rate of its own, as players do, and has read as much: half a minute of 30 Mbit/s.
+    package static let longest: Int64 = 128 << 20
     /// A window is as long as a reader at the observed rate needs for this: longer than most disturbances of a line.
     static let seconds = 30.0
     /// Pieces that parallel requests fetch: longer ones make the reader wait for the first while the last comes, shorter
@@ -49,6 +54,8 @@ package struct Cursor: Hashable, Sendable {
     package var frontier: Int64
     /// When the reader last had to wait although its bytes were fetched ahead.
     package var lastStarved: Duration?
+    /// What is asked for ahead of this reader while it may still stop early.
+    var onTrust: Int64 = 0
     /// Bytes a second that are read here; nil before the first second.
     private var rate: Double?
     private var measuredSince: Duration
@@ -77,7 +84,9 @@ package struct Cursor: Hashable, Sendable {
         guard run >= Readahead.proof else { return min(run, limit) }
         let grown = Readahead.early + max(0, 3 * (run - Readahead.settled))
         let needed = rate.map { max(Readahead.early, Int64(min($0 * Readahead.seconds, 1e12))) } ?? .max
-        return min(grown, needed, Readahead.most, limit)
+        // Who takes bytes as they come gains nothing by more; of who has a rate no more is at stake than was read.
+        let most = rate == nil || isHungry(lastRead) ? Readahead.most : max(Readahead.most, min(run, Readahead.longest))
+        return min(grown, needed, most, limit)
     }
 
     /// The reader takes bytes as fast as they come.

@@ -43,6 +43,8 @@ package final class CurlOrigin: Origin {
 
     package func resume(_ id: OriginRequestID) { _ = mailbox.put(.resume(id)) }
 
+    package func promote(_ id: OriginRequestID) { _ = mailbox.put(.promote(id)) }
+
     package func perform(_ job: @escaping @Sendable () -> Void) { _ = mailbox.put(.perform(job)) }
 
     /// Ends every request with `.cancelled`, and the thread; requests started later end so at once. Returns when the

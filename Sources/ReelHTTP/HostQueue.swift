@@ -19,6 +19,9 @@ final class HostQueue<Element> {
 
     var isIdle: Bool { running == 0 && paused == 0 && urgent.isEmpty && demanded.isEmpty && speculative.isEmpty }
 
+    /// Demanded requests wait although every slot is taken.
+    var isCrowded: Bool { !demanded.isEmpty && running >= slots }
+
     func add(_ element: Element, isDemanded: Bool, isUrgent: Bool = false) {
         if isUrgent {
             urgent.append(element)

@@ -8,6 +8,7 @@ final class Mailbox: Sendable {
         case start(OriginRequestID, OriginRequest, any OriginReceiver)
         case cancel(OriginRequestID)
         case resume(OriginRequestID)
+        case promote(OriginRequestID)
         case perform(@Sendable () -> Void)
     }
 

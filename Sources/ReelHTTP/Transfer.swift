@@ -18,7 +18,7 @@ final class Transfer {
     }
 
     let id: OriginRequestID
-    let request: OriginRequest
+    private(set) var request: OriginRequest
     let receiver: any OriginReceiver
     /// The loop outlives its transfers: it drops them all before it returns.
     unowned let loop: TransferLoop
@@ -77,6 +77,8 @@ final class Transfer {
 
     /// Secrets go to the origin that the request names, and no further.
     var isAtHome: Bool { place.isSameOrigin(as: request.url) }
+
+    func promote() { request.isDemanded = true }
 
     /// Forgets the answer at hand, before another place is asked.
     func move(to place: ResourceURL, visited: [String]) {

@@ -64,6 +64,13 @@ final class TransferLoop {
         case .perform(let job): job()
         case .cancel(let id):
             if let transfer = transfers[id] { finish(transfer, with: .failed(.cancelled)) }
+        case .promote(let id):
+            guard let transfer = transfers[id], !transfer.request.isDemanded else { return }
+            transfer.promote()
+            guard transfer.stage == .waiting else { return }
+            let queue = host(transfer.origin)
+            queue.remove { $0 === transfer }
+            queue.add(transfer, isDemanded: true)
         case .resume(let id):
             guard let transfer = transfers[id], transfer.stage == .paused else { return }
             transfer.stage = .running
@@ -96,9 +103,10 @@ final class TransferLoop {
 
     private func startWaiting() {
         for (origin, queue) in hosts {
-            while let transfer = queue.next() {
+            while let transfer = queue.next() ?? makeRoom(in: queue) {
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
+                transfer.receiver.sent()
                 guard transfer.prepare(configuration),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
                 else {
@@ -109,6 +117,22 @@ final class TransferLoop {
             }
             if queue.isIdle { hosts[origin] = nil }
         }
+    }
+
+    /// A demanded request that finds all slots taken gets that of one of which nobody needs the rest.
+    /// - Returns: the request that may run now.
+    private func makeRoom(in queue: HostQueue<Transfer>) -> Transfer? {
+        guard queue.isCrowded else { return nil }
+        for isDemanded in [false, true] {
+            for transfer in transfers.values
+            where transfer.stage == .running && transfer.request.isDemanded == isDemanded
+                && hosts[transfer.origin] === queue && transfer.receiver.yields()
+            {
+                finish(transfer, with: .failed(.cancelled))
+                return queue.next()
+            }
+        }
+        return nil
     }
 
     /// Called when the receiver asked for it: the slot goes to another while nothing is read.

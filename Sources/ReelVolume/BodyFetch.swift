@@ -71,7 +71,7 @@ final class BodyFetch: OriginReceiver {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        services.counters.demandedBytes(bytes.count)
         return state.withLock { state in
             state.bytes.append(contentsOf: bytes)
             guard state.bytes.count <= BodyFetch.limit else {

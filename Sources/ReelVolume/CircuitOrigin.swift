@@ -86,9 +86,16 @@ final class CircuitOrigin: Origin {
 
     func cancel(_ id: OriginRequestID) { inner.cancel(id) }
 
+    func promote(_ id: OriginRequestID) { inner.promote(id) }
+
     func perform(_ job: @escaping @Sendable () -> Void) { inner.perform(job) }
 
     func resume(_ id: OriginRequestID) {
+        // Not before whoever answered `.pause` has returned: only then it is paused.
+        inner.perform { [self] in resumeNow(id) }
+    }
+
+    private func resumeNow(_ id: OriginRequestID) {
         let moment = now()
         routes.withLock { routes in
             for (origin, route) in routes {

@@ -9,6 +9,8 @@ final class FileTable: Sendable {
         var file: RemoteFile
         var handles = 0
         var closedAt: Duration
+        /// Somebody is expected to open it before; what was fetched ahead is not in vain until then.
+        var keptUntil = Duration.zero
         /// While its fragments are given back nobody may open it: who wants to, waits.
         var isLeaving = false
         var waiting: [@Sendable () -> Void] = []
@@ -53,6 +55,7 @@ final class FileTable: Sendable {
             // A damaged file has another object than the one that the store gives now.
             if let slot = slots[version], slot.file.object === object {
                 slots[version]!.handles += 1
+                slots[version]!.keptUntil = .zero
                 return slot.file
             }
             let file = RemoteFile(url, information, object, services)
@@ -83,6 +86,21 @@ final class FileTable: Sendable {
         return isLast
     }
 
+    /// After its close its account stays open until then. - Parameter end: the past, where nobody is expected any more.
+    func keep(_ file: RemoteFile, until end: Duration) {
+        change(file) { if $0.handles == 0 { $0.keptUntil = end } }
+        services.ticker.add(self)
+    }
+
+    /// Fetched ahead of readers who have gone.
+    var unreadInVain: Int64 {
+        let moment = now()
+        let left = slots.withLock { slots in
+            slots.values.filter { $0.handles == 0 && $0.keptUntil <= moment }.map(\.file)
+        }
+        return left.reduce(0) { $0 + $1.unread }
+    }
+
     private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
         slots.withLock { slots in
             guard var slot = slots[file.object.version], slot.file === file else { return }
@@ -100,10 +118,13 @@ final class FileTable: Sendable {
 extension FileTable: Ticking {
     func tick(_ now: Duration) -> Bool {
         let idle = slots.withLock { slots in
-            slots.values.filter { !$0.isLeaving && $0.handles == 0 && now - $0.closedAt > FileTable.linger }.map(\.file)
+            slots.values.filter {
+                !$0.isLeaving && $0.handles == 0 && now - $0.closedAt > FileTable.linger && $0.keptUntil <= now
+            }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }
-        return slots.withLock { slots in slots.values.contains { $0.handles == 0 } }
+        // One that is kept leaves the next time that anything else is closed after its time.
+        return slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
     }
 
     private func leave(_ file: RemoteFile) {

@@ -88,7 +88,7 @@ final class FirstTouch: OriginReceiver {
     /// The stream has to know its request, to stop it: whichever of the two is known last ties them together.
     private func link(_ state: State) {
         guard let request = state.request else { return }
-        if let (file, stream) = state.file { file.adopted(stream, request) }
+        if let (file, stream) = state.file { file.adopted(stream, request, isDemanded: true) }
         state.growing?.started(request)
     }
 

@@ -132,7 +132,8 @@ final class GrowingFile: Sendable {
 
     func arrived(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         let count = Int64(bytes.count)
-        services.counters.bytesFromOrigin.add(count, ordering: .relaxed)
+        // It comes from its beginning, as somebody opened it: what lies before a reader has to come first.
+        services.counters.demandedBytes(bytes.count)
         do {
             try object.append(bytes)
         } catch {

@@ -71,7 +71,7 @@ final class Inquiry: OriginReceiver {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
+        services.counters.demandedBytes(bytes.count)
         return .more
     }
 

@@ -20,13 +20,13 @@ final class LaneTable: Sendable {
 final class Lanes: Sendable {
     private let state = Mutex(Parallelism())
 
-    var count: Int { state.withLock { $0.lanes } }
+    var count: Int { state.withLock { $0.share } }
 
     /// A reader waits for what was fetched ahead. - Parameter rate: of one connection, bytes a second.
-    func starved(_ rate: Double?, _ now: Duration) -> Int {
+    func starved(_ file: RemoteFile, _ rate: Double?, _ now: Duration) -> Int {
         state.withLock { state in
-            state.starved(rate: rate, now: now)
-            return state.lanes
+            state.starved(ObjectIdentifier(file), rate: rate, now: now)
+            return state.share
         }
     }
 
@@ -34,7 +34,7 @@ final class Lanes: Sendable {
     func took(_ count: Int64, _ now: Duration) -> Int {
         state.withLock { state in
             state.took(count, now: now)
-            return state.lanes
+            return state.share
         }
     }
 

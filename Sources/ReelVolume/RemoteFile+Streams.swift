@@ -12,6 +12,9 @@ extension RemoteFile {
                 if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
                     services.origin.cancel(request)
                 }
+            case .resume(let id): resume(id)
+            case .promote(let id):
+                if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
             case .complete(let id):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
                 if parked.isRepair {
@@ -36,17 +39,29 @@ extension RemoteFile {
             isDemanded: isDemanded, stallLimit: services.options.timeout)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        state.withLock { $0.ledger.requested(id, now: now()) }
-        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id)
+        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id, isDemanded: isDemanded)
     }
 
-    private func running(_ request: OriginRequestID, for id: Ledger.StreamID) {
-        let isWanted = state.withLock { state in
-            guard state.ledger.isLive(id), !state.isOver else { return false }
+    /// - Parameter isDemanded: as the request was made.
+    private func running(_ request: OriginRequestID, for id: Ledger.StreamID, isDemanded: Bool) {
+        let (isWanted, isOwed, isPromoted) = state.withLock { state in
+            guard state.ledger.isLive(id), !state.isOver else { return (false, false, false) }
             state.requests[id] = request
-            return true
+            return (true, state.owedResumes.remove(id) != nil, !isDemanded && state.ledger.isDemanded(id))
         }
-        if !isWanted { services.origin.cancel(request) }
+        if !isWanted { return services.origin.cancel(request) }
+        if isOwed { services.origin.resume(request) }
+        // It may have been promoted before it had a name.
+        if isPromoted { services.origin.promote(request) }
+    }
+
+    private func resume(_ id: Ledger.StreamID) {
+        let request = state.withLock { state in
+            // Bytes may come before who started the request has its name.
+            if state.requests[id] == nil, state.ledger.isLive(id) { state.owedResumes.insert(id) }
+            return state.requests[id]
+        }
+        if let request { services.origin.resume(request) }
     }
 
     // MARK: What the streams bring
@@ -60,7 +75,13 @@ extension RemoteFile {
         }
     }
 
-    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID) { running(request, for: id) }
+    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID, isDemanded: Bool) {
+        running(request, for: id, isDemanded: isDemanded)
+    }
+
+    func sent(_ id: Ledger.StreamID) { state.withLock { $0.ledger.requested(id, now: now()) } }
+
+    func yields(_ id: Ledger.StreamID) -> Bool { state.withLock { $0.ledger.yield(id) } }
 
     func began(_ id: Ledger.StreamID, isWhole: Bool) {
         perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
@@ -71,7 +92,12 @@ extension RemoteFile {
         let moment = now()
         let place = state.withLock { state -> (range: ByteRange, isThere: Bool)? in
             state.rate.add(Int64(bytes.count), moment)
-            guard let range = state.ledger.place(of: id, count: Int64(bytes.count)) else { return nil }
+            let range = state.ledger.place(of: id, count: Int64(bytes.count))
+            state.ledger.dropped(Int64(bytes.count) - (range?.count ?? 0))
+            guard let range else {
+                tell(&state)
+                return nil
+            }
             state.isWriting = true
             return (range, state.ledger.coverage.covers(range))
         }
@@ -79,22 +105,27 @@ extension RemoteFile {
         defer { state.withLock { $0.isWriting = false } }
         if !place.isThere, !write(bytes, place.range) {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
-            perform(state.withLock { $0.ledger.ended(id, full, now: moment, random: 0) })
+            perform(
+                decide { state in
+                    state.ledger.dropped(place.range.count)
+                    return state.ledger.ended(id, full, now: moment, random: 0)
+                })
             return .stop
         }
         let isInMemory = object.isInMemory
-        let (count, room) = (lanes.took(place.range.count, moment), room)
-        let result = state.withLock { state in
+        let limits = limits(lanes: lanes.took(place.range.count, moment), moment)
+        let result = decide(limits) { state in
             // What is in memory must have room there for all readers.
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
-            state.ledger.lanes = count
-            state.ledger.room = room
-            defer { tell(&state) }
             return state.ledger.arrived(id, place.range, now: moment)
         }
         for block in result.whole where !object.markFilled(block) { forget([block..<block + 1]) }
         perform(result.actions)
-        return result.answer == .more ? .more : .stop
+        return switch result.answer {
+        case .more: .more
+        case .pause: .pause
+        case .enough: .stop
+        }
     }
 
     private static let windowInMemory: Int64 = 2 << 20
@@ -113,8 +144,9 @@ extension RemoteFile {
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         lanes.saw(failure, now())
-        let actions = state.withLock { state in
+        let actions = decide { state in
             state.requests[id] = nil
+            state.owedResumes.remove(id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)

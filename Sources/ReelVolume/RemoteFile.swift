@@ -33,10 +33,13 @@ final class RemoteFile: Sendable {
         var ledger: Ledger
         var parked: [Ledger.ReadID: Parked] = [:]
         var requests: [Ledger.StreamID: OriginRequestID] = [:]
+        /// Streams that were to go on before their request had a name.
+        var owedResumes: Set<Ledger.StreamID> = []
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
         /// What of the ledger's account was added to the counters of the mount.
         var told = Account.Sums()
+        var toldAhead: Int64 = 0
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
@@ -111,11 +114,9 @@ final class RemoteFile: Sendable {
     func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration, isRepair: Bool = false) {
         let moment = now()
         let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
-        let (count, room) = (isStarving ? lanes.starved(rate, moment) : lanes.count, room)
-        let actions = state.withLock { state -> [Ledger.Action]? in
+        let count = isStarving ? lanes.starved(self, rate, moment) : lanes.count
+        let actions = decide(limits(lanes: count, moment)) { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
-            state.ledger.lanes = count
-            state.ledger.room = room
             let id = state.nextRead
             state.nextRead += 1
             state.parked[id] = Parked(read: read, range: range, deadline: deadline, isRepair: isRepair)
@@ -165,6 +166,10 @@ final class RemoteFile: Sendable {
     /// Half of it and more was read in a row by who read last.
     var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
 
+    /// Nothing is left to fetch for who plays it through.
+    var isPlayedFromCache: Bool { state.withLock { $0.ledger.isPlayedFromCache } }
+    var isComplete: Bool { state.withLock { $0.ledger.coverage.isComplete } }
+
     /// Everything that waits fails, everything that runs stops.
     func shutdown() {
         let actions = state.withLock { state in
@@ -207,7 +212,7 @@ final class RemoteFile: Sendable {
 
 extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
-        let (actions, isTicking) = state.withLock { ($0.ledger.tick(now: now), $0.ledger.isTicking) }
+        let (actions, isTicking) = decide { ($0.ledger.tick(now: now), $0.ledger.isTicking) }
         perform(actions)
         return isTicking
     }

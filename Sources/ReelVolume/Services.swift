@@ -19,7 +19,10 @@ final class Services: Sendable {
     /// How many requests at a time each origin is worth.
     let lanes = LaneTable()
     /// Ends of files and next items.
-    let allowance = Mutex(Allowance(perMinute: 64 << 20))
+    let allowance = Mutex(Allowance(perMinute: Services.speculationPerMinute))
+    let shield = Mutex(ProbeShield(perMinute: Services.speculationPerMinute))
+    /// As much as a line of 10 Mbit/s brings.
+    private static let speculationPerMinute: Int64 = 64 << 20
     /// Bytes that all files together may have fetched ahead of their readers: what a few films need, and never more than
     /// a quarter of the cache.
     let aheadLimit: Int64
@@ -88,10 +91,22 @@ final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
-    /// As in `Account`, of all files.
+    /// As in `Account`, of all files; what is asked beside them (listings, content information) is demanded.
     let demanded = Atomic<Int64>(0)
     let speculative = Atomic<Int64>(0)
     let wasted = Atomic<Int64>(0)
-    /// Fetched ahead and not read, of the files in the table.
+    /// Fetched ahead and not read, or asked for, of the files in the table.
     let ahead = Atomic<Int64>(0)
+    let onTrust = Atomic<Int64>(0)
+
+    func demandedBytes(_ count: Int) {
+        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
+        demanded.add(Int64(count), ordering: .relaxed)
+    }
+
+    func droppedBytes(_ count: Int) {
+        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
+        speculative.add(Int64(count), ordering: .relaxed)
+        wasted.add(Int64(count), ordering: .relaxed)
+    }
 }

@@ -13,6 +13,10 @@ final class StreamReceiver: OriginReceiver {
         self.range = range
     }
 
+    func sent() { file.sent(id) }
+
+    func yields() -> Bool { file.yields(id) }
+
     func head(_ head: ResponseHead) -> OriginFailure? {
         switch judge(head, to: file.url, asked: range, isConditional: false, known: file.information) {
         case .range:

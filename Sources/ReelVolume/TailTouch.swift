@@ -10,6 +10,7 @@ final class TailTouch: OriginReceiver {
         /// What its head has told.
         var information: ContentInformation?
         var bytes: [UInt8] = []
+        var isSent = false
         var isUnwanted = false
         var isOver = false
     }
@@ -32,7 +33,7 @@ final class TailTouch: OriginReceiver {
             state.request = request
             return state
         }
-        if let (file, stream) = state.file { file.adopted(stream, request) }
+        if let (file, stream) = state.file { file.adopted(stream, request, isDemanded: false) }
         if state.isUnwanted { services.origin.cancel(request) }
     }
 
@@ -47,7 +48,8 @@ final class TailTouch: OriginReceiver {
             state.file = (file, stream)
             return state
         }
-        if let request = state.request { file.adopted(stream, request) }
+        if let request = state.request { file.adopted(stream, request, isDemanded: false) }
+        if state.isSent { file.sent(stream) }
         if known != nil { file.began(stream, isWhole: false) }
         if !state.bytes.isEmpty { _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0) } }
         if state.isOver { file.ended(stream, .cancelled) }
@@ -55,12 +57,20 @@ final class TailTouch: OriginReceiver {
 
     func cancel() {
         let request = state.withLock { state in
-            services.counters.bytesFromOrigin.add(Int64(state.bytes.count), ordering: .relaxed)
+            services.counters.droppedBytes(state.bytes.count)
             state.isUnwanted = true
             state.bytes = []
             return state.request
         }
         if let request { services.origin.cancel(request) }
+    }
+
+    func sent() {
+        let file = state.withLock { state in
+            state.isSent = true
+            return state.file
+        }
+        if let (file, stream) = file { file.sent(stream) }
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
@@ -81,6 +91,7 @@ final class TailTouch: OriginReceiver {
             if state.file == nil, !state.isUnwanted { state.bytes += bytes }
             return (state.file, state.isUnwanted)
         }
+        if file == nil, isUnwanted { services.counters.droppedBytes(bytes.count) }
         if let (file, stream) = file { return file.arrived(stream, bytes) }
         return isUnwanted ? .stop : .more
     }

@@ -29,11 +29,13 @@ extension Volume: Filesystem {
     }
 
     package func close(_ file: any FileHandle) {
-        (file as! OpenFile).settleOffer()
-        switch (file as! OpenFile).body {
+        let file = file as! OpenFile
+        file.settleOffer()
+        switch file.body {
         case .remote(let remote):
             let isPlayed = remote.isPlayed
-            if files.close(remote) { prebuffer.closed((file as! OpenFile).node, isPlayed: isPlayed) }
+            if files.close(remote) { prebuffer.closed(file.node, remote, isPlayed: isPlayed) }
+            if file.isHeld { prebuffer.released(file.node) }
         case .growing(let file): file.closed()
         }
     }
@@ -46,7 +48,7 @@ extension Volume: Filesystem {
         case .remote(let remote):
             let answer = remote.read(offset, into: buffer, park: park)
             if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
-                prebuffer.played(file.node)
+                prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
             }
             return answer
         case .growing(let growing): return growing.read(offset, into: buffer, park: park)

@@ -28,9 +28,17 @@ extension Volume {
                 return state.opening ?? []
             }
             for (index, completion) in waiting.enumerated() {
-                completion(result.map { OpenFile(node, index == 0 ? $0 : again($0)) as any FileHandle })
+                completion(result.map { opened(node, index == 0 ? $0 : again($0)) as any FileHandle })
             }
         }
+    }
+
+    private func opened(_ node: Node, _ body: OpenFile.Body) -> OpenFile {
+        // How a complete file is read the kernel may keep to itself.
+        if case .remote(let file) = body, file.isComplete, prebuffer.holds(node) {
+            return OpenFile(node, body, isHeld: true)
+        }
+        return OpenFile(node, body)
     }
 
     /// One handle more of a file that was just opened.
@@ -196,11 +204,14 @@ final class OpenFile: FileHandle {
 
     let node: Node
     let body: Body
+    /// `Prebuffer.released` is due at its end.
+    let isHeld: Bool
     private let isOffered = Atomic(false)
 
-    init(_ node: Node, _ body: Body) {
+    init(_ node: Node, _ body: Body, isHeld: Bool = false) {
         self.node = node
         self.body = body
+        self.isHeld = isHeld
     }
 
     var wantsDirectIO: Bool { if case .growing = body { true } else { false } }

@@ -167,9 +167,7 @@ package final class Volume: Sendable {
     }
 
     private var wasted: Int64 {
-        files.all.reduce(services.counters.wasted.load(ordering: .relaxed)) {
-            $0 + ($1.openHandles == 0 ? $1.unread : 0)
-        }
+        services.counters.wasted.load(ordering: .relaxed) + files.unreadInVain
     }
 }
 

@@ -64,7 +64,7 @@ package struct VolumeStatus: Codable, Sendable {
     /// Reads answered from the cache, and reads that had to wait for the origin.
     package var hits: Int64
     package var misses: Int64
-    /// Of the files' bytes: those that somebody waited for, and those that were fetched ahead.
+    /// Of the bytes from the origin: those that somebody waited for, and all others.
     package var demanded: Int64
     package var speculative: Int64
     /// Of what was fetched ahead: not read before its file had been closed for some seconds or it left the cache; and

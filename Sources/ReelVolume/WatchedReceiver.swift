@@ -51,6 +51,10 @@ final class WatchedReceiver: OriginReceiver {
         }
     }
 
+    func sent() { receiver.sent() }
+
+    func yields() -> Bool { receiver.yields() }
+
     func redirected() { state.withLock { $0.isRedirected = true } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {

@@ -2,6 +2,10 @@ import Testing
 
 @testable import ReelCore
 
+private final class Reader: Sendable {}
+private let somebody = Reader()
+private let reader = ObjectIdentifier(somebody)
+
 /// How many requests at a time: a scripted clock, a line with a capacity, connections with one each.
 @Suite struct ParallelismTests {
     private struct Line {
@@ -17,7 +21,7 @@ import Testing
             let end = now + time
             var total = 0.0
             while now < end {
-                parallelism.starved(rate: min(ofOne, ofAll / Double(parallelism.lanes)), now: now)
+                parallelism.starved(reader, rate: min(ofOne, ofAll / Double(parallelism.lanes)), now: now)
                 now += .milliseconds(50)
                 let bytes = min(ofAll, ofOne * Double(parallelism.lanes)) * 0.05
                 parallelism.took(Int64(bytes), now: now)
@@ -39,8 +43,23 @@ import Testing
     @Test func withoutAReaderThatWaitsThereIsOne() {
         var parallelism = Parallelism()
         for step in 0..<100 { parallelism.took(1 << 20, now: .milliseconds(50 * step)) }
-        parallelism.starved(rate: nil, now: .seconds(5))
+        parallelism.starved(reader, rate: nil, now: .seconds(5))
         #expect(parallelism.lanes == 1)
+    }
+
+    @Test func severalHungryReadersShareWhatOneHostIsAsked() {
+        var parallelism = Parallelism()
+        let readers = (0..<30).map { _ in Reader() }
+        let expected = [1: 6, 2: 6, 3: 4, 5: 2, 6: 2, 7: 1, 30: 1]
+        for (count, reader) in readers.enumerated() {
+            parallelism.starved(ObjectIdentifier(reader), rate: 5e6, now: .seconds(100))
+            if let share = expected[count + 1] { #expect(parallelism.share == share, "\(count + 1) readers") }
+        }
+        // Who has not waited for a second has enough.
+        parallelism.starved(ObjectIdentifier(readers[0]), rate: 5e6, now: .seconds(102))
+        #expect(parallelism.share == 6)
+        parallelism.refused(retryAfter: nil, now: .seconds(102))
+        #expect(parallelism.share == 1)
     }
 
     @Test func connectionsThatGainStay() {
@@ -82,17 +101,5 @@ import Testing
         line.parallelism.refused(retryAfter: .seconds(3600), now: line.now)
         line.read(for: .seconds(3000))
         #expect(line.parallelism.lanes == 1)
-    }
-}
-
-@Suite struct AllowanceTests {
-    @Test func soManyBytesAMinuteAndNoMore() {
-        var allowance = Allowance(perMinute: 6000)
-        #expect(allowance.take(6000, now: .seconds(100)) == true)
-        #expect(allowance.take(1, now: .seconds(100)) == false)
-        #expect(allowance.take(1001, now: .seconds(110)) == false)
-        #expect(allowance.take(1000, now: .seconds(110)) == true)
-        #expect(allowance.take(6000, now: .seconds(1000)) == true)
-        #expect(allowance.take(6000, now: .seconds(1030)) == false)
     }
 }

@@ -143,6 +143,50 @@ import Testing
         }
     }
 
+    @Test func aPromotedRequestGoesWithTheDemandedOnes() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { request in
+            request.path == "/held" ? [.wait(gate)] + ServerStep.answer() : ServerStep.answer()
+        }
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 1
+        } _: { origin in
+            let recorders = (0..<4).map { _ in Recorder() }
+            _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
+            #expect(eventually { server.requests.count == 1 })
+            let ids = (1..<4).map { number in
+                origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorders[number])
+            }
+            origin.promote(ids[2])
+            gate.open()
+            for recorder in recorders { #expect(recorder.finished().failure == nil) }
+            #expect(server.requests.map(\.path) == ["/held", "/3", "/1", "/2"])
+            #expect(recorders.map { $0.record.timesSent } == [1, 1, 1, 1])
+        }
+    }
+
+    /// Whoever is demanded takes the slot of one whose receiver gives it up: ahead of its time first.
+    @Test func aDemandedRequestGetsTheSlotOfOneThatYields() throws {
+        let file = FileOrigin(length: 50_000_000)
+        file.fault = .drip(piece: 1000, pause: .milliseconds(10))
+        let server = try ScriptedServer(["/film": file, "/short": FileOrigin(length: 10)])
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 2
+        } _: { origin in
+            let waitedFor = Recorder()
+            let (demanded, ahead) = (Recorder(yields: true), Recorder(yields: true))
+            _ = origin.start(OriginRequest(url: server.url("/film")), demanded)
+            _ = origin.start(OriginRequest(url: server.url("/film"), isDemanded: false), ahead)
+            #expect(eventually { server.requests.count == 2 })
+            #expect(origin.fetch(server.url("/short")).failure == nil)
+            #expect(ahead.finished().failure == .cancelled && !demanded.isEnded)
+            _ = origin.start(OriginRequest(url: server.url("/film")), waitedFor)
+            #expect(eventually { waitedFor.byteCount > 0 })
+            #expect(origin.fetch(server.url("/short")).failure == nil)
+            #expect(demanded.finished().failure == .cancelled && !waitedFor.isEnded)
+        }
+    }
+
     @Test func theQueueKeepsOrderAndASlotForDemand() {
         let queue = HostQueue<Int>(slots: 4)
         for number in 0..<6 { queue.add(number, isDemanded: false) }

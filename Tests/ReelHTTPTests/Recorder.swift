@@ -15,19 +15,22 @@ final class Recorder: OriginReceiver {
         var ends = 0
         var endedAt: ContinuousClock.Instant?
         var isInOrder = true
+        var timesSent = 0
     }
 
     private let state = Mutex(Record())
     private let judge: @Sendable (ResponseHead) -> OriginFailure?
     private let answer: @Sendable (Record) -> BodyAnswer
+    private let isYielding: Bool
 
     /// - Parameters:
     ///   - judge: what `head` returns.
     ///   - answer: what `body` returns, given all that came up to then.
     init(
         judge: @escaping @Sendable (ResponseHead) -> OriginFailure? = { _ in nil },
-        answer: @escaping @Sendable (Record) -> BodyAnswer = { _ in .more }
+        answer: @escaping @Sendable (Record) -> BodyAnswer = { _ in .more }, yields isYielding: Bool = false
     ) {
+        self.isYielding = isYielding
         self.judge = judge
         self.answer = answer
     }
@@ -35,6 +38,10 @@ final class Recorder: OriginReceiver {
     var record: Record { state.withLock { $0 } }
     var isEnded: Bool { state.withLock { $0.ends > 0 } }
     var byteCount: Int { state.withLock { $0.bytes.count } }
+
+    func sent() { state.withLock { $0.timesSent += 1 } }
+
+    func yields() -> Bool { isYielding }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         state.withLock { record in

@@ -47,6 +47,8 @@ final class VolumeFixture: Sendable {
     }
 
     var volume: Volume { running.withLock { $0!.volume } }
+    /// What the transport has handed on of all bodies.
+    var receivedBytes: Int64 { running.withLock { $0!.origin.counters.bodyBytes } }
     var store: Store { running.withLock { $0!.store } }
 
     func start() throws {

@@ -1,0 +1,48 @@
+/// Streams that hold back: what somebody waits for goes before what is fetched ahead, and a body that is sent as a whole
+/// does not run away from its reader.
+extension Ledger {
+    /// Shorter rests are over before a pause would be felt.
+    static let worthHolding: Int64 = 256 << 10
+
+    /// Whether this stream has to wait. Never, where somebody waits for its bytes.
+    private func isHeld(_ stream: Stream, now: Duration) -> Bool {
+        guard stream.end - stream.position > Self.worthHolding, stream.retryAt == nil,
+            !waiting.contains(where: { isWaiting($0, for: stream) })
+        else { return false }
+        guard acceptsRanges else { return stream.position > reach(isPaused: stream.isPaused) }
+        // What lies ahead of those who wait is theirs; the rest is in their way.
+        return !waiting.isEmpty
+            && !waiting.contains { read in
+                let reach = read.range.upper + 2 * max(windowLimit, Readahead.early)
+                return stream.end > read.range.lower && stream.position <= reach
+            }
+    }
+
+    /// How far a body that comes as a whole may get. What is let go of there can only be had from the first byte again, so
+    /// it goes on for a reader that has proven itself, if the cache can hold it all.
+    private func reach(isPaused: Bool) -> Int64 {
+        let isProven = cursors.contains { $0.isProven }
+        if isProven, fitsCache { return length }
+        let lead = isProven ? windowLimit : min(windowLimit, Readahead.early)
+        let furthest = cursors.map(\.position).max() ?? 0
+        return furthest + (isPaused ? lead / 2 : lead)
+    }
+
+    /// After bytes of this stream. - Returns: whether it pauses from here on.
+    mutating func hold(_ id: StreamID, now: Duration) -> Bool {
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return false }
+        streams[index].isPaused = isHeld(streams[index], now: now)
+        return streams[index].isPaused
+    }
+
+    /// Those that nothing holds back any more go on.
+    mutating func resumeHeld(now: Duration) -> [Action] {
+        var actions: [Action] = []
+        for index in streams.indices where streams[index].isPaused && !isHeld(streams[index], now: now) {
+            streams[index].isPaused = false
+            streams[index].lastProgress = now
+            actions.append(.resume(streams[index].id))
+        }
+        return actions
+    }
+}
