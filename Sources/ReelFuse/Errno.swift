@@ -29,6 +29,8 @@ extension VolumeError {
         case .interrupted: EINTR
         /// xattr(7): anything but ENODATA breaks `ls -l` and `cp -a`.
         case .noAttribute: ENODATA
+        /// xattr(7): what `ls -l` takes for "do not ask of the other files".
+        case .unsupported: EOPNOTSUPP
         /// Over 255 bytes, as every local filesystem says.
         case .nameTooLong: ENAMETOOLONG
         }

@@ -23,21 +23,20 @@ package enum Listing {
     ///   - mediaType: of the answer, without parameters, in lower case.
     ///   - url: where the body came from, after redirects; its query does not count.
     package static func parse(_ body: [UInt8], mediaType: String?, url: ResourceURL) throws(ListingError)
-        -> [SourceEntry]
+        -> EntryList
     {
         try parse(body, mediaType: mediaType, url: url, mostEntries: mostEntries)
     }
 
     static func parse(
         _ body: [UInt8], mediaType: String?, url: ResourceURL, mostEntries: Int
-    ) throws(ListingError) -> [SourceEntry] {
+    ) throws(ListingError) -> EntryList {
         guard body.count <= Int(Int32.max) else { throw .tooLarge }
         let directory = ListingDirectory(url)
         guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
         let links = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
-        let entries = merged(links)
-        guard entries.count <= mostEntries else { throw .tooLarge }
+        guard let entries = merged(links, limit: mostEntries) else { throw .tooLarge }
         return entries
     }
 
@@ -67,30 +66,29 @@ package enum Listing {
         return page.links
     }
 
-    /// Each child once, with what any of its links told of it.
-    private static func merged(_ links: [(link: ListingLink, facts: ListingFacts)]) -> [SourceEntry] {
+    /// Each child once, with what any of its links told of it; nil where they are more than the limit.
+    private static func merged(_ links: [(link: ListingLink, facts: ListingFacts)], limit: Int) -> EntryList? {
         struct Key: Hashable {
             var name: [UInt8]
             var isDirectory: Bool
         }
-        var entries: [SourceEntry] = []
+        var entries = EntryList.Builder()
         var known: [Key: Int] = [:]
         var names = UniqueNames()
-        entries.reserveCapacity(links.count)
         known.reserveCapacity(links.count)
         for (link, facts) in links {
             let key = Key(name: link.name, isDirectory: link.isDirectory)
             if let index = known[key] {
-                entries[index].length = entries[index].length ?? facts.length
-                entries[index].modified = entries[index].modified ?? facts.modified
+                entries.complete(index, length: facts.length, modified: facts.modified)
                 continue
             }
+            guard entries.count < limit else { return nil }
             known[key] = entries.count
             entries.append(
                 SourceEntry(
                     name: names.claim(SafeName.make(link.name)), url: link.url, isDirectory: link.isDirectory,
                     length: link.isDirectory ? nil : facts.length, modified: facts.modified))
         }
-        return entries
+        return entries.list()
     }
 }

@@ -23,7 +23,7 @@ package final class Volume: Sendable {
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
     /// Seconds since 1970: the date of what has none.
-    private let startedAt = wallClock()
+    let startedAt = wallClock()
     private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
@@ -56,9 +56,9 @@ package final class Volume: Sendable {
             listed: Node.Facts())
         nodes = NodeTable(root: root)
         prebuffer.connect(nodes)
-        let entries: [SourceEntry]? =
+        let entries: EntryList? =
             switch source {
-            case .file(let entry): [entry]
+            case .file(let entry): EntryList([entry])
             case .listing(_, let entries): entries
             case .list(let entries): entries
             }
@@ -178,7 +178,7 @@ enum Source: Sendable {
     /// One file.
     case file(SourceEntry)
     /// A tree of directory listings, with the first one where it was just fetched.
-    case listing(ResourceURL, [SourceEntry]?)
+    case listing(ResourceURL, EntryList?)
     /// A directory with these files.
-    case list([SourceEntry])
+    case list(EntryList)
 }

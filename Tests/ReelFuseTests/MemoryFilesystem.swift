@@ -83,7 +83,12 @@ final class MemoryFilesystem: Filesystem {
 
     final class Directory: DirectoryHandle {
         let list: [Listing]
-        init(_ list: [Listing]) { self.list = list }
+        let isHeldByKernel: Bool
+
+        init(_ list: [Listing], isHeldByKernel: Bool) {
+            self.list = list
+            self.isHeldByKernel = isHeldByKernel
+        }
 
         func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
             for (index, item) in list.enumerated().dropFirst(offset) {

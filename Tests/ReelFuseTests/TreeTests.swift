@@ -165,7 +165,7 @@ struct TreeTests {
             #expect(blocks() == 0)
             mount.filesystem.state.withLock { $0.files["film"]!.cachedBytes = 512 }
             #expect(blocks() == 0)
-            mount.session.kernelCache.forgetAttributes(of: 2)
+            mount.session.kernelCache.forgetDirectory(2)
             #expect(eventually { blocks() == 1 })
             mount.filesystem.state.withLock { $0.files["film"] = new }
             mount.session.kernelCache.forgetEntry("film", in: rootNode)

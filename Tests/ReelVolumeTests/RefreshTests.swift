@@ -72,7 +72,7 @@ import Testing
     private final class Kernel: KernelCache {
         let forgotten = Mutex<[String]>([])
         func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
-        func forgetAttributes(of node: NodeID) {}
+        func forgetDirectory(_ node: NodeID) {}
     }
 
     private func withLibrary(
