@@ -145,7 +145,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The URL whose `suffix(below: self)` this is.
-    package func below(_ suffix: some Collection<UInt8>) -> ResourceURL {
+    package func below(_ suffix: ArraySlice<UInt8>) -> ResourceURL {
         let mark = suffix.firstIndex(of: 0x3F)
         let name = String(decoding: suffix[..<(mark ?? suffix.endIndex)], as: UTF8.self)
         return ResourceURL(

@@ -13,8 +13,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
         let text: [UInt8]
         let folder: ResourceURL?
         let others: [ResourceURL]
-        /// Places + 1 by the hash of the name, open addressing; 0 is free. At most three quarters are taken.
-        let table: [UInt32]
+        let names: NameTable
 
         init(_ builder: Builder) {
             // Without the room to grow that the builder's arrays have.
@@ -22,23 +21,42 @@ package struct EntryList: RandomAccessCollection, Sendable {
             text = exact(builder.text)
             folder = builder.folder
             others = builder.others
-            var size = 4
-            while size * 3 < records.count * 4 { size *= 2 }
-            var table = [UInt32](repeating: 0, count: size)
-            for place in records.indices {
-                let name = records[place].name(in: text)
-                var slot = hash(name) & (size - 1)
-                var isNew = true
-                while table[slot] != 0 {
-                    if records[Int(table[slot]) - 1].name(in: text).elementsEqual(name) {
-                        isNew = false
-                        break
-                    }
-                    slot = (slot + 1) & (size - 1)
-                }
-                if isNew { table[slot] = UInt32(place + 1) }
+            names = builder.names
+        }
+    }
+
+    /// Where each name stands: places + 1 by the hash of the name, open addressing; 0 is free.
+    fileprivate struct NameTable {
+        var table = [UInt32](repeating: 0, count: 4)
+
+        func place(of name: ArraySlice<UInt8>, _ records: [Record], _ text: [UInt8]) -> Int? {
+            let slot = slot(of: name, records, text)
+            return table[slot] == 0 ? nil : Int(table[slot]) - 1
+        }
+
+        /// The one that holds the name, or the free one where it would go.
+        private func slot(of name: ArraySlice<UInt8>, _ records: [Record], _ text: [UInt8]) -> Int {
+            var slot = hash(name) & (table.count - 1)
+            while table[slot] != 0, records[Int(table[slot]) - 1].name(in: text) != name {
+                slot = (slot + 1) & (table.count - 1)
             }
-            self.table = table
+            return slot
+        }
+
+        /// Takes the last record in; the first of several of one name stays.
+        mutating func insertLast(_ records: [Record], _ text: [UInt8]) {
+            // At most three quarters are taken.
+            if records.count * 4 > table.count * 3 {
+                table = [UInt32](repeating: 0, count: table.count * 2)
+                for place in records.indices { insert(place, records, text) }
+            } else {
+                insert(records.count - 1, records, text)
+            }
+        }
+
+        private mutating func insert(_ place: Int, _ records: [Record], _ text: [UInt8]) {
+            let slot = slot(of: records[place].name(in: text), records, text)
+            if table[slot] == 0 { table[slot] = UInt32(place + 1) }
         }
     }
 
@@ -79,8 +97,15 @@ package struct EntryList: RandomAccessCollection, Sendable {
         let record = storage.records[place]
         return SourceEntry(
             name: name(at: place), url: url(at: place), isDirectory: record.flags.contains(.isDirectory),
-            length: record.flags.contains(.hasLength) ? record.length : nil,
-            modified: record.flags.contains(.hasDate) ? record.modified : nil)
+            length: length(at: place), modified: modified(at: place))
+    }
+
+    package func length(at place: Int) -> Int64? {
+        storage.records[place].flags.contains(.hasLength) ? storage.records[place].length : nil
+    }
+
+    package func modified(at place: Int) -> Int64? {
+        storage.records[place].flags.contains(.hasDate) ? storage.records[place].modified : nil
     }
 
     package func name(at place: Int) -> String {
@@ -91,17 +116,11 @@ package struct EntryList: RandomAccessCollection, Sendable {
 
     /// Where the entry of that name stands, compared byte by byte; the first where several have it.
     package func place(of name: String) -> Int? {
-        var name = name
-        return name.withUTF8 { name in
-            var slot = hash(name) & (storage.table.count - 1)
-            while storage.table[slot] != 0 {
-                let place = Int(storage.table[slot]) - 1
-                if storage.records[place].name(in: storage.text).elementsEqual(name) { return place }
-                slot = (slot + 1) & (storage.table.count - 1)
-            }
-            return nil
-        }
+        storage.names.place(of: Array(name.utf8)[...], storage.records, storage.text)
     }
+
+    /// Below which the URLs of all entries lie; nil where they do not.
+    package var folder: ResourceURL? { storage.others.isEmpty ? storage.folder : nil }
 
     /// Whether both are one and the same in memory.
     package func isIdentical(to other: EntryList) -> Bool { storage === other.storage }
@@ -109,10 +128,10 @@ package struct EntryList: RandomAccessCollection, Sendable {
     /// Bytes of memory that the list takes, those of `others` apart.
     package var footprint: Int {
         storage.records.capacity * MemoryLayout<Record>.stride + storage.text.capacity
-            + storage.table.capacity * MemoryLayout<UInt32>.stride
+            + storage.names.table.capacity * MemoryLayout<UInt32>.stride
     }
 
-    private func url(at place: Int) -> ResourceURL {
+    package func url(at place: Int) -> ResourceURL {
         let record = storage.records[place]
         let start = Int(record.start) + Int(record.nameCount)
         let end = place + 1 < storage.records.count ? Int(storage.records[place + 1].start) : storage.text.count
@@ -133,10 +152,14 @@ package struct EntryList: RandomAccessCollection, Sendable {
         /// Of the first entry: the others' are mostly the same.
         fileprivate var folder: ResourceURL?
         fileprivate var others: [ResourceURL] = []
+        fileprivate var names = NameTable()
 
         package init() {}
 
         package var count: Int { records.count }
+
+        func place(of name: [UInt8]) -> Int? { names.place(of: name[...], records, text) }
+        func isDirectory(at place: Int) -> Bool { records[place].flags.contains(.isDirectory) }
 
         /// - Returns: false, and nothing taken, where the name is none that a directory can hold or there are too many;
         ///   what was read back from the cache is not trusted to be better.
@@ -144,7 +167,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
         package mutating func append(_ entry: SourceEntry) -> Bool {
             let name = Array(entry.name.utf8)
             guard (1...SafeName.longest).contains(name.count), !name.contains(0), !name.contains(0x2F),
-                name != [0x2E], name != [0x2E, 0x2E], records.count < Listing.mostEntries,
+                name != [0x2E], name != [0x2E, 0x2E], records.count <= Listing.mostEntries,
                 text.count < Int(UInt32.max) >> 1
             else { return false }
             var record = Record(
@@ -169,6 +192,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
                 others.append(entry.url)
             }
             records.append(record)
+            names.insertLast(records, text)
             return true
         }
 
@@ -198,10 +222,9 @@ extension EntryList: Equatable {
 }
 
 /// Swift's own hash: seeded, so that no page can be written whose names all fall into one place.
-private func hash(_ name: some Sequence<UInt8>) -> Int {
+private func hash(_ name: ArraySlice<UInt8>) -> Int {
     var hasher = Hasher()
-    let isDone: Void? = name.withContiguousStorageIfAvailable { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-    if isDone == nil { for byte in name { hasher.combine(byte) } }
+    name.withUnsafeBytes { hasher.combine(bytes: $0) }
     return hasher.finalize()
 }
 

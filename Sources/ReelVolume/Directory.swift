@@ -47,8 +47,9 @@ final class Directory: Sendable {
     init(_ url: ResourceURL?) { self.url = url }
 
     /// What is known of an entry's length and date.
-    func facts(of entry: SourceEntry) -> Node.Facts {
-        state.withLock { $0.corrections.isEmpty ? nil : $0.corrections[ExactText(entry.name)] } ?? Node.Facts(entry)
+    func facts(of place: Int, in list: EntryList) -> Node.Facts {
+        state.withLock { $0.corrections.isEmpty ? nil : $0.corrections[ExactText(list.name(at: place))] }
+            ?? Node.Facts(list, at: place)
     }
 
     func correct(_ name: String, _ facts: Node.Facts) {

@@ -26,6 +26,10 @@ final class Node: Sendable {
         }
 
         init(_ entry: SourceEntry) { self.init(length: entry.length, modified: entry.modified) }
+
+        init(_ list: EntryList, at place: Int) {
+            self.init(length: list.length(at: place), modified: list.modified(at: place))
+        }
     }
 
     struct State {

@@ -121,16 +121,16 @@ final class NodeTable: Sendable {
             return state.families[UInt32(slot)].map { $0.serial < listed.serial } ?? true
         }
         if isNewer { adopt(listed, of: directory) }
-        let entry = listed.entries[place]
+        let told = Node.Facts(listed.entries, at: place)
         // A node's own lock is not taken under the table's.
         let candidate = state.withLock { state in
-            state.place(place, of: listed, entry, in: directory.id).flatMap { parent, place in
+            state.place(place, of: listed, in: directory.id).flatMap { parent, place in
                 state.child(place, of: parent).flatMap { state.slots[$0].node }
             }
         }
-        let isStill = candidate?.isStill(entry, facts) ?? (facts == Node.Facts(entry))
+        let isStill = candidate?.isStill(listed.entries[place], facts) ?? (facts == told)
         return state.withLock { state in
-            guard let (parent, place) = state.place(place, of: listed, entry, in: directory.id) else { return nil }
+            guard let (parent, place) = state.place(place, of: listed, in: directory.id) else { return nil }
             if let slot = state.child(place, of: parent) {
                 if isStill || state.slots[slot].node !== candidate {
                     if state.slots[slot].references < .max { state.slots[slot].references += 1 }
@@ -140,7 +140,7 @@ final class NodeTable: Sendable {
                 state.slots[slot].place = NodeTable.noPlace
             }
             let slot = state.take(parent: parent, place: place)
-            if facts != Node.Facts(entry) {
+            if facts != told {
                 state.slots[slot].node = state.made(slot, facts)
             } else if isUsed {
                 _ = state.kept(slot)
@@ -227,10 +227,11 @@ extension NodeTable.State {
 
     /// Where an entry of a list stands in the list that its directory has now.
     fileprivate func place(
-        _ place: Int, of listed: Directory.Listed, _ entry: SourceEntry, in directory: NodeID
+        _ place: Int, of listed: Directory.Listed, in directory: NodeID
     ) -> (parent: UInt32, place: Int)? {
         guard let slot = slot(directory), let family = families[UInt32(slot)] else { return nil }
         if family.list.isIdentical(to: listed.entries) { return (UInt32(slot), place) }
+        let entry = listed.entries[place]
         guard let now = family.list.place(of: entry.name), family.list[now] == entry else { return nil }
         return (UInt32(slot), now)
     }

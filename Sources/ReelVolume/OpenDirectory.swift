@@ -60,8 +60,9 @@ final class OpenDirectory: DirectoryHandle {
             let place = offset - 2
             let name = listed.entries.name(at: place)
             var entry: Entry?
-            if withAttributes, case .entry(let known) = volume.knownEntry(place, of: listed, in: node, cached: cached) {
-                entry = known
+            if withAttributes {
+                let known = volume.knownEntry(place, of: listed, in: node, cached: cached(place))
+                if case .entry(let found) = known { entry = found }
             }
             return DirectoryItem(
                 name: name, inode: entry?.attributes.inode ?? inodeNumber(of: name, in: node.inode),
@@ -70,14 +71,17 @@ final class OpenDirectory: DirectoryHandle {
     }
 
     /// One question to the index for all entries together, where they lie in one folder.
-    private func cached(_ url: ResourceURL) -> Int64 {
-        guard let folder = node.url, url.suffix(below: folder) != nil else {
-            return volume.services.store.cachedBytes(of: url.text)
+    private func cached(_ place: Int) -> Int64 {
+        guard let folder = listed.entries.folder else {
+            return volume.services.store.cachedBytes(of: listed.entries.url(at: place).text)
         }
-        if let known = state.withLock({ $0.cached }) { return known[ExactText(url.text)] ?? 0 }
-        let found = volume.services.store.cachedBytes(below: folder.text)
-        state.withLock { $0.cached = found }
-        return found[ExactText(url.text)] ?? 0
+        var cached = state.withLock { $0.cached }
+        if cached == nil {
+            cached = volume.services.store.cachedBytes(below: folder.text)
+            state.withLock { $0.cached = cached }
+        }
+        guard let cached, !cached.isEmpty else { return 0 }
+        return cached[ExactText(listed.entries.url(at: place).text)] ?? 0
     }
 
     /// The kernel reads an end that is empty last; then it has everything, and may answer by itself for as long as it

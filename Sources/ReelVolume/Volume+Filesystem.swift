@@ -15,7 +15,13 @@ extension Volume: Filesystem {
         }
     }
 
-    package func forget(_ node: NodeID, count: UInt64) { nodes.forget(node, count: count) }
+    package func forget(_ node: NodeID, count: UInt64) {
+        nodes.forget(node, count: count)
+        // A kernel short of memory forgets by the ten thousand, and so should we.
+        if forgotten.add(1, ordering: .relaxed).newValue % 65_536 == 0 {
+            services.giveBackMemory(after: .max)
+        }
+    }
 
     package func attributes(of id: NodeID, _ completion: @escaping Completion<Attributes>) {
         guard let node = nodes.peek(id) else { return completion(.failure(.stale)) }

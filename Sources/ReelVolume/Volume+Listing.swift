@@ -66,26 +66,27 @@ extension Volume {
     /// Without a request.
     /// - Parameter cached: how much of the entry's bytes the cache has, where the caller knows it already.
     func knownEntry(
-        _ place: Int, of listed: Directory.Listed, in parent: Node, cached: ((ResourceURL) -> Int64)? = nil
+        _ place: Int, of listed: Directory.Listed, in parent: Node, cached: Int64? = nil
     ) -> KnownEntry {
-        let entry = listed.entries[place]
-        let facts = parent.directory!.facts(of: entry)
+        let entries = listed.entries
+        let isDirectory = entries.isDirectory(at: place)
+        let facts = parent.directory!.facts(of: place, in: entries)
         var information: ContentInformation?
-        if !entry.isDirectory, facts.length == nil {
-            guard let remembered = services.store.information(for: entry.url.text) else { return .unknown }
+        if !isDirectory, facts.length == nil {
+            let key = entries.url(at: place).text
+            guard let remembered = services.store.information(for: key) else { return .unknown }
             information = remembered.information
         }
         guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
         else { return .outdated }
         if let information { node?.state.withLock { $0.information = $0.information ?? information } }
         if let node { return .entry(Entry(node: id, attributes: attributes(of: node))) }
-        let bytes =
-            entry.isDirectory ? 0 : cached.map { $0(entry.url) } ?? services.store.cachedBytes(of: entry.url.text)
+        let bytes = isDirectory ? 0 : cached ?? services.store.cachedBytes(of: entries.url(at: place).text)
         return .entry(
             Entry(
                 node: id,
                 attributes: Attributes(
-                    inode: inodeNumber(of: entry.name, in: parent.inode), isDirectory: entry.isDirectory,
+                    inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
                     length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? startedAt)))
     }
 

@@ -31,6 +31,7 @@ extension Volume {
         guard isFirst else { return }
         BodyFetch.start(url, condition: condition, limit: services.options.timeout, services) { [self] outcome in
             services.chores.add { [self] in
+                services.giveBackMemory(after: outcome.size)
                 let result = settle(read(outcome, url), node, directory, url)
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }

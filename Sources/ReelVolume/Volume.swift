@@ -24,6 +24,8 @@ package final class Volume: Sendable {
     let rootURL: ResourceURL?
     /// Seconds since 1970: the date of what has none.
     let startedAt = wallClock()
+    /// Calls of `forget`.
+    let forgotten = Atomic<Int>(0)
     private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
@@ -34,7 +36,10 @@ package final class Volume: Sendable {
     ) throws(SourceError) -> Volume {
         let services = Services(origin: origin, store: store, options: options, logger: logger)
         do throws(SourceError) {
-            return Volume(try SourceOpening(services: services).open(source), services)
+            let found = try SourceOpening(services: services).open(source)
+            // A line of a page and its entry are about as long as each other.
+            if case .listing(_, let entries?) = found { services.giveBackMemory(after: entries.footprint) }
+            return Volume(found, services)
         } catch {
             services.shutdown()
             throw error

@@ -198,7 +198,8 @@ final class MemoryFilesystem: Filesystem {
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
         guard node == rootNode else { return completion(.failure(.notDirectory)) }
         let files = state.withLock { $0.files }
-        completion(.success(Directory(files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) })))
+        let list = files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) }
+        completion(.success(Directory(list, isHeldByKernel: false)))
     }
 
     func capacity() -> Capacity { Capacity(total: 1 << 30, used: 1 << 20) }
