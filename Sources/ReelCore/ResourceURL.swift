@@ -129,7 +129,9 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     package var folder: ResourceURL {
         let bytes = path.utf8
         let end = path.hasSuffix("/") ? bytes.index(before: bytes.endIndex) : bytes.endIndex
-        guard let slash = bytes[..<end].lastIndex(of: 0x2F) else { return ResourceURL(authority, path: "/", query: nil) }
+        guard let slash = bytes[..<end].lastIndex(of: 0x2F) else {
+            return ResourceURL(authority, path: "/", query: nil)
+        }
         return ResourceURL(authority, path: String(path[...slash]), query: nil)
     }
 

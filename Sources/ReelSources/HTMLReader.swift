@@ -77,7 +77,8 @@ private final class HTMLInput {
     }
 }
 
-private func htmlRead(_ data: UnsafeMutableRawPointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ count: Int32) -> Int32 {
+private func htmlRead(_ data: UnsafeMutableRawPointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ count: Int32) -> Int32
+{
     guard let data, let buffer, count > 0 else { return 0 }
     let input = Unmanaged<HTMLInput>.fromOpaque(data).takeUnretainedValue()
     return Int32(input.read(UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))))

@@ -32,7 +32,8 @@ final class OpenDirectory: DirectoryHandle {
         self.parentInode = parentInode
         self.listed = listed
         let told = node.directory!.state.withLock { $0.told }
-        isHeldByKernel = told.map { $0.entries.isIdentical(to: listed.entries) && now() - $0.at < KernelBelief.known } ?? false
+        isHeldByKernel =
+            told.map { $0.entries.isIdentical(to: listed.entries) && now() - $0.at < KernelBelief.known } ?? false
     }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
