@@ -27,7 +27,8 @@ let package = Package(
         .target(
             name: "ReelVolume",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", .product(name: "Logging", package: "swift-log"),
+                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", "CLinux",
+                .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "ReelFuse",

@@ -82,7 +82,8 @@ extension Connection {
         let values: [Value] = [.text(directory), .integer(listing.fetchedAt), Value(listing.complete)]
         try run("INSERT OR REPLACE INTO listings (directory, fetched, complete) VALUES (?, ?, ?)", values)
         let number = lastRow
-        for (position, entry) in listing.entries.enumerated() {
+        for position in 0..<listing.entries.count {
+            let entry = listing.entries.stored(at: position)
             let values: [Value] = [
                 .integer(number), .integer(Int64(position)), .text(entry.name), .text(entry.url),
                 Value(entry.isDirectory), Value(entry.length), Value(entry.modified),
@@ -109,7 +110,10 @@ extension Connection {
         }
     }
 
-    func listing(_ directory: String) throws(CacheError) -> RememberedListing? {
+    /// Calls `take` for each entry of a listing, in their order; nil where there is no such listing.
+    func listing(
+        _ directory: String, _ take: (StoredEntry) -> Void
+    ) throws(CacheError) -> (fetchedAt: Int64, complete: Bool)? {
         let head = "SELECT id, fetched, complete FROM listings WHERE directory = ?"
         guard
             let (number, fetched, complete) = try first(
@@ -118,16 +122,15 @@ extension Connection {
                     (row.integer(0), row.integer(1), row.flag(2))
                 })
         else { return nil }
-        var entries: [StoredEntry] = []
         let columns = "name, url, is_directory, length, modified"
         try query("SELECT \(columns) FROM entries WHERE listing = ? ORDER BY position", [.integer(number)]) { row in
             let length = row.optionalInteger(3).flatMap { $0 < 0 ? nil : $0 }
-            entries.append(
+            take(
                 StoredEntry(
                     name: row.text(0), url: row.text(1), isDirectory: row.flag(2), length: length,
                     modified: row.optionalInteger(4)))
             return true
         }
-        return RememberedListing(entries: entries, fetchedAt: fetched, complete: complete)
+        return (fetched, complete)
     }
 }

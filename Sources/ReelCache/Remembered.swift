@@ -46,15 +46,25 @@ package struct StoredEntry: Hashable, Sendable {
     }
 }
 
-/// A directory of the source as it was when it was last fetched, entries in their order.
-package struct RememberedListing: Hashable, Sendable {
-    package var entries: [StoredEntry]
+/// The entries of a listing in their order. Each is made when it is written, as a whole listing may be large.
+package protocol StoredEntries: Sendable {
+    var count: Int { get }
+    func stored(at place: Int) -> StoredEntry
+}
+
+extension [StoredEntry]: StoredEntries {
+    package func stored(at place: Int) -> StoredEntry { self[place] }
+}
+
+/// A directory of the source as it was when it was last fetched.
+package struct RememberedListing: Sendable {
+    package var entries: any StoredEntries
     /// Seconds since 1970.
     package var fetchedAt: Int64
     /// False where the listing was cut (a page of several, a limit).
     package var complete: Bool
 
-    package init(entries: [StoredEntry], fetchedAt: Int64, complete: Bool) {
+    package init(entries: any StoredEntries, fetchedAt: Int64, complete: Bool) {
         self.entries = entries
         self.fetchedAt = fetchedAt
         self.complete = complete

@@ -139,6 +139,26 @@ extension Store {
         return (rows ?? []).reduce(0) { $0 + (files.file($1.id)?.filledBytes ?? $1.cached) }
     }
 
+    /// The same of all keys that begin with `prefix`, those of which nothing is cached left out.
+    package func cachedBytes(below prefix: String) -> [ExactText: Int64] {
+        // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
+        let sql = "SELECT id, key, cached FROM objects WHERE key >= ? AND key < ? AND NOT superseded"
+        let rows = try? reader.use { (index) throws(CacheError) in
+            var rows: [(id: Int64, key: ExactText, cached: Int64)] = []
+            try index.query(sql, [.text(prefix), .text(prefix + "\u{10FFFF}")]) {
+                rows.append(($0.integer(0), ExactText($0.text(1)), $0.integer(2)))
+                return true
+            }
+            return rows
+        }
+        var result: [ExactText: Int64] = [:]
+        for row in rows ?? [] {
+            let bytes = files.file(row.id)?.filledBytes ?? row.cached
+            if bytes > 0 { result[row.key, default: 0] += bytes }
+        }
+        return result
+    }
+
     /// The last instance of an object may be gone; its file is tidied with the next commit.
     func closed(_ file: DataFile) {
         files.closed(file)

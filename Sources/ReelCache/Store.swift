@@ -130,9 +130,19 @@ package final class Store: Sendable {
     }
 
     package func listing(_ directory: String) -> RememberedListing? {
+        var entries: [StoredEntry] = []
+        guard let (fetchedAt, complete) = listing(directory, { entries.append($0) }) else { return nil }
+        return RememberedListing(entries: entries, fetchedAt: fetchedAt, complete: complete)
+    }
+
+    /// The same entry by entry. - Returns: when the listing was fetched, in seconds since 1970.
+    package func listing(_ directory: String, _ take: (StoredEntry) -> Void) -> (fetchedAt: Int64, complete: Bool)? {
         let name = ExactText(directory)
-        return facts.find { $0.listings[name] }
-            ?? (try? reader.use { (index) throws(CacheError) in try index.listing(directory) })
+        if let waiting = facts.find({ $0.listings[name] }) {
+            for place in 0..<waiting.entries.count { take(waiting.entries.stored(at: place)) }
+            return (waiting.fetchedAt, waiting.complete)
+        }
+        return try? reader.use { (index) throws(CacheError) in try index.listing(directory, take) }
     }
 
     /// Seen at once, written whole with the next batch.

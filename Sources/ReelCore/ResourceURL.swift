@@ -125,6 +125,36 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         return ResourceURL(authority, path: newPath, query: newQuery)
     }
 
+    /// What the path has up to the slash before its last segment, a slash at its end apart; without the query.
+    package var folder: ResourceURL {
+        let bytes = path.utf8
+        let end = path.hasSuffix("/") ? bytes.index(before: bytes.endIndex) : bytes.endIndex
+        guard let slash = bytes[..<end].lastIndex(of: 0x2F) else {
+            return ResourceURL(authority, path: "/", query: nil)
+        }
+        return ResourceURL(authority, path: String(path[...slash]), query: nil)
+    }
+
+    /// What stands behind `folder` in this URL, the query included; nil where it is not below it, or goes with other
+    /// credentials.
+    package func suffix(below folder: ResourceURL) -> [UInt8]? {
+        guard folder.query == nil, folder.path.hasSuffix("/"),
+            authority === folder.authority
+                || (origin.utf8.elementsEqual(folder.origin.utf8) && credentials == folder.credentials),
+            path.utf8.starts(with: folder.path.utf8)
+        else { return nil }
+        return path.utf8.dropFirst(folder.path.utf8.count) + (query.map { Array("?\($0)".utf8) } ?? [])
+    }
+
+    /// The URL whose `suffix(below: self)` this is.
+    package func below(_ suffix: ArraySlice<UInt8>) -> ResourceURL {
+        let mark = suffix.firstIndex(of: 0x3F)
+        let name = String(decoding: suffix[..<(mark ?? suffix.endIndex)], as: UTF8.self)
+        return ResourceURL(
+            authority, path: path + name,
+            query: mark.map { String(decoding: suffix[suffix.index(after: $0)...], as: UTF8.self) })
+    }
+
     /// The last segment of the path as its bytes, decoded once; empty where the path ends in `/`.
     package var lastSegment: [UInt8] { percentDecoded(String(path[path.index(after: path.lastIndex(of: "/")!)...])) }
 

@@ -47,11 +47,8 @@ package struct Ownership: Sendable, Hashable {
     }
 }
 
-/// How long the kernel may believe what it was told, in seconds.
+/// `KernelBelief` in the kernel's unit, seconds.
 enum KernelTimeout {
-    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached bytes
-    /// that `du` shows. A minute keeps a library scan of known files away from the daemon.
-    static let known = 60.0
-    /// Players probe for neighbours (.srt, .nfo) many times while opening one film; a name that appears is seen soon.
-    static let missing = 2.0
+    static let known = KernelBelief.known / .seconds(1)
+    static let missing = KernelBelief.missing / .seconds(1)
 }

@@ -27,8 +27,10 @@ extension VolumeError {
         case .failed: EIO
         /// read(2) interrupted by a signal.
         case .interrupted: EINTR
-        /// xattr(7): anything but ENODATA breaks `ls -l` and `cp -a`.
+        /// xattr(7): anything but this and EOPNOTSUPP breaks `ls -l` and `cp -a`.
         case .noAttribute: ENODATA
+        /// xattr(7): what `ls -l` takes for "do not ask of the other files".
+        case .unsupported: EOPNOTSUPP
         /// Over 255 bytes, as every local filesystem says.
         case .nameTooLong: ENAMETOOLONG
         }

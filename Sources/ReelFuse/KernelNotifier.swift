@@ -8,7 +8,7 @@ import ReelVolume
 final class KernelNotifier: KernelCache {
     private enum Notice: Sendable {
         case entry(parent: NodeID, name: String)
-        case attributes(NodeID)
+        case directory(NodeID)
     }
 
     private struct State: Sendable {
@@ -19,7 +19,7 @@ final class KernelNotifier: KernelCache {
     private let state = Monitor(State())
 
     func forgetEntry(_ name: String, in parent: NodeID) { add(.entry(parent: parent, name: name)) }
-    func forgetAttributes(of node: NodeID) { add(.attributes(node)) }
+    func forgetDirectory(_ node: NodeID) { add(.directory(node)) }
 
     private func add(_ notice: Notice) {
         state.withLock { if !$0.isClosed { $0.queue.append(notice) } }
@@ -33,8 +33,8 @@ final class KernelNotifier: KernelCache {
                 // Unknown names and nodes are ENOENT, which is as good as forgotten.
                 case .entry(let parent, let name):
                     fuse_lowlevel_notify_inval_entry(session, parent, name, name.utf8.count)
-                // Offset -1: attributes only, the pages of a node stay right.
-                case .attributes(let node): fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
+                // Offset 0, length 0: attributes, and all pages, which hold a directory's names.
+                case .directory(let node): fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
                 }
             }
         }

@@ -13,6 +13,10 @@ func openDirectory(_ request: fuse_req_t?, _ node: fuse_ino_t, _: UnsafeMutableP
                 let directory = Unmanaged.passRetained(OpenDirectory(handle))
                 var answer = fuse_file_info()
                 answer.fh = UInt64(UInt(bitPattern: directory.toOpaque()))
+                // Names are kept by the kernel, and dropped at the next open unless it knows their attributes too:
+                // without these it would ask for one after the other, where reading them anew takes a few requests.
+                answer.cache_readdir = 1
+                answer.keep_cache = handle.isHeldByKernel ? 1 : 0
                 if !reply.open(answer) { directory.release() }
             case .failure(let error): reply.fail(error)
             }

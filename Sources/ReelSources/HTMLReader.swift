@@ -53,13 +53,35 @@ func readHTML(_ body: UnsafeRawBufferPointer, _ handler: some HTMLHandler) -> Bo
         HTML_PARSE_RECOVER.rawValue | HTML_PARSE_NONET.rawValue | HTML_PARSE_NOERROR.rawValue
         | HTML_PARSE_NOWARNING.rawValue | HTML_PARSE_NODEFDTD.rawValue | HTML_PARSE_IGNORE_ENC.rawValue
         | HTML_PARSE_NOIMPLIED.rawValue
-    withExtendedLifetime(reading) {
-        let document = htmlCtxtReadMemory(
-            context, body.baseAddress!.assumingMemoryBound(to: CChar.self), Int32(body.count), nil, "UTF-8",
+    // Piece by piece: given all at once libxml2 copies it, and a large listing would be in memory twice.
+    let input = HTMLInput(body)
+    withExtendedLifetime((reading, input)) {
+        let document = htmlCtxtReadIO(
+            context, htmlRead, nil, Unmanaged.passUnretained(input).toOpaque(), nil, "UTF-8",
             Int32(bitPattern: options))
         if let document { xmlFreeDoc(document) }
     }
     return !reading.isTooDeep
+}
+
+private final class HTMLInput {
+    private var rest: Slice<UnsafeRawBufferPointer>
+
+    init(_ body: UnsafeRawBufferPointer) { rest = body[...] }
+
+    func read(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
+        let piece = rest.prefix(buffer.count)
+        buffer.copyBytes(from: piece)
+        rest = rest.dropFirst(piece.count)
+        return piece.count
+    }
+}
+
+private func htmlRead(_ data: UnsafeMutableRawPointer?, _ buffer: UnsafeMutablePointer<CChar>?, _ count: Int32) -> Int32
+{
+    guard let data, let buffer, count > 0 else { return 0 }
+    let input = Unmanaged<HTMLInput>.fromOpaque(data).takeUnretainedValue()
+    return Int32(input.read(UnsafeMutableRawBufferPointer(start: buffer, count: Int(count))))
 }
 
 private final class HTMLReading {

@@ -23,22 +23,21 @@ package enum Listing {
     ///   - mediaType: of the answer, without parameters, in lower case.
     ///   - url: where the body came from, after redirects; its query does not count.
     package static func parse(_ body: [UInt8], mediaType: String?, url: ResourceURL) throws(ListingError)
-        -> [SourceEntry]
+        -> EntryList
     {
         try parse(body, mediaType: mediaType, url: url, mostEntries: mostEntries)
     }
 
     static func parse(
         _ body: [UInt8], mediaType: String?, url: ResourceURL, mostEntries: Int
-    ) throws(ListingError) -> [SourceEntry] {
+    ) throws(ListingError) -> EntryList {
         guard body.count <= Int(Int32.max) else { throw .tooLarge }
         let directory = ListingDirectory(url)
         guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
-        let links = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
-        let entries = merged(links)
+        let entries = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
         guard entries.count <= mostEntries else { throw .tooLarge }
-        return entries
+        return entries.list()
     }
 
     /// A type that a listing may have; a text file about listings is none, and no type at all says nothing.
@@ -48,7 +47,7 @@ package enum Listing {
 
     private static func parseHTML(
         _ body: [UInt8], _ directory: ListingDirectory, limit: Int
-    ) throws(ListingError) -> [(link: ListingLink, facts: ListingFacts)] {
+    ) throws(ListingError) -> ListingMerge {
         // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links,
         // where escapes are what they would have been in the first place.
         let isKept = { (byte: UInt8) in
@@ -64,33 +63,6 @@ package enum Listing {
         page.finish()
         guard isRead, !page.isDone else { throw .tooLarge }
         guard page.signs.isListing else { throw .notAListing }
-        return page.links
-    }
-
-    /// Each child once, with what any of its links told of it.
-    private static func merged(_ links: [(link: ListingLink, facts: ListingFacts)]) -> [SourceEntry] {
-        struct Key: Hashable {
-            var name: [UInt8]
-            var isDirectory: Bool
-        }
-        var entries: [SourceEntry] = []
-        var known: [Key: Int] = [:]
-        var names = UniqueNames()
-        entries.reserveCapacity(links.count)
-        known.reserveCapacity(links.count)
-        for (link, facts) in links {
-            let key = Key(name: link.name, isDirectory: link.isDirectory)
-            if let index = known[key] {
-                entries[index].length = entries[index].length ?? facts.length
-                entries[index].modified = entries[index].modified ?? facts.modified
-                continue
-            }
-            known[key] = entries.count
-            entries.append(
-                SourceEntry(
-                    name: names.claim(SafeName.make(link.name)), url: link.url, isDirectory: link.isDirectory,
-                    length: link.isDirectory ? nil : facts.length, modified: facts.modified))
-        }
-        return entries
+        return page.entries
     }
 }

@@ -17,13 +17,12 @@ private let disguise: UInt32 = 0x10_FF00
 /// The array that nginx's `autoindex_format json` writes: name, type, mtime (an HTTP date) and size (exact).
 func parseJSON(
     _ body: [UInt8], _ directory: ListingDirectory
-) throws(ListingError) -> [(link: ListingLink, facts: ListingFacts)] {
+) throws(ListingError) -> ListingMerge {
     let repaired = repairedUTF8(body) { byte, result in
         result.append(contentsOf: String(Unicode.Scalar(disguise + UInt32(byte & 0x7F))!).utf8)
     }
     guard let items = try? JSONDecoder().decode([Item].self, from: Data(repaired ?? body)) else { throw .malformed }
-    var links: [(link: ListingLink, facts: ListingFacts)] = []
-    links.reserveCapacity(items.count)
+    var entries = ListingMerge()
     for item in items where item.type == "directory" || item.type == "file" {
         let isDirectory = item.type == "directory"
         let name = repaired == nil ? Array(item.name.utf8) : undisguised(item.name)
@@ -36,9 +35,9 @@ func parseJSON(
         facts.length = item.size.flatMap { $0 >= 0 ? $0 : nil }
         facts.modified = item.mtime.flatMap { httpDate($0) }
         let url = directory.child(segment[...], isDirectory)
-        links.append((ListingLink(name: name, isDirectory: isDirectory, url: url), facts))
+        entries.add(ListingLink(name: name, isDirectory: isDirectory, url: url), facts)
     }
-    return links
+    return entries
 }
 
 private func undisguised(_ name: String) -> [UInt8] {

@@ -2,8 +2,8 @@ import ReelCore
 
 /// Collects the links of an HTML directory listing, what stands beside them, and the signs that the page is one.
 final class ListingPage: HTMLHandler {
-    /// Links and facts in the page's order; the same link may come twice (icon and name).
-    private(set) var links: [(link: ListingLink, facts: ListingFacts)] = []
+    /// In the page's order; the same link may come twice (icon and name).
+    private(set) var entries = ListingMerge()
     private(set) var signs = ListingSigns()
 
     private let directory: ListingDirectory
@@ -28,7 +28,7 @@ final class ListingPage: HTMLHandler {
         self.limit = limit
     }
 
-    var isDone: Bool { links.count > limit }
+    var isDone: Bool { entries.links > limit }
 
     func start(_ name: String, _ attributes: HTMLAttributes) {
         switch name {
@@ -119,7 +119,7 @@ final class ListingPage: HTMLHandler {
         // Where the page has a machine's form of either, the human's form beside it is not looked at.
         if !facts.hasSize && facts.modified == nil { facts = written }
         if link.isDirectory { facts.length = nil }
-        links.append((link, facts))
+        entries.add(link, facts)
         isRowTold = facts.modified != nil
         pending = nil
         facts = ListingFacts()

@@ -21,6 +21,9 @@ final class BodyFetch: OriginReceiver {
         /// 304: the condition of the request does not hold.
         case unchanged
         case failure(OriginFailure)
+
+        /// Bytes of the document.
+        var size: Int { if case .document(let document) = self { document.bytes.count } else { 0 } }
     }
 
     /// A hundred bytes an entry: some hundred thousand entries.
@@ -66,7 +69,13 @@ final class BodyFetch: OriginReceiver {
         if head.isEncoded { refusal = .wrongAnswer("an encoding nobody asked for") }
         if head.status == 304 { return nil }
         if head.status != 200 { refusal = .status(head.status, retryAfter: nil) }
-        state.withLock { $0.refusal = refusal }
+        state.withLock { state in
+            state.refusal = refusal
+            // At once, as an array that grows is there twice for a moment. What is not filled takes no memory.
+            if refusal == nil, let length = head.contentLength, (0...Int64(BodyFetch.limit)).contains(length) {
+                state.bytes.reserveCapacity(Int(length))
+            }
+        }
         return refusal
     }
 

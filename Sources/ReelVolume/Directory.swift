@@ -14,12 +14,16 @@ final class Directory: Sendable {
         var waiting: [Completion<Listed>] = []
         /// What the origin said of single resources since the listing was made, which it contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
+        /// The last time that the kernel was told all entries of a listing with their attributes: which listing, and
+        /// when that began (on the clock of `now()`).
+        var told: (entries: EntryList, at: Duration)?
     }
 
-    /// Entries in the listing's order, and where each name stands. A value: who reads it keeps it as it was.
+    /// Entries in the listing's order. A value: who reads it keeps it as it was.
     struct Listed: Sendable {
-        let entries: [SourceEntry]
-        let places: [ExactText: Int]
+        let entries: EntryList
+        /// Higher than that of any earlier one.
+        let serial: UInt64
         /// When the origin last said so: seconds since 1970.
         var fetchedAt: Int64
         /// When it first did: what a directory without a date shows as its own.
@@ -27,24 +31,31 @@ final class Directory: Sendable {
         /// What asks the origin whether it still says so; nil: it gave nothing to ask with.
         var condition: OriginRequest.Condition?
 
-        init(_ entries: [SourceEntry], fetchedAt: Int64, condition: OriginRequest.Condition? = nil) {
+        private static let lastSerial = Atomic<UInt64>(0)
+
+        init(_ entries: EntryList, fetchedAt: Int64, condition: OriginRequest.Condition? = nil) {
             self.entries = entries
             self.fetchedAt = fetchedAt
             self.condition = condition
             changedAt = fetchedAt
-            places = Dictionary(entries.enumerated().map { (ExactText($1.name), $0) }) { first, _ in first }
+            serial = Listed.lastSerial.add(1, ordering: .relaxed).newValue
         }
 
-        subscript(name: String) -> SourceEntry? { places[ExactText(name)].map { entries[$0] } }
+        subscript(name: String) -> SourceEntry? { entries.place(of: name).map { entries[$0] } }
     }
 
     init(_ url: ResourceURL?) { self.url = url }
 
     /// What is known of an entry's length and date.
-    func facts(of entry: SourceEntry) -> Node.Facts {
-        state.withLock { $0.corrections[ExactText(entry.name)] }
-            ?? Node.Facts(length: entry.length, modified: entry.modified)
+    func facts(of place: Int, in list: EntryList) -> Node.Facts {
+        state.withLock { $0.corrections.isEmpty ? nil : $0.corrections[ExactText(list.name(at: place))] }
+            ?? Node.Facts(list, at: place)
     }
 
-    func correct(_ name: String, _ facts: Node.Facts) { state.withLock { $0.corrections[ExactText(name)] = facts } }
+    func correct(_ name: String, _ facts: Node.Facts) {
+        state.withLock { state in
+            state.corrections[ExactText(name)] = facts
+            state.told = nil
+        }
+    }
 }

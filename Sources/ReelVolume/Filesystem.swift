@@ -87,6 +87,8 @@ package enum VolumeError: Error, Hashable, Sendable {
     case failed
     case interrupted
     case noAttribute
+    /// An attribute of a kind that the filesystem has none of.
+    case unsupported
     case nameTooLong
 }
 
@@ -157,6 +159,9 @@ package struct PassthroughFile: Sendable, Hashable {
 
 /// A directory as it was when it was opened.
 package protocol DirectoryHandle: AnyObject, Sendable {
+    /// True where the kernel was told all of this directory, and a moment ago: it may read what it has kept of it.
+    var isHeldByKernel: Bool { get }
+
     /// Calls `add` with the items from `offset` on (0 is the first) until it says false, which means "did not fit".
     /// - Parameter withAttributes: count a kernel reference for each added item that has an `entry`.
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool)
@@ -188,8 +193,18 @@ package protocol Filesystem: AnyObject, Sendable {
     func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError>
 }
 
+/// How long the kernel may believe what it was told.
+package enum KernelBelief {
+    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached bytes
+    /// that `du` shows. A minute keeps a library scan of known files away from the daemon.
+    package static let known = Duration.seconds(60)
+    /// Players probe for neighbours (.srt, .nfo) many times while opening one film; a name that appears is seen soon.
+    package static let missing = Duration.seconds(2)
+}
+
 /// What the filesystem asks of the kernel when something it may have cached is no longer so.
 package protocol KernelCache: AnyObject, Sendable {
     func forgetEntry(_ name: String, in parent: NodeID)
-    func forgetAttributes(of node: NodeID)
+    /// Its attributes and the names that were read of it.
+    func forgetDirectory(_ node: NodeID)
 }

@@ -9,7 +9,7 @@ package struct MountNames: Sendable {
     /// Of a list's entries.
     private let names: [ExactText: String]
 
-    init(root: ResourceURL?, entries: [SourceEntry]) {
+    init(root: ResourceURL?, entries: some Sequence<SourceEntry>) {
         self.root = root
         names =
             root == nil

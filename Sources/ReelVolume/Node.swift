@@ -19,6 +19,17 @@ final class Node: Sendable {
     struct Facts: Equatable, Sendable {
         var length: Int64?
         var modified: Int64?
+
+        init(length: Int64? = nil, modified: Int64? = nil) {
+            self.length = length
+            self.modified = modified
+        }
+
+        init(_ entry: SourceEntry) { self.init(length: entry.length, modified: entry.modified) }
+
+        init(_ list: EntryList, at place: Int) {
+            self.init(length: list.length(at: place), modified: list.modified(at: place))
+        }
     }
 
     struct State {
@@ -51,88 +62,6 @@ final class Node: Sendable {
             if let information = state.information { return information.length }
             return listed.length
         }
-    }
-}
-
-/// The nodes that the kernel knows, each with the count of its references.
-final class NodeTable: Sendable {
-    fileprivate struct Place: Hashable {
-        var parent: NodeID
-        var name: ExactText
-
-        init(_ parent: NodeID, _ name: String) {
-            self.parent = parent
-            self.name = ExactText(name)
-        }
-    }
-
-    fileprivate struct Slot {
-        var node: Node
-        var references: UInt64
-    }
-
-    fileprivate struct State {
-        var slots: [NodeID: Slot] = [:]
-        var current: [Place: NodeID] = [:]
-        var next: NodeID = rootNode + 1
-    }
-
-    private let state = Mutex(State())
-
-    init(root: Node) { state.withLock { $0.slots[rootNode] = Slot(node: root, references: 1) } }
-
-    subscript(_ id: NodeID) -> Node? { state.withLock { $0.slots[id]?.node } }
-
-    /// The node of a listing's entry, with one reference more: the current one while it is of the same resource and
-    /// the listing says nothing else about it, else a new one that takes its place.
-    /// - Parameter facts: what is known of the entry's length and date, the listing's or better.
-    func node(for entry: SourceEntry, _ facts: Node.Facts, in parent: Node) -> Node {
-        let candidate = current(entry.name, in: parent.id)
-        let isStill = candidate?.isStill(entry, facts) ?? false
-        return state.withLock { state in
-            let place = Place(parent.id, entry.name)
-            if let id = state.current[place], let slot = state.slots[id], slot.node !== candidate || isStill {
-                state.slots[id]!.references += 1
-                return slot.node
-            }
-            let node = Node(
-                id: state.next, parent: parent.id, name: entry.name,
-                inode: inodeNumber(of: entry.name, in: parent.inode), url: entry.url, isDirectory: entry.isDirectory,
-                listed: facts)
-            state.next += 1
-            state.slots[node.id] = Slot(node: node, references: 1)
-            state.current[place] = node.id
-            return node
-        }
-    }
-
-    /// The node that the kernel knows for this name, if any.
-    func current(_ name: String, in parent: NodeID) -> Node? {
-        state.withLock { state in
-            state.current[Place(parent, name)].flatMap { state.slots[$0]?.node }
-        }
-    }
-
-    /// From here on the name leads to a new node.
-    func supersede(_ node: Node) {
-        node.state.withLock { $0.isSuperseded = true }
-        state.withLock { $0.leave(Place(node.parent, node.name), node.id) }
-    }
-
-    func forget(_ id: NodeID, count: UInt64) {
-        guard id != rootNode else { return }
-        state.withLock { state in
-            guard var slot = state.slots[id] else { return }
-            slot.references -= min(count, slot.references)
-            state.slots[id] = slot.references == 0 ? nil : slot
-            if slot.references == 0 { state.leave(Place(slot.node.parent, slot.node.name), id) }
-        }
-    }
-}
-
-extension NodeTable.State {
-    fileprivate mutating func leave(_ place: NodeTable.Place, _ id: NodeID) {
-        if current[place] == id { current[place] = nil }
     }
 }
 

@@ -82,7 +82,7 @@ final class Prebuffer: Sendable {
         else { return nil }
         let isItem: (SourceEntry) -> Bool = { !$0.isDirectory && MediaName.isMedia($0.name) }
         if directory.url == nil {
-            guard let place = listed.places[ExactText(node.name)] else { return nil }
+            guard let place = listed.entries.place(of: node.name) else { return nil }
             return listed.entries[(place + 1)...].first(where: isItem)?.url
         }
         return listed.entries.lazy.filter { isItem($0) && MediaName.precedes(node.name, $0.name) }

@@ -66,7 +66,7 @@ struct SourceOpening {
             case .list(let entries): remember(entries, for: url)
             case .listing(let folder, let entries):
                 services.store.set("folder", folder.text)
-                remember(entries ?? [], for: folder)
+                remember(entries ?? EntryList([]), for: folder)
             }
             return source
         case .useless(let reason): return try fallBack(url, reason, .notUsable(url.description, reason))
@@ -93,7 +93,7 @@ struct SourceOpening {
 
     private func entries(
         of bytes: [UInt8], _ format: PlaylistFormat, base: ResourceURL?, name: String
-    ) throws(SourceError) -> [SourceEntry] {
+    ) throws(SourceError) -> EntryList {
         let list: Playlist
         do throws(PlaylistError) {
             list = try Playlist.parse(bytes, format: format, base: base)
@@ -104,7 +104,7 @@ struct SourceOpening {
             services.logger.warning("\(name): \(reason)")
         }
         guard !list.entries.isEmpty else { throw .notUsable(name, "the list names no http(s) URL") }
-        return list.entries
+        return EntryList(list.entries)
     }
 
     // MARK: A URL
@@ -182,10 +182,9 @@ struct SourceOpening {
 
     // MARK: Memory
 
-    private func remember(_ entries: [SourceEntry], for url: ResourceURL) {
-        let stored = entries.map { StoredEntry($0) }
+    private func remember(_ entries: EntryList, for url: ResourceURL) {
         services.store.remember(
-            RememberedListing(entries: stored, fetchedAt: wallClock(), complete: true), for: url.text)
+            RememberedListing(entries: entries, fetchedAt: wallClock(), complete: true), for: url.text)
     }
 
     /// A login page, a notice or an error with status 200 is no film, where a library was.
@@ -194,7 +193,7 @@ struct SourceOpening {
     private var kind: Kind? { services.store.setting("kind").flatMap { Kind(rawValue: $0) } }
 
     private func hasEntries(_ folder: ResourceURL) -> Bool {
-        !(services.store.listing(folder.text)?.entries.isEmpty ?? true)
+        (services.store.listing(folder.text)?.entries.count ?? 0) > 0
     }
 
     private func remembered(_ url: ResourceURL) -> Source? {
@@ -205,7 +204,7 @@ struct SourceOpening {
             // Where the source led to, which its listings are remembered under.
             return services.store.setting("folder").flatMap { url.resolve($0) }.map { .listing($0, nil) }
         case .list:
-            return services.store.listing(url.text).map { .list($0.entries.compactMap { $0.entry(under: url) }) }
+            return services.store.entries(under: url).map { .list($0.entries) }
         case nil: return nil
         }
     }
@@ -224,18 +223,4 @@ private func contents(of path: String) -> [UInt8]? {
         bytes += buffer[..<count]
     }
     return nil
-}
-
-extension StoredEntry {
-    init(_ entry: SourceEntry) {
-        self.init(
-            name: entry.name, url: entry.url.text, isDirectory: entry.isDirectory, length: entry.length,
-            modified: entry.modified)
-    }
-
-    /// With the credentials of the source, where it is of the same origin: they are never written down.
-    func entry(under source: ResourceURL) -> SourceEntry? {
-        guard let url = source.resolve(url) else { return nil }
-        return SourceEntry(name: name, url: url, isDirectory: isDirectory, length: length, modified: modified)
-    }
 }

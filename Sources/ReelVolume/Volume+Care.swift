@@ -69,7 +69,7 @@ extension Volume {
     }
 
     var names: MountNames {
-        MountNames(root: rootURL, entries: root.directory?.state.withLock { $0.listing?.entries } ?? [])
+        MountNames(root: rootURL, entries: root.directory?.state.withLock { $0.listing?.entries } ?? EntryList([]))
     }
 
     // MARK: Helpers

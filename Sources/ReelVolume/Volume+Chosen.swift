@@ -15,10 +15,10 @@ extension Volume {
         var folder = Folder(url: rootURL, isRoot: true)
         var names = path.split(separator: "/")[...]
         while let name = names.popFirst() {
-            guard let entry = entries(of: folder)?.first(where: { ExactText($0.name) == ExactText(String(name)) })
-            else {
+            guard let entries = entries(of: folder), let place = entries.place(of: String(name)) else {
                 throw CareFailure("\(path) is not listed in the mount")
             }
+            let entry = entries[place]
             if !entry.isDirectory {
                 guard names.isEmpty else { throw CareFailure("\(path) is not listed in the mount") }
                 return Chosen(keys: [entry.url.text])
@@ -35,10 +35,9 @@ extension Volume {
     }
 
     /// The last good listing; nil where there is none yet.
-    private func entries(of folder: Folder) -> [SourceEntry]? {
+    private func entries(of folder: Folder) -> EntryList? {
         if folder.isRoot, let listed = root.directory?.state.withLock({ $0.listing }) { return listed.entries }
-        guard let url = folder.url, let remembered = services.store.listing(url.text) else { return nil }
-        return remembered.entries.compactMap { $0.entry(under: url) }
+        return folder.url.flatMap { services.store.entries(under: $0)?.entries }
     }
 
     /// What is listed, and what is cached or pinned although no listing names it any more.

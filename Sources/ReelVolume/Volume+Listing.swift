@@ -24,44 +24,75 @@ extension Volume {
 
     private func known(_ directory: Directory, _ url: ResourceURL) -> Directory.Listed? {
         if let listed = directory.state.withLock({ $0.listing }) { return listed }
-        guard let remembered = services.store.listing(url.text) else { return nil }
-        let entries = remembered.entries.compactMap { $0.entry(under: url) }
-        let listed = Directory.Listed(entries, fetchedAt: remembered.fetchedAt)
-        directory.state.withLock { $0.listing = $0.listing ?? listed }
-        return listed
+        guard let (entries, fetchedAt) = services.store.entries(under: url) else { return nil }
+        let listed = Directory.Listed(entries, fetchedAt: fetchedAt)
+        return directory.state.withLock { state in
+            state.listing = state.listing ?? listed
+            return state.listing
+        }
     }
 
     /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.
     func resolve(
-        _ entry: SourceEntry, in parent: Node, _ listed: Directory.Listed, _ completion: @escaping Completion<Entry>
+        _ place: Int, of listed: Directory.Listed, in parent: Node, _ completion: @escaping Completion<Entry>
     ) {
-        if entry.length == nil, !entry.isDirectory { probeAhead(of: entry, listed) }
-        if let known = knownEntry(entry, in: parent) { return completion(.success(known)) }
-        prober.probe(entry.url) { [self] result in
-            switch result {
-            case .failure(let error): completion(.failure(error))
-            case .success:
-                completion(knownEntry(entry, in: parent).map { .success($0) } ?? .failure(.failed))
+        let entry = listed.entries[place]
+        if entry.length == nil, !entry.isDirectory { probeAhead(of: place, listed) }
+        switch knownEntry(place, of: listed, in: parent) {
+        case .entry(let known): completion(.success(known))
+        // The kernel looks the path up once more.
+        case .outdated: completion(.failure(.stale))
+        case .unknown:
+            prober.probe(entry.url) { [self] result in
+                switch (result, knownEntry(place, of: listed, in: parent)) {
+                case (.failure(let error), _): completion(.failure(error))
+                case (.success, .entry(let known)): completion(.success(known))
+                case (.success, .outdated): completion(.failure(.stale))
+                case (.success, .unknown): completion(.failure(.failed))
+                }
             }
         }
     }
 
-    /// Without a request: nil where the length is not known. Counts a kernel reference.
-    func knownEntry(_ entry: SourceEntry, in parent: Node) -> Entry? {
-        let facts = parent.directory!.facts(of: entry)
+    enum KnownEntry {
+        /// With a kernel reference.
+        case entry(Entry)
+        /// The length takes a request.
+        case unknown
+        /// Of a listing that another one has replaced.
+        case outdated
+    }
+
+    /// Without a request.
+    /// - Parameter cached: how much of the entry's bytes the cache has, where the caller knows it already.
+    func knownEntry(
+        _ place: Int, of listed: Directory.Listed, in parent: Node, cached: Int64? = nil
+    ) -> KnownEntry {
+        let entries = listed.entries
+        let isDirectory = entries.isDirectory(at: place)
+        let facts = parent.directory!.facts(of: place, in: entries)
         var information: ContentInformation?
-        if !entry.isDirectory, facts.length == nil {
-            guard let remembered = services.store.information(for: entry.url.text) else { return nil }
+        if !isDirectory, facts.length == nil {
+            let key = entries.url(at: place).text
+            guard let remembered = services.store.information(for: key) else { return .unknown }
             information = remembered.information
         }
-        let node = nodes.node(for: entry, facts, in: parent)
-        if let information { node.state.withLock { $0.information = $0.information ?? information } }
-        return Entry(node: node.id, attributes: attributes(of: node))
+        guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
+        else { return .outdated }
+        if let information { node?.state.withLock { $0.information = $0.information ?? information } }
+        if let node { return .entry(Entry(node: id, attributes: attributes(of: node))) }
+        let bytes = isDirectory ? 0 : cached ?? services.store.cachedBytes(of: entries.url(at: place).text)
+        return .entry(
+            Entry(
+                node: id,
+                attributes: Attributes(
+                    inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
+                    length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? startedAt)))
     }
 
     /// Keeps the lengths of the next entries coming: looks half a window ahead, so that one window follows the other.
-    private func probeAhead(of entry: SourceEntry, _ listed: Directory.Listed) {
-        guard let place = listed.places[ExactText(entry.name)] else { return }
+    private func probeAhead(of place: Int, _ listed: Directory.Listed) {
+        let entry = listed.entries[place]
         let window = listed.entries[min(place + 1, listed.entries.count)...].prefix(Volume.probedAhead)
         let isUnknown: (SourceEntry) -> Bool = { [self] in
             !$0.isDirectory && $0.length == nil && services.store.information(for: $0.url.text) == nil
@@ -70,40 +101,5 @@ extension Volume {
             return
         }
         for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
-    }
-}
-
-/// A directory as it was when it was opened; `.` and `..` come first.
-final class OpenDirectory: DirectoryHandle {
-    private let volume: Volume
-    private let node: Node
-    private let parentInode: UInt64
-    private let listed: Directory.Listed
-
-    init(_ volume: Volume, _ node: Node, parentInode: UInt64, _ listed: Directory.Listed) {
-        self.volume = volume
-        self.node = node
-        self.parentInode = parentInode
-        self.listed = listed
-    }
-
-    func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
-        for offset in max(offset, 0)..<max(offset, listed.entries.count + 2) {
-            var item: DirectoryItem
-            switch offset {
-            case 0: item = DirectoryItem(name: ".", inode: node.inode, isDirectory: true, nextOffset: 1, entry: nil)
-            case 1: item = DirectoryItem(name: "..", inode: parentInode, isDirectory: true, nextOffset: 2, entry: nil)
-            default:
-                let entry = listed.entries[offset - 2]
-                item = DirectoryItem(
-                    name: entry.name, inode: inodeNumber(of: entry.name, in: node.inode),
-                    isDirectory: entry.isDirectory, nextOffset: offset + 1,
-                    entry: withAttributes ? volume.knownEntry(entry, in: node) : nil)
-            }
-            guard add(item) else {
-                if let entry = item.entry { volume.nodes.forget(entry.node, count: 1) }
-                return
-            }
-        }
     }
 }

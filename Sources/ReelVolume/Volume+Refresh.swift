@@ -6,7 +6,7 @@ import ReelThreads
 /// Fetching listings, and what becomes of the one that is there.
 extension Volume {
     private enum Found {
-        case entries([SourceEntry], OriginRequest.Condition?)
+        case entries(EntryList, OriginRequest.Condition?)
         case unchanged
         case trouble(ListingTrouble, VolumeError)
     }
@@ -31,6 +31,7 @@ extension Volume {
         guard isFirst else { return }
         BodyFetch.start(url, condition: condition, limit: services.options.timeout, services) { [self] outcome in
             services.chores.add { [self] in
+                services.giveBackMemory(after: outcome.size)
                 let result = settle(read(outcome, url), node, directory, url)
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }
@@ -101,26 +102,29 @@ extension Volume {
     }
 
     private func take(
-        _ entries: [SourceEntry], _ condition: OriginRequest.Condition?, _ old: Directory.Listed?, _ node: Node,
+        _ entries: EntryList, _ condition: OriginRequest.Condition?, _ old: Directory.Listed?, _ node: Node,
         _ directory: Directory, _ url: ResourceURL
     ) -> Directory.Listed {
-        var listed = Directory.Listed(entries, fetchedAt: wallClock(), condition: condition)
         let isSame = old.map { $0.entries == entries } ?? false
+        // One and the same in memory, so that a refresh without news takes none.
+        let entries = isSame ? old!.entries : entries
+        var listed = Directory.Listed(entries, fetchedAt: wallClock(), condition: condition)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.state.withLock { state in
             state.listing = listed
             state.corrections = [:]
+            if !isSame { state.told = nil }
         }
+        nodes.adopt(listed, of: node)
         // One that says the same need not be written: known a little older than it is, it is asked for a little sooner.
         if isSame { return listed }
-        let stored = entries.map { StoredEntry($0) }
         services.store.remember(
-            RememberedListing(entries: stored, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
+            RememberedListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
         if let old, let kernel = kernelCache {
             for entry in old.entries where listed[entry.name] != entry { kernel.forgetEntry(entry.name, in: node.id) }
             // The kernel may know that there was no such name.
             for entry in entries where old[entry.name] == nil { kernel.forgetEntry(entry.name, in: node.id) }
-            kernel.forgetAttributes(of: node.id)
+            kernel.forgetDirectory(node.id)
         }
         return listed
     }

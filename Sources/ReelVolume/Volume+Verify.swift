@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelSources
 import ReelThreads
 
 /// Holding what is cached against its checksums, and putting right what is wrong.
@@ -87,7 +88,7 @@ extension Volume {
 
     /// With the credentials of the source, where it is of the same origin.
     private func url(ofKey key: String) -> ResourceURL? {
-        let entries = root.directory?.state.withLock { $0.listing?.entries } ?? []
+        let entries = root.directory?.state.withLock { $0.listing?.entries } ?? EntryList([])
         if let entry = entries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
         return rootURL?.resolve(key) ?? ResourceURL(key)
     }

@@ -23,7 +23,9 @@ package final class Volume: Sendable {
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
     /// Seconds since 1970: the date of what has none.
-    private let startedAt = wallClock()
+    let startedAt = wallClock()
+    /// Calls of `forget`.
+    let forgotten = Atomic<Int>(0)
     private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
@@ -34,7 +36,10 @@ package final class Volume: Sendable {
     ) throws(SourceError) -> Volume {
         let services = Services(origin: origin, store: store, options: options, logger: logger)
         do throws(SourceError) {
-            return Volume(try SourceOpening(services: services).open(source), services)
+            let found = try SourceOpening(services: services).open(source)
+            // A line of a page and its entry are about as long as each other.
+            if case .listing(_, let entries?) = found { services.giveBackMemory(after: entries.footprint) }
+            return Volume(found, services)
         } catch {
             services.shutdown()
             throw error
@@ -56,9 +61,9 @@ package final class Volume: Sendable {
             listed: Node.Facts())
         nodes = NodeTable(root: root)
         prebuffer.connect(nodes)
-        let entries: [SourceEntry]? =
+        let entries: EntryList? =
             switch source {
-            case .file(let entry): [entry]
+            case .file(let entry): EntryList([entry])
             case .listing(_, let entries): entries
             case .list(let entries): entries
             }
@@ -176,7 +181,7 @@ enum Source: Sendable {
     /// One file.
     case file(SourceEntry)
     /// A tree of directory listings, with the first one where it was just fetched.
-    case listing(ResourceURL, [SourceEntry]?)
+    case listing(ResourceURL, EntryList?)
     /// A directory with these files.
-    case list([SourceEntry])
+    case list(EntryList)
 }

@@ -87,7 +87,7 @@ struct OriginExamination {
             do throws(ListingError) {
                 let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder)
                 let isJSON = head.mediaType?.hasSuffix("/json") == true
-                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", entries)
+                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", Array(entries))
             } catch {
                 return .page(head.mediaType ?? "of no type")
             }

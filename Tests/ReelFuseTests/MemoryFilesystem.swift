@@ -53,6 +53,14 @@ final class MemoryFilesystem: Filesystem {
         var began = 0
         var parked = 0
         var abandoned = 0
+        /// Calls of what `ls -l` may ask for.
+        var lookups = 0
+        var attributeCalls = 0
+        var listings = 0
+        var extendedAttributeCalls = 0
+        /// What directories say when they are opened, and whether they tell no attributes of some.
+        var isHeldByKernel = false
+        var tellsAll = false
         var late: [@Sendable () -> Void] = []
         var kept: [any ParkedRead] = []
         var isOver = false
@@ -83,13 +91,24 @@ final class MemoryFilesystem: Filesystem {
 
     final class Directory: DirectoryHandle {
         let list: [Listing]
-        init(_ list: [Listing]) { self.list = list }
+        let isHeldByKernel: Bool
+        private let state: Monitor<State>
+
+        init(_ list: [Listing], _ state: Monitor<State>) {
+            self.list = list
+            self.state = state
+            isHeldByKernel = state.withLock { $0.isHeldByKernel }
+        }
 
         func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
+            let tellsAll = state.withLock { state in
+                state.listings += 1
+                return state.tellsAll
+            }
             for (index, item) in list.enumerated().dropFirst(offset) {
                 let entry = Entry(node: item.file.node, attributes: MemoryFilesystem.attributes(item.file))
                 // Every third entry's attributes are not known.
-                let isKnown = withAttributes && index % 3 != 0
+                let isKnown = withAttributes && (tellsAll || index % 3 != 0)
                 let listed = DirectoryItem(
                     name: item.name, inode: item.file.node, isDirectory: false, nextOffset: index + 1,
                     entry: isKnown ? entry : nil)
@@ -129,7 +148,11 @@ final class MemoryFilesystem: Filesystem {
     }
 
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        guard let file = state.withLock({ $0.files[name] }) else { return completion(.failure(.notFound)) }
+        let found = state.withLock { state in
+            state.lookups += 1
+            return state.files[name]
+        }
+        guard let file = found else { return completion(.failure(.notFound)) }
         let entry = Entry(node: file.node, attributes: Self.attributes(file))
         // Half of the names are answered by another thread.
         if file.node % 2 == 0 { return completion(.success(entry)) }
@@ -139,6 +162,7 @@ final class MemoryFilesystem: Filesystem {
     func forget(_ node: NodeID, count: UInt64) {}
 
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>) {
+        state.withLock { $0.attributeCalls += 1 }
         if node == rootNode {
             return completion(
                 .success(Attributes(inode: 1, isDirectory: true, length: 0, cachedBytes: 0, modified: 1_000_000_000)))
@@ -193,13 +217,16 @@ final class MemoryFilesystem: Filesystem {
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
         guard node == rootNode else { return completion(.failure(.notDirectory)) }
         let files = state.withLock { $0.files }
-        completion(.success(Directory(files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) })))
+        let list = files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) }
+        completion(.success(Directory(list, state)))
     }
 
     func capacity() -> Capacity { Capacity(total: 1 << 30, used: 1 << 20) }
 
     func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError> {
-        name == "user.mime_type" ? .success(Array("video/mp4".utf8)) : .failure(.noAttribute)
+        state.withLock { $0.extendedAttributeCalls += 1 }
+        if !name.hasPrefix("user.") { return .failure(.unsupported) }
+        return name == "user.mime_type" ? .success(Array("video/mp4".utf8)) : .failure(.noAttribute)
     }
 
     func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError> {

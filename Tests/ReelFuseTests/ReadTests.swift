@@ -102,7 +102,7 @@ struct ReadTests {
         (.accessDenied, EACCES), (.stale, ESTALE), (.timedOut, ETIMEDOUT), (.unreachable, EIO), (.offline, ENETUNREACH),
         (.failed, EIO),
         (.interrupted, EINTR), (.notFound, ENOENT), (.readOnly, EROFS), (.isDirectory, EISDIR),
-        (.notDirectory, ENOTDIR), (.noAttribute, ENODATA), (.nameTooLong, ENAMETOOLONG),
+        (.notDirectory, ENOTDIR), (.noAttribute, ENODATA), (.unsupported, EOPNOTSUPP), (.nameTooLong, ENAMETOOLONG),
     ]
 
     @Test("A failed read is its errno, at once or later", arguments: errors)

@@ -91,7 +91,7 @@ private let pages: [CorpusPage] = [
         ])
     func empty(_ page: String) throws {
         let url = try #require(ResourceURL("http://localhost/empty/"))
-        #expect(try Listing.parse(Corpus.page(page), mediaType: nil, url: url) == [])
+        #expect(try Listing.parse(Corpus.page(page), mediaType: nil, url: url).isEmpty)
     }
 
     @Test(
@@ -132,7 +132,7 @@ private let pages: [CorpusPage] = [
         #expect(parsed > 100, "seed \(seed): hardly a page was still a listing, so hardly anything was tested")
     }
 
-    private func expectContained(_ entries: [SourceEntry], seed: UInt64, page: String) {
+    private func expectContained(_ entries: some Collection<SourceEntry>, seed: UInt64, page: String) {
         #expect(Set(entries.map(\.name)).count == entries.count, "seed \(seed), \(page)")
         let base = Corpus.base
         for entry in entries {

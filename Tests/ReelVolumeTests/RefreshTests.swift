@@ -72,7 +72,7 @@ import Testing
     private final class Kernel: KernelCache {
         let forgotten = Mutex<[String]>([])
         func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
-        func forgetAttributes(of node: NodeID) {}
+        func forgetDirectory(_ node: NodeID) {}
     }
 
     private func withLibrary(
@@ -105,6 +105,39 @@ import Testing
             #expect(eventually { Set(kernel.forgotten.withLock { $0 }) == ["two.mkv", "new.mkv"] })
             #expect(fixture.lookup("two.mkv").map(\.node) == .failure(.notFound))
             #expect(fixture.lookup("new.mkv").map(\.attributes.length) == .success(1000))
+        }
+    }
+
+    /// What the kernel would read of the root: some of it, or all, with attributes or without. nil: it cannot.
+    private func isHeld(_ fixture: VolumeFixture, afterReading count: Int, withAttributes: Bool) -> Bool? {
+        func open() -> (any DirectoryHandle)? {
+            try? fixture.wait { (done: @escaping Completion<any DirectoryHandle>) in
+                fixture.volume.openDirectory(rootNode, done)
+            }.get()
+        }
+        guard let directory = open() else { return nil }
+        var offset = 0
+        // In pieces, as the kernel's buffer lets it.
+        while offset < count {
+            var left = min(2, count - offset)
+            directory.items(from: offset, withAttributes: withAttributes) { _ in
+                left -= 1
+                return left >= 0
+            }
+            offset += 2
+        }
+        return open()?.isHeldByKernel
+    }
+
+    @Test func theKernelHoldsADirectoryOnceItWasToldAllOfItAndUntilItChanges() throws {
+        try withLibrary(refresh: .zero) { fixture, library in
+            #expect(isHeld(fixture, afterReading: 4, withAttributes: true) == false)
+            #expect(isHeld(fixture, afterReading: 5, withAttributes: false) == false)
+            #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
+            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
+            #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == false)
+            #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
         }
     }
 

@@ -130,6 +130,8 @@ import Testing
             #expect(fixture.lookup("film.mkv/below").map(\.node) == .failure(.notDirectory))
             let file = try fixture.lookup("film.mkv").get()
             #expect(fixture.volume.extendedAttribute("user.nothing", of: file.node) == .failure(.noAttribute))
+            let acl = fixture.volume.extendedAttribute("system.posix_acl_access", of: file.node)
+            #expect(acl == .failure(.unsupported))
             guard case .failure(let gone) = fixture.open("missing.mkv") else { Issue.record("opened"); return }
             #expect(gone == .stale)
             let directory = try fixture.lookup("sub").get()

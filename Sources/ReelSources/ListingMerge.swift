@@ -1,0 +1,44 @@
+/// Gathers a listing's children: each once, with what any of its links told of it.
+struct ListingMerge {
+    private var entries = EntryList.Builder()
+    private var names = UniqueNames()
+    /// Where a child stands whose entry could not get the origin's name for it.
+    private var renamed: [Key: Int] = [:]
+    private var renamedPlaces: Set<Int> = []
+    /// All that were added, a child's second link too.
+    private(set) var links = 0
+
+    private struct Key: Hashable {
+        var name: [UInt8]
+        var isDirectory: Bool
+    }
+
+    var count: Int { entries.count }
+
+    mutating func add(_ link: ListingLink, _ facts: ListingFacts) {
+        links += 1
+        if let place = place(of: link) {
+            return entries.complete(place, length: link.isDirectory ? nil : facts.length, modified: facts.modified)
+        }
+        let name = names.claim(SafeName.make(link.name))
+        if !name.utf8.elementsEqual(link.name) {
+            renamed[Key(name: link.name, isDirectory: link.isDirectory)] = entries.count
+            renamedPlaces.insert(entries.count)
+        }
+        entries.append(
+            SourceEntry(
+                name: name, url: link.url, isDirectory: link.isDirectory,
+                length: link.isDirectory ? nil : facts.length, modified: facts.modified))
+    }
+
+    private func place(of link: ListingLink) -> Int? {
+        if !renamed.isEmpty, let place = renamed[Key(name: link.name, isDirectory: link.isDirectory)] { return place }
+        // An entry that was renamed has its name from another child.
+        guard let place = entries.place(of: link.name), entries.isDirectory(at: place) == link.isDirectory,
+            !renamedPlaces.contains(place)
+        else { return nil }
+        return place
+    }
+
+    func list() -> EntryList { entries.list() }
+}

@@ -1,0 +1,30 @@
+import ReelCache
+import ReelCore
+import ReelSources
+
+// Between a listing in memory and one that is remembered: entry by entry, as a whole one may be large.
+
+extension EntryList: StoredEntries {
+    package func stored(at place: Int) -> StoredEntry {
+        let entry = self[place]
+        return StoredEntry(
+            name: entry.name, url: entry.url.text, isDirectory: entry.isDirectory, length: entry.length,
+            modified: entry.modified)
+    }
+}
+
+extension Store {
+    /// The remembered listing of a directory, with the credentials of the source where an entry is of the same origin:
+    /// they are never written down.
+    func entries(under directory: ResourceURL) -> (entries: EntryList, fetchedAt: Int64)? {
+        var builder = EntryList.Builder()
+        let found = listing(directory.text) { stored in
+            guard let url = directory.resolve(stored.url) else { return }
+            builder.append(
+                SourceEntry(
+                    name: stored.name, url: url, isDirectory: stored.isDirectory, length: stored.length,
+                    modified: stored.modified))
+        }
+        return found.map { (builder.list(), $0.fetchedAt) }
+    }
+}
