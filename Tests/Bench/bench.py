@@ -10,9 +10,10 @@ import contextlib
 import importlib
 import os
 import shutil
+import stat
 import time
 
-from parts import Link, Origin, RcloneMount, ReelMount, Trouble
+from parts import Link, Origin, RcloneMount, ReelMount, Trouble, run
 from session import session
 from table import Figures, print_against_reference, print_group, print_misses, write_reference
 
@@ -39,10 +40,20 @@ class Bench:
         # Another user has to reach what is measured; and a build meanwhile does not change it.
         work.chmod(0o711)
         self.program = shutil.copy(program, work / "reelfs")
+        if os.geteuid() == 0:
+            self.open_device()
         self.root = work / "root"
         self.root.mkdir()
         self.origin = Origin(self.root, work)
         stack.callback(self.origin.close)
+
+    def open_device(self):
+        """Without udev `/dev/fuse` is root's alone; in this namespace it is everybody's."""
+        device = self.work / "fuse"
+        os.mknod(device, stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
+        device.chmod(0o666)
+        run("mount", "--bind", device, "/dev/fuse")
+        self.stack.callback(run, "umount", "-l", "/dev/fuse")
 
     def directory(self, name):
         """A new directory of the origin."""

@@ -76,7 +76,7 @@ class Figures:
             value = (self.ratio(row.key, want.column, want.other) if want.other
                      else self.median(row.key, want.column))
             if value is not None:
-                yield Finding(f"{group}: {row.text.strip()}", value, want, meets(want.sign, value, want.bound))
+                yield Finding(f"{group}: {row.key}", value, want, meets(want.sign, value, want.bound))
 
     def references(self, group, row):
         """Name → figure and whether more of it is better: ratios, or where there is none what no clock has measured."""
