@@ -1,6 +1,6 @@
 """bench.py PROGRAM [GROUP…]  reelfs beside curl, the local file, rclone and mpv: medians, ratios, and what is wanted of them.
 
-Groups: throughput, latency, players, traffic; all, if none is named.
+Groups: throughput, latency, players, listing, traffic; all, if none is named.
 Variables: SIZE (1G) of the large file, ROUNDS (3), BENCH_DIR (/var/tmp): a disk with six times SIZE free;
 REFERENCE=write makes this run's ratios the ones that later runs are held against.
 What the rows mean: Sources/reelfs/Documentation.docc/Benchmarks.md. Exit status 1 when something fails, never for slowness.
@@ -18,7 +18,7 @@ from session import session
 from table import Figures, print_against_reference, print_group, print_misses, write_reference
 
 # A module each, with TITLE, ROWS and measure(bench).
-GROUPS = ["throughput", "latency", "players", "traffic"]
+GROUPS = ["throughput", "latency", "players", "listing", "traffic"]
 
 
 def size_of(text):

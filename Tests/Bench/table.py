@@ -26,7 +26,7 @@ class Row(NamedTuple):
     text: str
     digits: int
     wants: tuple = ()
-    # Where nothing is wanted of a ratio to this column, it is kept as a reference all the same.
+    # Seconds of which no ratio is wanted: the reference keeps the one to this column, never the seconds.
     beside: str | None = None
 
 
@@ -79,7 +79,7 @@ class Figures:
                 yield Finding(f"{group}: {row.key}", value, want, meets(want.sign, value, want.bound))
 
     def references(self, group, row):
-        """Name → figure and whether more of it is better: ratios, or where there is none what no clock has measured."""
+        """Names, figures, and whether more is better: ratios, or where there is none what no clock has measured."""
         pairs = [(want.column, want.other, want.sign) for want in row.wants if want.other]
         if row.beside:
             pairs += [(column, row.beside, "<=") for column in OWN]
@@ -105,9 +105,6 @@ def print_group(group, title, rows, figures):
         findings += found
         cells = ["-" if value is None else f"{value:.{row.digits}f}" for value in medians]
         texts = [finding.text() for finding in found]
-        if row.beside and not found:
-            texts = [f"{value:.3g} × {row.beside}" for column in OWN[:1]
-                     if (value := figures.ratio(row.key, column, row.beside)) is not None]
         lines.append([row.text, *cells, texts[0] if texts else ""])
         lines += [["", *[""] * len(columns), text] for text in texts[1:]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
