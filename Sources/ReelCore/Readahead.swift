@@ -78,7 +78,7 @@ package struct Cursor: Hashable, Sendable {
     /// How much was read in a row.
     package var run: Int64 { position - start }
     package var isProven: Bool { isLanding || run >= Readahead.proof || start == 0 && run >= Readahead.headProof }
-    package var isSettled: Bool { run >= Readahead.settled }
+    package var hasReadOn: Bool { run >= Readahead.settled }
 
     package func continues(with range: ByteRange) -> Bool {
         range.lower >= position - Readahead.slack - range.count && range.lower <= position + Readahead.slack
