@@ -232,7 +232,7 @@ package struct Ledger: Sendable {
         waiting.removeAll { $0.id == id }
     }
 
-    func isSettled(_ cursor: Cursor) -> Bool { cursor.hasReadOn || cursor.position >= length }
+    func isSettled(_ cursor: Cursor) -> Bool { cursor.run >= Readahead.settled || cursor.position >= length }
 
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.
     /// Plain loops: every hit comes by here, and a build without optimisation allocates in the library's.
@@ -255,7 +255,11 @@ package struct Ledger: Sendable {
 
     /// Somebody has read far enough in a row to be taken for a player or a copier.
     private var hasReadOn: Bool {
-        for cursor in cursors where cursor.hasReadOn { return true }
+        var index = 0
+        while index < cursors.count {
+            if cursors[index].hasReadOn { return true }
+            index += 1
+        }
         return false
     }
 

@@ -77,7 +77,10 @@ package struct Cursor: Hashable, Sendable {
 
     /// How much was read in a row.
     package var run: Int64 { position - start }
-    package var isProven: Bool { isLanding || run >= Readahead.proof || start == 0 && run >= Readahead.headProof }
+    package var isProven: Bool {
+        if isLanding { return true }
+        return run >= Readahead.proof || start == 0 && run >= Readahead.headProof
+    }
     package var hasReadOn: Bool { run >= Readahead.settled }
 
     package func continues(with range: ByteRange) -> Bool {
