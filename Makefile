@@ -11,7 +11,7 @@ RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
                  ffmpeg mpv attr python3 openssl iproute2 iptables e2fsprogs sqlite3 autofs
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
-BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
+BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3 fio ffmpeg mpv
 
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
@@ -48,10 +48,10 @@ demo:  ## A film from a web server, played from a mount: a minute after the buil
 	@$(MAKE) --no-print-directory build
 	@Tests/Demo/demo $(PROGRAM)
 
-bench:  ## Speed, memory and CPU beside curl, rclone and the local file (SIZE=1G ROUNDS=3)
+bench:  ## Beside curl, rclone, mpv and the local file (CASES=latency SIZE=1G ROUNDS=3 REFERENCE=write)
 	@$(INSTALL_PACKAGES) $(BENCH_PACKAGES)
 	@$(MAKE) --no-print-directory build
-	@python3 -B Tests/Bench/bench.py $(PROGRAM)
+	@python3 -B Tests/Bench/bench.py $(PROGRAM) $(CASES)
 
 bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, bytes fetched again (KILLS=20 SEED=…)
 	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES) $(RUN_PACKAGES) python3

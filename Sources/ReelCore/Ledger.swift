@@ -248,8 +248,19 @@ package struct Ledger: Sendable {
             if index != cursors.count - 1 { cursors.append(cursors.remove(at: index)) }
             return
         }
+        let isLanding = hasReadOn
         if cursors.count == Readahead.cursorLimit { cursors.remove(at: leastRecentCursor) }
-        cursors.append(Cursor(at: range, now: now))
+        cursors.append(Cursor(at: range, now: now, isLanding: isLanding))
+    }
+
+    /// Somebody has read far enough in a row to be taken for a player or a copier.
+    private var hasReadOn: Bool {
+        var index = 0
+        while index < cursors.count {
+            if cursors[index].hasReadOn { return true }
+            index += 1
+        }
+        return false
     }
 
     private var leastRecentCursor: Int {

@@ -18,6 +18,9 @@ package enum Readahead {
     package static let most: Int64 = 32 << 20
     /// For who reads at a rate of its own, as players do, and has read as much: half a minute of 30 Mbit/s.
     package static let longest: Int64 = 128 << 20
+    /// Where somebody lands who has read on elsewhere in the file, as far as to `settled`: a player that jumps. It needs
+    /// some pieces before its first picture, and each asked for by itself would be a round trip.
+    package static let landing: Int64 = 1 << 20
     /// A window is as long as a reader at the observed rate needs for this: longer than most disturbances of a line.
     static let seconds = 30.0
     /// Pieces that parallel requests fetch: longer ones make the reader wait for the first while the last comes, shorter
@@ -50,6 +53,8 @@ package struct Cursor: Hashable, Sendable {
     /// One behind the furthest byte read here.
     package private(set) var position: Int64
     package private(set) var lastRead: Duration
+    /// Whoever reads here has read on elsewhere.
+    private let isLanding: Bool
     /// No byte before this is missing, as far as was looked: spares the hit path from walking the map.
     package var frontier: Int64
     /// When the reader last had to wait although its bytes were fetched ahead.
@@ -61,7 +66,8 @@ package struct Cursor: Hashable, Sendable {
     private var measuredSince: Duration
     private var measuredBytes: Int64 = 0
 
-    package init(at range: ByteRange, now: Duration) {
+    package init(at range: ByteRange, now: Duration, isLanding: Bool = false) {
+        self.isLanding = isLanding
         start = range.lower
         position = range.upper
         frontier = range.upper
@@ -71,7 +77,11 @@ package struct Cursor: Hashable, Sendable {
 
     /// How much was read in a row.
     package var run: Int64 { position - start }
-    package var isProven: Bool { run >= Readahead.proof || start == 0 && run >= Readahead.headProof }
+    package var isProven: Bool {
+        if isLanding { return true }
+        return run >= Readahead.proof || start == 0 && run >= Readahead.headProof
+    }
+    package var hasReadOn: Bool { run >= Readahead.settled }
 
     package func continues(with range: ByteRange) -> Bool {
         range.lower >= position - Readahead.slack - range.count && range.lower <= position + Readahead.slack
@@ -81,7 +91,7 @@ package struct Cursor: Hashable, Sendable {
     /// always less than was read already or little, then as much as the observed rate needs.
     package func window(atMost limit: Int64) -> Int64 {
         guard isProven else { return 0 }
-        guard run >= Readahead.proof else { return min(run, limit) }
+        guard run >= Readahead.proof else { return min(isLanding ? Readahead.landing : run, limit) }
         let grown = Readahead.early + max(0, 3 * (run - Readahead.settled))
         let needed = rate.map { max(Readahead.early, Int64(min($0 * Readahead.seconds, 1e12))) } ?? .max
         // Who takes bytes as they come gains nothing by more; of who has a rate no more is at stake than was read.

@@ -1,4 +1,4 @@
-"""What the bench runs: an origin, the two mounts, and the figures of a process. All by pid, all below one directory."""
+"""What the benches run: an origin, a link to it, mounts, and the figures of a process. All by pid, all below one directory."""
 
 import os
 import pathlib
@@ -6,8 +6,14 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import time
 import urllib.request
+
+
+# Another user than root, for mounts through fusermount3 and without passthrough.
+NOBODY = 65534
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--reset-env", "--"]
 
 
 class Trouble(Exception):
@@ -71,7 +77,7 @@ class Origin:
                 f"location = /.bench/{work.name} {{ stub_status; access_log off; }} }} }}")
             self.process = subprocess.Popen(
                 [nginx, "-p", work, "-c", work / "nginx.conf"], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
             try:
                 wait_until(lambda: self.writing() is not None or self.process.poll() is not None, 5, "")
                 if self.process.poll() is None:
@@ -99,13 +105,40 @@ class Origin:
         self.process.wait(10)
 
 
-class Mount:
-    """A mounted directory and the daemon behind it."""
+class Link:
+    """A slow way to an origin: link.py, which is told a round trip in ms and Mbit/s of a connection (0: no cap)."""
 
-    def __init__(self, directory, cache):
+    def __init__(self, origin, delay, rate=0):
+        port = origin.url.rstrip("/").rpartition(":")[2]
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", pathlib.Path(__file__).with_name("link.py"), port, str(delay), str(rate)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+class Mount:
+    """A mounted directory and the daemon behind it; of root or whoever runs this, or of `nobody`."""
+
+    def __init__(self, directory, cache, is_nobody=False):
         self.directory, self.cache = directory, cache
-        directory.mkdir(exist_ok=True)
-        cache.mkdir()
+        self.words = AS_NOBODY if is_nobody else []
+        for place in (directory, cache):
+            place.mkdir(exist_ok=place is directory)
+            if is_nobody:
+                os.chown(place, NOBODY, NOBODY)
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, *words, seconds=600):
+        """As whoever may read the mount."""
+        return run(*self.words, *words, seconds=seconds)
 
     def file(self, name):
         return self.directory / name
@@ -128,14 +161,14 @@ class Mount:
 
 
 class ReelMount(Mount):
-    def __init__(self, program, url, directory, cache):
-        super().__init__(directory, cache)
+    def __init__(self, program, url, directory, cache, is_nobody=False):
         self.program, self.url = program, url
-        self.open()
+        super().__init__(directory, cache, is_nobody)
 
     def open(self):
-        run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, seconds=30)
-        status = subprocess.run([self.program, "status", self.directory, "--json"], capture_output=True, text=True)
+        self.run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, seconds=30)
+        status = subprocess.run([*self.words, self.program, "status", self.directory, "--json"],
+                                capture_output=True, text=True)
         found = re.search(r'"pid":(\d+)', status.stdout)
         if not found:
             raise Trouble("reelfs status does not tell the daemon")
@@ -144,7 +177,7 @@ class ReelMount(Mount):
     def close(self):
         if self.is_mounted():
             try:
-                run(self.program, "umount", self.directory, seconds=30)
+                self.run(self.program, "umount", self.directory, seconds=30)
             except (Trouble, subprocess.TimeoutExpired):
                 run("umount", "-l", self.directory)
                 raise
@@ -152,11 +185,14 @@ class ReelMount(Mount):
 
 class RcloneMount(Mount):
     def __init__(self, url, directory, cache):
+        self.url = url
         super().__init__(directory, cache)
+
+    def open(self):
         self.process = subprocess.Popen(
-            ["rclone", "mount", ":http:", directory, "--http-url", url, "--vfs-cache-mode", "full",
-             "--cache-dir", cache, "--read-only", "--config", "/dev/null"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            ["rclone", "mount", ":http:", self.directory, "--http-url", self.url, "--vfs-cache-mode", "full",
+             "--cache-dir", self.cache, "--read-only", "--config", "/dev/null"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.pid = self.process.pid
         wait_until(lambda: self.is_mounted() or self.process.poll() is not None, 15, "rclone does not mount")
         if self.process.poll() is not None:

@@ -8,16 +8,14 @@ import contextlib
 import os
 import pathlib
 import random
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import faulty
 from parts import ReelMount, Trouble, run, wait_until
+from session import session
 
 MIB = 1 << 20
 SIZE = 32 * MIB
@@ -250,22 +248,10 @@ class Reliability:
             print("  ".join(cells).rstrip())
 
 
-def main():
-    program = pathlib.Path(sys.argv[1]).resolve()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    with contextlib.ExitStack() as stack:
-        parent = os.environ.get("BENCH_DIR", "/var/tmp")
-        work = pathlib.Path(tempfile.mkdtemp(prefix="reelfs-reliability.", dir=parent)).resolve()
-        # Runs last: everything else below ends first. A mount that would not go must not be emptied through.
-        stack.callback(lambda: str(work) in pathlib.Path("/proc/mounts").read_text() or shutil.rmtree(work))
-        start = time.monotonic()
-        Reliability(program, work, stack).run()
-        print(f"\n{time.monotonic() - start:.0f} s")
+def main(program, _, work, stack):
+    start = time.monotonic()
+    Reliability(program, work, stack).run()
+    print(f"\n{time.monotonic() - start:.0f} s")
 
 
-try:
-    main()
-except (Trouble, OSError, subprocess.TimeoutExpired) as trouble:
-    sys.exit(f"reliability: {trouble}")
-except KeyboardInterrupt:
-    sys.exit(130)
+session("reliability", main)

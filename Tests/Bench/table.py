@@ -1,49 +1,142 @@
-"""The bench's one table: a row a question, a column a program, and whether it is what is wanted."""
+"""Rows of figures: a table a group, whether each is what is wanted, and how it stands beside the committed reference."""
 
-# Row, its text, digits behind the point, columns, what is wanted of (reelfs against a column, or a bound).
-ROWS = [
-    ("cold", "first read, MB/s", 0, [(">=", 0.5, "curl"), (">", 1.0, "rclone")]),
-    ("warm", "from the cache's disk, MB/s", 0, [(">=", 2.0, "rclone")]),
-    ("hot", "once more, MB/s", 0, [(">=", 5.0, "rclone")]),
-    ("random 4 KiB", "random 4 KiB, 1000 reads/s", 1, []),
-    ("random 128 KiB", "random 128 KiB, 1000 reads/s", 1, []),
-    ("memory", "daemon's peak memory, MiB", 1, [("<", 64.0, None)]),
-    ("CPU, cold", "first read, CPU s/GiB", 2, []),
-    ("CPU, warm", "from the cache's disk, CPU s/GiB", 2, []),
-    ("sent, cold", "origin sent, × length: first read", 3, [("<=", 1.01, None)]),
-    ("sent, again", "  read again", 3, [("<=", 0.0, None)]),
-    ("sent, 8 readers", "  8 readers at once", 3, [("<=", 1.01, None)]),
-    ("sent, remounted", "  after a remount", 3, [("<=", 0.0001, None)]),
-    ("listing", "ls -l of 10,000 entries, ms", 0, []),
-    ("listing, memory", "  memory for it, MiB", 1, [("<", 16.0, None)]),
-    ("listing, requests", "  requests for it", 0, [("<=", 3.0, None)]),
-]
-COLUMNS = ["reelfs", "curl", "local", "rclone"]
+import json
+import pathlib
+import statistics
+from typing import NamedTuple
+
+REFERENCE = pathlib.Path(__file__).with_name("reference.json")
+# A figure worse than its reference by more than a third is pointed out.
+TOLERANCE = 2 / 3
+COLUMNS = ["reelfs", "as user", "curl", "local", "rclone", "mpv"]
+OWN = ["reelfs", "as user"]
+
+
+class Want(NamedTuple):
+    """That a figure of ours is at least (or at most) `bound`, or `bound` times the one in column `other`."""
+
+    sign: str
+    bound: float
+    other: str | None = None
+    column: str = "reelfs"
+
+
+class Row(NamedTuple):
+    key: str
+    text: str
+    digits: int
+    wants: tuple = ()
+    # Seconds of which no ratio is wanted: the reference keeps the one to this column, never the seconds.
+    beside: str | None = None
+
+
+class Finding(NamedTuple):
+    """What came of one want."""
+
+    name: str
+    value: float
+    want: Want
+    is_met: bool
+
+    def text(self):
+        owner = "" if self.want.column == "reelfs" else f"{self.want.column} "
+        other = f" × {self.want.other}" if self.want.other else ""
+        sign = {">=": "≥", "<=": "≤", "<": "<"}[self.want.sign]
+        return f"{owner}{self.value:.3g}{other}, wanted {sign} {self.want.bound:g}: {'yes' if self.is_met else 'NO'}"
 
 
 def meets(sign, value, bound):
-    return {">=": value >= bound, ">": value > bound, "<=": value <= bound, "<": value < bound}[sign]
+    return {">=": value >= bound, "<=": value <= bound, "<": value < bound}[sign]
 
 
-def print_table(medians, size, rounds):
-    """`medians`: (row, column) → figure. A missing one is a dash, and nothing is wanted of it."""
-    lines = [["", *COLUMNS, "reelfs is", "wanted"]]
-    for row, text, digits, wants in ROWS:
-        own = medians.get((row, "reelfs"))
-        cells = [f"{medians[row, column]:.{digits}f}" if (row, column) in medians else "-" for column in COLUMNS]
-        ratios, verdicts = [], []
-        others = [column for column in COLUMNS[1:] if medians.get((row, column))] if own is not None else []
-        for column in others:
-            ratios.append(f"{own / medians[row, column]:.2f} × {column}")
-        for sign, bound, column in wants:
-            value = own if column is None else (own / medians[row, column] if column in others else None)
+class Figures:
+    """What was measured: a list for each row and column, round by round."""
+
+    def __init__(self):
+        self.values = {}
+
+    def add(self, row, column, value):
+        self.values.setdefault((row, column), []).append(value)
+
+    def median(self, row, column):
+        values = self.values.get((row, column))
+        return statistics.median(values) if values else None
+
+    def ratio(self, row, column, other):
+        """The median of the rounds' ratios: what disturbs a round disturbs both of its figures."""
+        ours, theirs = self.values.get((row, column)), self.values.get((row, other))
+        if not ours or not theirs or not all(theirs):
+            return None
+        if len(ours) != len(theirs):
+            return statistics.median(ours) / statistics.median(theirs)
+        return statistics.median(mine / other for mine, other in zip(ours, theirs))
+
+    def findings(self, group, row):
+        for want in row.wants:
+            value = (self.ratio(row.key, want.column, want.other) if want.other
+                     else self.median(row.key, want.column))
             if value is not None:
-                name = f"{bound:g} × {column}" if column else f"{bound:g}"
-                verdicts.append(f"{sign} {name}: {'yes' if meets(sign, value, bound) else 'NO'}")
-        lines.append([text, *cells, ", ".join(ratios), ", ".join(verdicts)])
+                yield Finding(f"{group}: {row.key}", value, want, meets(want.sign, value, want.bound))
+
+    def references(self, group, row):
+        """Names, figures, and whether more is better: ratios, or where there is none what no clock has measured."""
+        pairs = [(want.column, want.other, want.sign) for want in row.wants if want.other]
+        if row.beside:
+            pairs += [(column, row.beside, "<=") for column in OWN]
+        for column, other, sign in pairs:
+            value = self.ratio(row.key, column, other)
+            if value is not None:
+                yield f"{group}: {row.key}, {column} × {other}", value, sign == ">="
+        for want in row.wants:
+            value = self.median(row.key, want.column)
+            if not want.other and not row.beside and value is not None:
+                yield f"{group}: {row.key}, {want.column}", value, want.sign == ">="
+
+
+def print_group(group, title, rows, figures):
+    """The group's table; returns the findings."""
+    columns = [column for column in COLUMNS if any(figures.median(row.key, column) is not None for row in rows)]
+    lines, findings = [[title, *columns, ""]], []
+    for row in rows:
+        medians = [figures.median(row.key, column) for column in columns]
+        if all(value is None for value in medians):
+            continue
+        found = list(figures.findings(group, row))
+        findings += found
+        cells = ["-" if value is None else f"{value:.{row.digits}f}" for value in medians]
+        texts = [finding.text() for finding in found]
+        lines.append([row.text, *cells, texts[0] if texts else ""])
+        lines += [["", *[""] * len(columns), text] for text in texts[1:]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    print(f"\n{size / (1 << 20):.0f} MiB, medians of {rounds} rounds\n")
+    print()
     for line in lines:
-        cells = [cell.rjust(width) if 0 < column < 5 else cell.ljust(width)
+        cells = [cell.rjust(width) if 0 < column <= len(columns) else cell.ljust(width)
                  for column, (cell, width) in enumerate(zip(line, widths))]
-        print("  ".join(cells).rstrip())
+        print("  ".join(cells).rstrip(), flush=True)
+    return findings
+
+
+def print_misses(findings):
+    misses = [finding for finding in findings if not finding.is_met]
+    print(f"\n{len(findings) - len(misses)} of {len(findings)} are what is wanted.")
+    for finding in misses:
+        print(f"  missed: {finding.name}: {finding.text()}")
+
+
+def print_against_reference(figures_of_groups):
+    known = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
+    for name, value, is_more_better in figures_of_groups:
+        if name not in known:
+            continue
+        # Of what is almost nothing, twice as much is nothing, too.
+        slack = 0.01
+        is_worse = (value < known[name] * TOLERANCE - slack if is_more_better
+                    else value * TOLERANCE > known[name] + slack)
+        if is_worse:
+            print(f"  more than a third worse than the reference: {name}: {value:.3g}, reference {known[name]:.3g}")
+
+
+def write_reference(figures_of_groups):
+    known = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
+    known.update({name: float(f"{value:.3g}") for name, value, _ in figures_of_groups})
+    REFERENCE.write_text(json.dumps(dict(sorted(known.items())), indent=2, ensure_ascii=False) + "\n")

@@ -117,6 +117,24 @@ import Testing
         #expect(player.fetched <= 10 * (512 << 10))
     }
 
+    @Test func whoHasReadOnAndJumpsIsGivenAMebibyteInOneRequest() {
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.requests = []
+        player.read(500 << 20, 256 << 10)
+        #expect(player.requests == [ByteRange(500 << 20, 501 << 20)])
+        for _ in 0..<4 { player.readOn() }
+        #expect(player.requests.count == 2, "and what comes next before it is wanted")
+    }
+
+    @Test func whoHasReadLittleAndJumpsIsGivenWhatWasAskedFor() {
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 4 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.requests = []
+        player.read(500 << 20, 256 << 10)
+        #expect(player.requests == [ByteRange(500 << 20, 500 << 20 + (256 << 10))])
+    }
+
     @Test func theWindowIsSecondsOfWhatIsRead() {
         // 32 kB a second: music.
         var player = Player(length: gigabyte)
