@@ -22,7 +22,8 @@ enum Program {
                 print(Reelfs.fullMessage(for: error))
                 return 0
             }
-            return Failure.usage(sentence(Reelfs.message(for: error))).printed()
+            let message = sentence(Reelfs.message(for: error))
+            return Failure.usage("\(message) (see `\(helpCommand(Reelfs.fullMessage(for: error)))`)").printed()
         }
     }
 
@@ -40,14 +41,21 @@ enum Program {
     private static func isMountForm(_ words: [String]) -> Bool {
         guard let first = words.first else { return false }
         if first == "-o" { return true }
-        return !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
+        // One word alone is a command that does not exist.
+        return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
     }
 
     private static func sentence(_ message: String) -> String {
         // The parser repeats words; a URL may be among them, and a line end in it.
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
-        return withoutControls(line, by: "?") + " (see `reelfs --help`)"
+        return withoutControls(line, by: "?")
+    }
+
+    /// - Parameter message: the parser's whole one, which ends with `See 'reelfs COMMAND --help' for more information.`
+    private static func helpCommand(_ message: String) -> String {
+        let words = message.split(separator: "\n").last?.split(separator: "'") ?? []
+        return words.count == 3 && words[1].hasSuffix(" --help") ? String(words[1]) : "reelfs --help"
     }
 }
 
@@ -65,5 +73,5 @@ struct Reelfs: ParsableCommand {
             UnpinCommand.self, EvictCommand.self, DoctorCommand.self,
         ])
 
-    static let subcommandNames = ["mount", "umount", "status", "cache", "pin", "unpin", "evict", "doctor", "help"]
+    static let subcommandNames = configuration.subcommands.map { $0._commandName } + ["help"]
 }
