@@ -16,7 +16,7 @@ BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
-SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo
+SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree
 # Scratch paths of their own: a sanitized object file must not meet a plain one.
 SANITIZE = swift test --disable-xctest --skip 'EndToEndTests|ReelFuseTests' --scratch-path
 # Root installs as it is, everybody else through sudo where the place is not theirs.
