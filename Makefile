@@ -4,19 +4,30 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # mount(8) looks for mount.TYPE in /sbin and nowhere else that is common. Without root, beside the program.
 SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREFIX))),/sbin,$(PREFIX)/sbin)
+# Where systemd and zsh look, below /usr and /usr/local.
+UNITDIR ?= $(PREFIX)/lib/systemd
+ZSHDIR  ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 
 # Debian's and Ubuntu's packages, a line a purpose. `?` behind a name: left out where the distribution has none.
-BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev
+BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsqlite3-dev libxxhash-dev \
+                 python3
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
-                 ffmpeg mpv attr python3 openssl iproute2 iptables e2fsprogs sqlite3 autofs
+                 ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
-BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone python3
+BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone
+DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
+SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap
 
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
-SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree
+SHARE    = .build/share
+SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree Tests/System/deb \
+           mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
+           mount-helpers/debian/prerm mount-helpers/debian/postrm
+FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
+           ZSHDIR='$(ZSHDIR)' PROGRAM='$(abspath $(PROGRAM))' SHARE='$(abspath $(SHARE))' mount-helpers/files
 # Scratch paths of their own: a sanitized object file must not meet a plain one.
 SANITIZE = swift test --disable-xctest --skip 'EndToEndTests|ReelFuseTests' --scratch-path
 # Root installs as it is, everybody else through sudo where the place is not theirs.
@@ -24,7 +35,8 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-sanitizers demo bench bench-reliability install uninstall format lint clean
+.PHONY: help build test test-system test-sanitizers demo bench bench-reliability install install-built uninstall deb \
+        format lint clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -37,6 +49,10 @@ test:  ## Every test, with real servers, players and mounts
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
 	swift build --build-tests
 	swift test --skip-build --disable-xctest
+
+test-system: deb  ## The package in a small system of its own: installed, mounted from fstab, removed (root)
+	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
+	Tests/System/deb .build/deb/*.deb
 
 test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and AddressSanitizer
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
@@ -58,21 +74,25 @@ bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, byte
 	@$(MAKE) --no-print-directory build
 	@python3 -B Tests/Bench/reliability.py $(PROGRAM)
 
-install:  ## reelfs and mount.reelfs (PREFIX=/usr/local DESTDIR=)
+install:  ## reelfs, mount.reelfs, man pages, completions (PREFIX=/usr/local DESTDIR=)
 	@# Under sudo there is often no swift in PATH: what the user built is installed as it is.
 	@if [ -z "$$SUDO_USER" ] || [ ! -x $(PROGRAM) ]; then $(MAKE) --no-print-directory build; fi
 	@$(INSTALL_PACKAGES) $(if $(DESTDIR),,$(RUN_PACKAGES))
-	$(SUDO) install -D -m 755 -s $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/reelfs
-	$(SUDO) install -d $(DESTDIR)$(SBINDIR)
-	$(SUDO) ln -sf $(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs
-	@# For the type fuse.reelfs, whose flags mount.fuse3 would keep to itself.
-	$(SUDO) ln -sf $(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.fuse.reelfs
-	$(SUDO) install -d $(DESTDIR)$(PREFIX)/share/doc/reelfs
-	$(SUDO) install -m 644 mount-helpers/*.example $(DESTDIR)$(PREFIX)/share/doc/reelfs/
+	@$(MAKE) --no-print-directory install-built
+
+install-built:
+	mount-helpers/generate $(PROGRAM) $(SHARE)
+	$(FILES) install
 
 uninstall:  ## Removes what install put there; caches stay
-	$(SUDO) rm -f $(DESTDIR)$(PREFIX)/bin/reelfs $(DESTDIR)$(SBINDIR)/mount.reelfs $(DESTDIR)$(SBINDIR)/mount.fuse.reelfs
-	$(SUDO) rm -rf $(DESTDIR)$(PREFIX)/share/doc/reelfs
+	$(FILES) uninstall
+
+deb:  ## A Debian package for this distribution: .build/deb/reelfs_VERSION_ARCHITECTURE.deb
+	@$(INSTALL_PACKAGES) $(DEB_PACKAGES)
+	@$(MAKE) --no-print-directory build
+	mount-helpers/generate $(PROGRAM) $(SHARE)
+	mount-helpers/debian/package $(PROGRAM) $(SHARE)
+	lintian --fail-on error,warning .build/deb/*.changes
 
 format:  ## Swift sources in the house's form
 	swift format -i --recursive --parallel --configuration .swift-format Package.swift Sources Tests

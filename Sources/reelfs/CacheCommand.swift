@@ -8,11 +8,15 @@ struct CacheCommand: ParsableCommand {
         subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
 }
 
+extension ArgumentHelp {
+    static let cacheDirectory = ArgumentHelp("The cache directory (default: as for `reelfs mount`).", valueName: "dir")
+}
+
 struct CacheListCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "Shows what is cached, how much, when it was last used and what is pinned.")
 
-    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
     @Flag(help: "As JSON: an array, one object a source.") var json = false
 
     func perform() throws -> Int32 {
@@ -35,8 +39,10 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         abstract: "Removes what is cached, the longest unused first; what is pinned or open stays.",
         discussion: "Without --to everything goes that is neither pinned nor open.")
 
-    @Option(help: "Only until the cache takes this much, over all its sources: K, M, G, T.") var to: String?
-    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Option(
+        help: ArgumentHelp("Only until the cache takes this much, over all its sources: K, M, G, T.", valueName: "size"))
+    var to: String?
+    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
     @Flag(name: .shortAndLong, help: "No progress.") var quiet = false
     @Flag(help: "What came of it as JSON.") var json = false
 

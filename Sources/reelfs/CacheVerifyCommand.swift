@@ -11,10 +11,13 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
             blocks only; of a source that is not mounted they are taken out, and fetched at the next read.
             """)
 
-    @Argument(help: "Files or directories on mounts (default: everything in the cache directory).")
+    @Argument(
+        help: ArgumentHelp(
+            "Files or directories on mounts (default: everything in the cache directory).", valueName: "path"),
+        completion: .file())
     var paths: [String] = []
     @Flag(help: "Fetch bad blocks again.") var repair = false
-    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
+    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
     @Flag(name: .shortAndLong, help: "No progress, and nothing said where all is well.") var quiet = false
     @Flag(help: "What came of it as JSON.") var json = false
 

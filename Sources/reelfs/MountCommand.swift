@@ -7,34 +7,70 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "mount", abstract: "Mounts a URL, a directory listing or a list of URLs.")
 
-    @Argument(help: "The URL of a file, of a listing or of a playlist, or the path of a list.")
+    @Argument(
+        help: "The URL of a file, of a listing or of a playlist, or the path of a list.",
+        completion: .file())
     var source: String
-    @Argument(help: "An existing directory.")
+    @Argument(help: "An existing directory.", completion: .directory)
     var mountpoint: String
-    @Option(name: .short, help: "Options as in fstab, separated by commas; each long option below can stand here.")
+    @Option(
+        name: .short,
+        help: ArgumentHelp(
+            "Options as in fstab, separated by commas; each long option below can stand here.", valueName: "options"))
     var o: [String] = []
-    @Option(help: "Where bytes are kept.") var cacheDir: String?
-    @Option(help: "The most that the cache may hold: K, M, G, T (default: 10G).") var cacheSize: String?
-    @Option(help: "What was not used for so long goes: s, m, h, d (default: no limit).") var cacheAge: String?
-    @Option(help: "What of the disk stays free: a size, or N% (default: 5%).") var minFree: String?
-    @Option(help: "Of the next file, when one is played through; 0: nothing (default: 4M).") var prebuffer: String?
-    @Option(help: "Seconds until a read that gets nothing fails (default: 30).") var timeout: String?
-    @Option(help: "Age at which a listing is asked for again: s, m, h, d (default: 5m; 0: at each look).") var refresh:
-        String?
-    @Option(help: "Owner of the files (default: who mounts).") var uid: String?
-    @Option(help: "Group of the files (default: who mounts).") var gid: String?
-    @Option(help: "Permission bits to take away, octal.") var umask: String?
-    @Flag(help: "Other users may look, too (default for root).") var allowOther = false
-    @Flag(help: "Nobody else may look, not even root (default for everybody else).") var noAllowOther = false
-    @Option(help: "A file with options, one a line: name = value.") var config: String?
-    @Option(help: "A file, 0600, with username=, password=, token= or header= for the source's origin.")
+    @Option(
+        help: ArgumentHelp(
+            "Where bytes are kept (default: ~/.cache/reelfs; root: /var/cache/reelfs).", valueName: "dir"),
+        completion: .directory)
+    var cacheDir: String?
+    @Option(help: ArgumentHelp("The most that the cache may hold: K, M, G, T (default: 10G).", valueName: "size"))
+    var cacheSize: String?
+    @Option(help: ArgumentHelp("What was not used for so long goes: s, m, h, d (default: no limit).", valueName: "time"))
+    var cacheAge: String?
+    @Option(help: ArgumentHelp("What of the disk stays free: a size, or N% (default: 5%).", valueName: "size"))
+    var minFree: String?
+    @Option(
+        help: ArgumentHelp(
+            "What is fetched of the next file when one is played through; 0: nothing (default: 4M).",
+            valueName: "size"))
+    var prebuffer: String?
+    @Option(
+        help: ArgumentHelp(
+            "Age at which a listing is asked for again: s, m, h, d; 0: at each look (default: 5m).", valueName: "time"))
+    var refresh: String?
+    @Option(help: ArgumentHelp("Until a read that gets nothing fails (default: 30).", valueName: "seconds"))
+    var timeout: String?
+    @Option(help: ArgumentHelp("Owner of the files (default: who mounts).", valueName: "number"))
+    var uid: String?
+    @Option(help: ArgumentHelp("Group of the files (default: who mounts).", valueName: "number"))
+    var gid: String?
+    @Option(help: ArgumentHelp("Permission bits to take away, octal (default: 0).", valueName: "mask"))
+    var umask: String?
+    @Flag(help: "Other users may look, too (default for root).")
+    var allowOther = false
+    @Flag(help: "Nobody else may look, not even root (default for everybody else).")
+    var noAllowOther = false
+    @Option(help: ArgumentHelp("A file with options, one a line: name = value.", valueName: "file"), completion: .file())
+    var config: String?
+    @Option(
+        help: ArgumentHelp(
+            "A file, 0600, with username=, password=, token= or header= for the source's origin.", valueName: "file"),
+        completion: .file())
     var credentials: String?
-    @Flag(help: "Read-only, which it always is.") var ro = false
-    @Option(help: "\"Name: value\" for each request, or @FILE with such lines; may be repeated.") var header: [String] =
-        []
-    @Option(help: "What the origin sees as User-Agent.") var userAgent: String?
-    @Option(help: "trace, debug, info, notice, warning, error or critical (default: notice).") var logLevel: String?
-    @Flag(help: "Stay in the foreground, log to stderr.") var foreground = false
+    @Option(
+        help: ArgumentHelp(
+            "\"Name: value\" for each request, or @FILE with such lines; may be repeated.", valueName: "line"))
+    var header: [String] = []
+    @Option(help: ArgumentHelp("What the origin sees as User-Agent (default: reelfs and its version).", valueName: "text"))
+    var userAgent: String?
+    @Option(
+        help: ArgumentHelp("\(logLevels.joined(separator: ", ")) (default: notice).", valueName: "level"),
+        completion: .list(logLevels))
+    var logLevel: String?
+    @Flag(help: "Read-only, which it always is.")
+    var ro = false
+    @Flag(help: "Stay in the foreground, log to stderr.")
+    var foreground = false
     // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false

@@ -66,43 +66,56 @@ package struct MountOptions: Hashable, Sendable {
 
     private static let unknown = "unknown option"
 
-    /// Whether such an option exists. - Parameter name: with hyphens.
-    static func isKnown(_ name: String) -> Bool {
-        var options = MountOptions()
-        do {
-            try options.apply(name, nil)
-            return true
-        } catch {
-            return !error.sentence.hasPrefix(unknown)
-        }
+    /// Each option's name, with hyphens.
+    package enum Name: String, CaseIterable, Sendable {
+        case cacheDirectory = "cache-dir"
+        case cacheSize = "cache-size"
+        case cacheAge = "cache-age"
+        case minimumFree = "min-free"
+        case prebuffer, refresh, timeout, uid, gid, umask
+        case allowOther = "allow-other"
+        case noAllowOther = "no-allow-other"
+        case config, credentials, header
+        case userAgent = "user-agent"
+        case logLevel = "log-level"
+        case foreground, remount
     }
+
+    /// Whether such an option exists. - Parameter name: with hyphens.
+    static func isKnown(_ name: String) -> Bool { Name(rawValue: name) != nil || misplaced.contains(name) }
+
+    /// What would be a secret for everybody to read.
+    private static let misplaced = ["username", "password", "pass", "token"]
 
     /// Takes one option by its name, with hyphens or underscores.
     package mutating func apply(_ key: String, _ value: String?) throws(Failure) {
         let name = hyphenated(key)
-        switch name {
-        case "cache-dir": cacheDirectory = try text(name, value)
-        case "cache-size": cacheSize = try size(name, value)
-        case "cache-age": cacheAge = try duration(name, value)
-        case "min-free": minimumFree = try floor(name, value)
-        case "timeout": timeout = Int(try number(name, value, 1...86_400, "seconds, 1 to 86400"))
-        case "refresh": refresh = try duration(name, value)
-        case "prebuffer": prebuffer = value == "0" ? 0 : try size(name, value)
-        case "uid": user = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
-        case "gid": group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
-        case "umask": umask = try octal(name, value)
-        case "allow-other": allowOther = try flag(name, value)
-        case "no-allow-other": allowOther = try !flag(name, value)
-        case "header": headers.append(try header(text(name, value)))
-        case "credentials": credentialsFile = try text(name, value)
-        case "config": optionFile = try text(name, value)
-        case "user-agent": userAgent = try printable(name, value)
-        case "log-level": logLevel = try level(name, value)
-        case "foreground": foreground = try flag(name, value)
-        case "remount": isRemount = try flag(name, value)
-        case "username", "password", "pass", "token":
-            throw .usage("option \(name) would be for everybody to read; put it into a file: credentials=FILE")
-        default: throw .usage("\(Self.unknown) \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
+        guard let option = Name(rawValue: name) else {
+            if Self.misplaced.contains(name) {
+                throw .usage("option \(name) would be for everybody to read; put it into a file: credentials=FILE")
+            }
+            throw .usage("\(Self.unknown) \"\(shown(key))\"; `reelfs mount --help` lists the known ones")
+        }
+        switch option {
+        case .cacheDirectory: cacheDirectory = try text(name, value)
+        case .cacheSize: cacheSize = try size(name, value)
+        case .cacheAge: cacheAge = try duration(name, value)
+        case .minimumFree: minimumFree = try floor(name, value)
+        case .prebuffer: prebuffer = value == "0" ? 0 : try size(name, value)
+        case .refresh: refresh = try duration(name, value)
+        case .timeout: timeout = Int(try number(name, value, 1...86_400, "seconds, 1 to 86400"))
+        case .uid: user = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+        case .gid: group = UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+        case .umask: umask = try octal(name, value)
+        case .allowOther: allowOther = try flag(name, value)
+        case .noAllowOther: allowOther = try !flag(name, value)
+        case .config: optionFile = try text(name, value)
+        case .credentials: credentialsFile = try text(name, value)
+        case .header: headers.append(try header(text(name, value)))
+        case .userAgent: userAgent = try printable(name, value)
+        case .logLevel: logLevel = try level(name, value)
+        case .foreground: foreground = try flag(name, value)
+        case .remount: isRemount = try flag(name, value)
         }
     }
 }
@@ -151,15 +164,14 @@ package func splitOptions(_ list: String) -> [String] {
 /// What fstab, mount(8) and systemd put beside a filesystem's own options; the kernel or mount(8) deals with it, or it
 /// means nothing to a read-only tree of media.
 package func isIgnored(_ key: String) -> Bool {
-    if key.hasPrefix("x-") || key.hasPrefix("X-") { return true }
-    return [
-        "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime",
-        "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user",
-        "nouser",
-        "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync",
-        "silent",
-        "loud", "mand", "nomand", "iversion", "noiversion", "default_permissions", "symfollow", "nosymfollow",
-        // mountinfo's, which mount(8) gives back with a remount.
-        "user_id", "group_id", "max_read",
-    ].contains(key)
+    key.hasPrefix("x-") || key.hasPrefix("X-") || ignoredWords.contains(key)
 }
+
+package let ignoredWords = [
+    "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime",
+    "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user", "nouser",
+    "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync", "silent",
+    "loud", "mand", "nomand", "iversion", "noiversion", "symfollow", "nosymfollow",
+    // mountinfo's, which mount(8) gives back with a remount.
+    "default_permissions", "user_id", "group_id", "max_read",
+]

@@ -75,10 +75,11 @@ func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     return line
 }
 
+let logLevels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
+
 func level(_ name: String, _ value: String?) throws(Failure) -> String {
-    let levels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
-    guard let value, levels.contains(value) else {
-        throw .usage("option \(name) must be one of \(levels.joined(separator: ", "))")
+    guard let value, logLevels.contains(value) else {
+        throw .usage("option \(name) must be one of \(logLevels.joined(separator: ", "))")
     }
     return value
 }

@@ -1,12 +1,16 @@
 import ArgumentParser
 import ReelVolume
 
+extension ArgumentHelp {
+    fileprivate static let pathsOnMount = ArgumentHelp("Files or directories on a mount.", valueName: "path")
+}
+
 struct PinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pin", abstract: "What is or will be cached of these files stays until it is unpinned.",
+        commandName: "pin", abstract: "Keeps what is or will be cached of these files until it is unpinned.",
         discussion: "A directory stands for the files that are listed below it now; it fetches nothing by itself.")
 
-    @Argument(help: "Files or directories on a mount.") var paths: [String]
+    @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
     func perform() throws -> Int32 {
         try care("pin", paths) { report in
@@ -23,9 +27,9 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
 
 struct UnpinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "unpin", abstract: "What is cached of these files may make way again.")
+        commandName: "unpin", abstract: "Lets what is cached of these files make way again.")
 
-    @Argument(help: "Files or directories on a mount.") var paths: [String]
+    @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
     func perform() throws -> Int32 { try care("unpin", paths) { "\(count($0.files, "file")) unpinned." } }
 }
@@ -35,7 +39,7 @@ struct EvictCommand: ParsableCommand, ReelfsCommand {
         commandName: "evict", abstract: "Removes what is cached of these files, pinned or not.",
         discussion: "What the readers of an open file need right now stays, and so does a pin.")
 
-    @Argument(help: "Files or directories on a mount.") var paths: [String]
+    @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
     func perform() throws -> Int32 {
         try care("evict", paths) { "\(humanSize($0.bytes)) of \(count($0.files, "file")) freed." }

@@ -22,7 +22,8 @@ enum Program {
                 print(Reelfs.fullMessage(for: error))
                 return 0
             }
-            return Failure.usage(sentence(Reelfs.message(for: error))).printed()
+            let message = sentence(Reelfs.message(for: error))
+            return Failure.usage("\(message) (see `\(helpCommand(Reelfs.fullMessage(for: error)))`)").printed()
         }
     }
 
@@ -47,7 +48,13 @@ enum Program {
         // The parser repeats words; a URL may be among them, and a line end in it.
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
-        return withoutControls(line, by: "?") + " (see `reelfs --help`)"
+        return withoutControls(line, by: "?")
+    }
+
+    /// - Parameter message: the parser's whole one, which ends with `See 'reelfs COMMAND --help' for more information.`
+    private static func helpCommand(_ message: String) -> String {
+        let words = message.split(separator: "\n").last?.split(separator: "'") ?? []
+        return words.count == 3 && words[1].hasSuffix(" --help") ? String(words[1]) : "reelfs --help"
     }
 }
 
@@ -65,5 +72,5 @@ struct Reelfs: ParsableCommand {
             UnpinCommand.self, EvictCommand.self, DoctorCommand.self,
         ])
 
-    static let subcommandNames = ["mount", "umount", "status", "cache", "pin", "unpin", "evict", "doctor", "help"]
+    static let subcommandNames = configuration.subcommands.map { $0._commandName } + ["help"]
 }

@@ -6,7 +6,7 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Shows what mounts hold, fetch and serve.")
 
-    @Argument(help: "One mount (default: all).") var mountpoint: String?
+    @Argument(help: "One mount (default: all).", completion: .mountpoints) var mountpoint: String?
     @Flag(help: "As JSON: one array.") var json = false
 
     func perform() throws -> Int32 {

@@ -2,11 +2,18 @@ import ArgumentParser
 import Glibc
 import ReelFuse
 
+extension CompletionKind {
+    /// Where something of ours is mounted right now.
+    static var mountpoints: CompletionKind {
+        .custom { _, _, _ in Mount.all().filter { $0.isOurs }.map { $0.mountpoint } }
+    }
+}
+
 struct UmountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "umount", abstract: "Ends a mount and waits until its cache is written.")
 
-    @Argument(help: "The directory.") var mountpoint: String
+    @Argument(help: "The directory.", completion: .mountpoints) var mountpoint: String
     @Flag(name: .shortAndLong, help: "Also while files are open: they keep working until closed.") var lazy = false
 
     /// The daemon commits its cache; a disk that takes longer is not waited for.
