@@ -17,7 +17,7 @@ TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancy
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone
 DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
-SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap
+SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap nginx curl procps
 
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
@@ -44,6 +44,7 @@ help:  ## This list
 build:  ## The program, optimised: .build/release/reelfs
 	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
 	swift build $(RELEASE)
+	mount-helpers/generate $(PROGRAM) $(SHARE)
 
 test:  ## Every test, with real servers, players and mounts
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
@@ -81,7 +82,6 @@ install:  ## reelfs, mount.reelfs, man pages, completions (PREFIX=/usr/local DES
 	@$(MAKE) --no-print-directory install-built
 
 install-built:
-	mount-helpers/generate $(PROGRAM) $(SHARE)
 	$(FILES) install
 
 uninstall:  ## Removes what install put there; caches stay
@@ -90,7 +90,6 @@ uninstall:  ## Removes what install put there; caches stay
 deb:  ## A Debian package for this distribution: .build/deb/reelfs_VERSION_ARCHITECTURE.deb
 	@$(INSTALL_PACKAGES) $(DEB_PACKAGES)
 	@$(MAKE) --no-print-directory build
-	mount-helpers/generate $(PROGRAM) $(SHARE)
 	mount-helpers/debian/package $(PROGRAM) $(SHARE)
 	lintian --fail-on error,warning .build/deb/*.changes
 
