@@ -54,6 +54,7 @@ let package = Package(
             name: "ReelFuseTests",
             dependencies: [
                 "ReelFuse", "ReelThreads", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(

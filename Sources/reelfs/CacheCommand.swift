@@ -40,7 +40,8 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         discussion: "Without --to everything goes that is neither pinned nor open.")
 
     @Option(
-        help: ArgumentHelp("Only until the cache takes this much, over all its sources: K, M, G, T.", valueName: "size"))
+        help: ArgumentHelp("Only until the cache takes this much, over all its sources: K, M, G, T.", valueName: "size")
+    )
     var to: String?
     @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
     @Flag(name: .shortAndLong, help: "No progress.") var quiet = false

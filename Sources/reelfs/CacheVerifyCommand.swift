@@ -6,6 +6,8 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
         abstract: "Holds what is cached against its checksums.",
+        // What the parser would write is longer than a line.
+        usage: "reelfs cache verify [<options>] [<path> ...]",
         discussion: """
             A bad block is never served: the next read fetches it again. With --repair that is done at once, for the bad \
             blocks only; of a source that is not mounted they are taken out, and fetched at the next read.

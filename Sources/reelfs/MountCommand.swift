@@ -25,7 +25,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     var cacheDir: String?
     @Option(help: ArgumentHelp("The most that the cache may hold: K, M, G, T (default: 10G).", valueName: "size"))
     var cacheSize: String?
-    @Option(help: ArgumentHelp("What was not used for so long goes: s, m, h, d (default: no limit).", valueName: "time"))
+    @Option(
+        help: ArgumentHelp("What was not used for so long goes: s, m, h, d (default: no limit).", valueName: "time"))
     var cacheAge: String?
     @Option(help: ArgumentHelp("What of the disk stays free: a size, or N% (default: 5%).", valueName: "size"))
     var minFree: String?
@@ -50,7 +51,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     var allowOther = false
     @Flag(help: "Nobody else may look, not even root (default for everybody else).")
     var noAllowOther = false
-    @Option(help: ArgumentHelp("A file with options, one a line: name = value.", valueName: "file"), completion: .file())
+    @Option(
+        help: ArgumentHelp("A file with options, one a line: name = value.", valueName: "file"), completion: .file())
     var config: String?
     @Option(
         help: ArgumentHelp(
@@ -61,7 +63,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         help: ArgumentHelp(
             "\"Name: value\" for each request, or @FILE with such lines; may be repeated.", valueName: "line"))
     var header: [String] = []
-    @Option(help: ArgumentHelp("What the origin sees as User-Agent (default: reelfs and its version).", valueName: "text"))
+    @Option(
+        help: ArgumentHelp("What the origin sees as User-Agent (default: reelfs and its version).", valueName: "text"))
     var userAgent: String?
     @Option(
         help: ArgumentHelp("\(logLevels.joined(separator: ", ")) (default: notice).", valueName: "level"),

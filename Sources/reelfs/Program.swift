@@ -41,7 +41,8 @@ enum Program {
     private static func isMountForm(_ words: [String]) -> Bool {
         guard let first = words.first else { return false }
         if first == "-o" { return true }
-        return !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
+        // One word alone is a command that does not exist.
+        return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
     }
 
     private static func sentence(_ message: String) -> String {

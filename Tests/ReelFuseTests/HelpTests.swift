@@ -1,0 +1,185 @@
+import ArgumentParser
+import Glibc
+import TestKit
+import Testing
+
+@testable import reelfs
+
+/// What the program says of itself, and what is made of that: man pages and completions.
+@Suite("Help")
+struct HelpTests {
+    /// Each command, as its words.
+    static let commands: [[String]] = {
+        func below(_ type: any ParsableCommand.Type, _ words: [String]) -> [[String]] {
+            [words] + type.configuration.subcommands.flatMap { below($0, words + [$0._commandName]) }
+        }
+        return below(Reelfs.self, [])
+    }()
+
+    @Test(
+        "The help of every command fits a terminal, says what it does, and leaves no option unexplained",
+        arguments: commands)
+    func complete(words: [String]) throws {
+        let end = try ChildProcess.run([CommandTests.program] + words + ["--help"])
+        let lines = end.output.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(end.status == 0 && end.errors.isEmpty)
+        #expect(lines[0].hasPrefix("OVERVIEW: ") && lines[0].count > 20, "\(lines[0])")
+        #expect(lines.allSatisfy { $0.count <= 80 }, "\(lines.filter { $0.count > 80 })")
+        #expect(lines.count <= 60, "more than a screen: \(lines.count) lines")
+        // An option's text stands behind it from column 27 on, or on the next line.
+        for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("  -") || line.hasPrefix("  <") {
+            let isExplained = line.count > 26 || next.hasPrefix(String(repeating: " ", count: 26))
+            #expect(isExplained, "\(words.joined(separator: " ")): \(line)")
+        }
+    }
+
+    static let mistakes: [([String], String)] = [
+        (["mount"], "reelfs mount --help"), (["umount"], "reelfs umount --help"),
+        (["mount", "--colour", "http://h/", "/tmp"], "reelfs mount --help"),
+        (["cache", "lst"], "reelfs cache --help"), (["cache", "prune", "--to"], "reelfs cache prune --help"),
+        (["staus"], "reelfs --help"), (["--colour"], "reelfs --help"),
+    ]
+
+    @Test("A mistake points to the help of its own command", arguments: mistakes.indices)
+    func pointer(index: Int) throws {
+        let (words, help) = Self.mistakes[index]
+        let end = try ChildProcess.run([CommandTests.program] + words)
+        #expect(end.status == 1 && end.errors.hasSuffix(" (see `\(help)`)\n"), "\(end)")
+    }
+
+    @Test("Every option of -o is a long option, and the other way round")
+    func oneList() {
+        let help = MountCommand.helpMessage(columns: 500)
+        let long = Set(
+            help.split(separator: "\n").compactMap { line in
+                line.split(separator: " ").first { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }
+            })
+        let inFstab = Set(MountOptions.Name.allCases.map(\.rawValue))
+        // mount(8)'s; the parser's, and every filesystem's.
+        #expect(inFstab.subtracting(long) == ["remount"])
+        #expect(long.subtracting(inFstab) == ["help", "verbose", "ro"])
+    }
+
+    /// What `mount-helpers/generate` makes of the program under test.
+    static func withGenerated(_ body: (String) throws -> Void) throws {
+        try withTemporaryDirectory { folder in
+            defer { removeTree(folder + "/share") }
+            let end = try ChildProcess.run(
+                [repository + "/mount-helpers/generate", CommandTests.program, folder + "/share"])
+            try #require(end.status == 0, "\(end)")
+            try body(folder + "/share")
+        }
+    }
+
+    static let repository = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
+
+    @Test("mount.reelfs(8) knows every word of -o")
+    func manualOfMount() throws {
+        try Self.withGenerated { share in
+            let page = CommandTests.contents(share + "/mount.reelfs.8")
+            for name in MountOptions.Name.allCases {
+                let word = name.rawValue.split(separator: "-").joined(separator: "_")
+                #expect(page.split(separator: "\n").contains { $0.hasPrefix(".It Cm " + word) }, "\(word)")
+            }
+            let words = Set(page.split { " \n,".contains($0) }.map { String($0) })
+            #expect(Set(ignoredWords).subtracting(words) == [])
+        }
+    }
+
+    @Test("reelfs(1) knows every command and every option")
+    func manualOfCommands() throws {
+        try Self.withGenerated { share in
+            let page = CommandTests.contents(share + "/reelfs.1")
+            let lines = Set(page.split(separator: "\n"))
+            for words in Self.commands where words.count == 2 || words.count == 1 && words != ["cache"] {
+                #expect(lines.contains(".Ss reelfs " + words.joined(separator: " ")), "\(words)")
+            }
+            for name in MountOptions.Name.allCases where name != .remount {
+                #expect(lines.contains { $0.hasPrefix(".It Fl -\(name.rawValue)") }, "\(name)")
+            }
+        }
+    }
+
+    @Test("The man pages are sound", .enabled(if: hasTool("mandoc"), "mandoc is missing"))
+    func sound() throws {
+        try Self.withGenerated { share in
+            for page in ["reelfs.1", "mount.reelfs.8"] {
+                let end = try ChildProcess.run(["mandoc", "-T", "lint", "-W", "warning", share + "/" + page])
+                #expect(end.status == 0 && end.output.isEmpty, "\(end)")
+            }
+        }
+    }
+
+    @Test("The completions can be read by their shells", arguments: ["bash", "zsh", "fish"].filter(hasTool))
+    func readable(shell: String) throws {
+        try Self.withGenerated { share in
+            let end = try ChildProcess.run([shell, "-n", "\(share)/reelfs.\(shell)"])
+            #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
+        }
+    }
+
+    static let completed: [(line: String, words: Set<String>)] = [
+        ("reelfs um", ["umount"]), ("reelfs cache pr", ["prune"]),
+        ("reelfs mount --cache-", ["--cache-dir", "--cache-size", "--cache-age"]),
+        ("reelfs mount --log-level not", ["notice"]), ("reelfs mount http://h/ /usr/sbi", ["/usr/sbin"]),
+        ("reelfs mount --credentials /etc/host.c", ["/etc/host.conf"]),
+    ]
+
+    @Test("bash completes commands, options, their values, files and directories", arguments: completed.indices)
+    func completion(index: Int) throws {
+        let (line, words) = Self.completed[index]
+        // As readline calls it.
+        let script = """
+            . "$1"; COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=9; COMP_WORDS=($2); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            function=$(complete -p reelfs); function=${function#*-F }
+            "${function%% *}" reelfs "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+            printf '%s\\n' "${COMPREPLY[@]}"
+            """
+        try Self.withGenerated { share in
+            let end = try ChildProcess.run(["bash", "--norc", "-c", script, "bash", share + "/reelfs.bash", line])
+            #expect(Set(end.output.split(separator: "\n").map { String($0) }) == words, "\(end)")
+        }
+    }
+
+    @Test("make install puts man pages, completions and links beside the program; uninstall leaves nothing")
+    func installation() throws {
+        try Self.withGenerated { share in
+            try withTemporaryDirectory { root in
+                let tree = root + "/a tree"
+                defer { removeTree(tree) }
+                func make(_ target: String) throws {
+                    let end = try ChildProcess.run([
+                        "make", "-C", Self.repository, target, "DESTDIR=\(tree)", "PREFIX=/usr/local", "SBINDIR=/sbin",
+                        "PROGRAM=\(CommandTests.program)", "SHARE=\(share)",
+                    ])
+                    try #require(end.status == 0, "\(end)")
+                }
+                func files() throws -> Set<String> {
+                    let end = try ChildProcess.run(["find", ".", "!", "-type", "d"], directory: tree)
+                    return Set(end.output.split(separator: "\n").map { String($0.dropFirst()) })
+                }
+                try make("install-built")
+                let installed = try files()
+                let expected: Set<String> = [
+                    "/usr/local/bin/reelfs", "/sbin/mount.reelfs", "/sbin/mount.fuse.reelfs",
+                    "/usr/local/share/man/man1/reelfs.1", "/usr/local/share/man/man8/mount.reelfs.8",
+                    "/usr/local/share/man/man8/mount.fuse.reelfs.8",
+                    "/usr/local/share/bash-completion/completions/reelfs",
+                    "/usr/local/share/zsh/site-functions/_reelfs",
+                    "/usr/local/share/fish/vendor_completions.d/reelfs.fish",
+                    "/usr/local/share/doc/reelfs/fstab.example",
+                ]
+                #expect(expected.subtracting(installed) == [])
+                let version = try ChildProcess.run([tree + "/usr/local/bin/reelfs", "--version"])
+                #expect(version.output == "reelfs \(Program.version)\n", "\(version)")
+                try make("uninstall")
+                #expect(try files() == [])
+                #expect(access(tree + "/usr/local/share/doc/reelfs", F_OK) != 0)
+            }
+        }
+    }
+}
+
+private func hasTool(_ name: String) -> Bool {
+    ["/usr/bin/", "/bin/", "/usr/local/bin/"].contains { access($0 + name, X_OK) == 0 }
+}
