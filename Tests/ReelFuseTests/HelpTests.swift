@@ -167,7 +167,7 @@ struct HelpTests {
                     "/usr/local/share/bash-completion/completions/reelfs",
                     "/usr/local/share/zsh/site-functions/_reelfs",
                     "/usr/local/share/fish/vendor_completions.d/reelfs.fish",
-                    "/usr/local/share/doc/reelfs/fstab.example",
+                    "/usr/local/share/doc/reelfs/examples/fstab.example",
                 ]
                 #expect(expected.subtracting(installed) == [])
                 let version = try ChildProcess.run([tree + "/usr/local/bin/reelfs", "--version"])
