@@ -9,6 +9,8 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: "Says whether mounting works here, and what a server is good for.",
+        // What the parser would write is longer than a line.
+        usage: "reelfs doctor [<options>] [<url|mountpoint>]",
         discussion: """
             Of a URL it reads at most 24 MiB, within about five seconds if the server answers at once. Exit status 0 when \
             everything needed works, 1 otherwise.
@@ -16,16 +18,28 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "A URL, or where one is mounted (default: only this machine is looked at).", valueName: "url|mountpoint"))
+            "A URL, or where one is mounted (default: only this machine is looked at).", valueName: "url|mountpoint"),
+        completion: .mountpoints)
     var place: String?
-    @Option(help: "How long the film lasts, as 2h10m: will it play?") var duration: String?
-    @Option(name: .short, help: "Options as for `reelfs mount`: those that matter here are heeded.") var o: [String] =
-        []
-    @Option(help: "The cache directory (default: as for `reelfs mount`).") var cacheDir: String?
-    @Option(help: "A file with options, as for `reelfs mount`.") var config: String?
-    @Option(help: "A file with user and password, token or headers, as for `reelfs mount`.") var credentials: String?
-    @Option(help: "\"Name: value\" for each request, or @FILE, as for `reelfs mount`.") var header: [String] = []
-    @Option(help: "Seconds to wait for an answer (default: 30).") var timeout: String?
+    @Option(help: ArgumentHelp("How long the film lasts, as 2h10m: will it play?", valueName: "time"))
+    var duration: String?
+    @Option(
+        name: .short,
+        help: ArgumentHelp(
+            "Options as for `reelfs mount`: those that matter here are heeded.", valueName: "options"))
+    var o: [String] = []
+    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
+    @Option(help: ArgumentHelp("A file with options, as for `reelfs mount`.", valueName: "file"), completion: .file())
+    var config: String?
+    @Option(
+        help: ArgumentHelp(
+            "A file with user and password, token or headers, as for `reelfs mount`.", valueName: "file"),
+        completion: .file())
+    var credentials: String?
+    @Option(help: ArgumentHelp("\"Name: value\" for each request, or @FILE, as for `reelfs mount`.", valueName: "line"))
+    var header: [String] = []
+    @Option(help: ArgumentHelp("Until an answer is no longer waited for (default: 30).", valueName: "seconds"))
+    var timeout: String?
     @Flag(help: "As JSON.") var json = false
 
     func perform() throws -> Int32 {
