@@ -13,17 +13,18 @@ BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libxml2-dev libsql
                  python3
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex apache2 lighttpd caddy? rclone \
-                 ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish
+                 ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish systemd
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv
 DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
-SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap nginx curl procps
+SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap systemd-container iproute2 \
+                 nginx curl procps
 
 INSTALL_PACKAGES = Tests/install-packages
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
-SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree Tests/System/deb \
+SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree Tests/System/deb Tests/System/boot \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
@@ -51,9 +52,10 @@ test:  ## Every test, with real servers, players and mounts
 	swift build --build-tests
 	swift test --skip-build --disable-xctest
 
-test-system: deb  ## The package in a small system of its own: installed, mounted from fstab, removed (root)
+test-system: deb  ## The package in small systems of its own: installed, removed, and booted (root)
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
 	Tests/System/deb .build/deb/*.deb
+	Tests/System/boot .build/deb/*.deb
 
 test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and AddressSanitizer
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)

@@ -31,21 +31,28 @@ enum Daemon {
 
     /// Serves until `umount`, SIGTERM or SIGINT. - Parameter ready: nil in the foreground.
     static func run(_ request: MountRequest, ready: ReadyPipe?) -> Int32 {
+        // In the background it is who started it that speaks to a service manager, if anybody.
+        let manager = ready == nil ? ServiceManager.fromEnvironment() : ServiceManager(socketName: nil)
         do {
-            try serve(request, ready: ready)
+            try serve(request, ready: ready, manager)
             return 0
         } catch {
+            manager.tell(.failed(error.sentence))
             if let ready { ready.say("\(error.status.rawValue) \(error.sentence)") }
             return ready == nil ? error.printed() : error.status.rawValue
         }
     }
 
-    private static func serve(_ request: MountRequest, ready: ReadyPipe?) throws(Failure) {
+    private static func serve(
+        _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
+    ) throws(Failure) {
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
         // Whoever opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)).
         signal(SIGIO, SIG_IGN)
+        let source = withoutQuery(request.source)
+        manager.tell(.opening("opening \(source)", limit: request.patience))
         let signals = EndSignals(ready)
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
@@ -77,7 +84,7 @@ enum Daemon {
             logger.warning("no process to watch the mount: after a crash it stays until mounted again")
         }
         logger.notice(
-            "mounted", metadata: ["source": "\(withoutQuery(request.source))", "on": "\(request.mountpoint)"])
+            "mounted", metadata: ["source": "\(source)", "on": "\(request.mountpoint)"])
         if let ready {
             // Only now; see DaemonLaunch. From here on no terminal's signal reaches it.
             setsid()
@@ -86,7 +93,9 @@ enum Daemon {
             for descriptor: Int32 in 0...2 { dup2(null, descriptor) }
             close(null)
         }
+        manager.tell(.ready("\(source) on \(request.mountpoint)"))
         session.wait()
+        manager.tell(.stopping("writing the cache"))
         control.endJobs()
         watcher?.callOff()
         control.withdraw()

@@ -6,6 +6,9 @@ struct MountRequest {
     /// Absolute.
     var mountpoint: String
     var options: MountOptions
+
+    /// How long a mount may take: the origin is asked what the source is, once or twice, then the cache is opened.
+    var patience: Duration { .seconds(30 + 2 * options.timeout) }
 }
 
 /// The background form: the program is started again (a fork of a process with threads is no good) and says over a pipe
@@ -14,9 +17,6 @@ enum DaemonLaunch {
     static let subcommand = "daemon"
     /// Where the daemon finds the pipe to say "ready" on.
     static let readyDescriptor: Int32 = 3
-    /// The daemon asks the origin what the source is, once or twice, and then opens the cache and mounts.
-    private static func patience(_ request: MountRequest) -> Duration { .seconds(30 + 2 * request.options.timeout) }
-
     /// Returns when the mount answers.
     static func start(_ request: MountRequest) throws(Failure) {
         guard let input = Pipe(), let ready = Pipe() else {
@@ -35,7 +35,7 @@ enum DaemonLaunch {
         let words = [request.mountpoint] + CommandLine.arguments
         writeAll(input.writing, Array(words.joined(separator: "\0").utf8))
         close(input.writing)
-        try understand(wait(ready.reading, within: patience(request), or: interruption), child, ready.reading, request)
+        try understand(wait(ready.reading, within: request.patience, or: interruption), child, ready.reading, request)
     }
 
     private static func understand(
@@ -44,7 +44,7 @@ enum DaemonLaunch {
         switch end {
         case .late:
             kill(child, SIGTERM)
-            throw .mount("the daemon was not ready within \(patience(request).components.seconds) seconds; see its log")
+            throw .mount("the daemon was not ready within \(request.patience.components.seconds) seconds; see its log")
         case .interrupted:
             kill(child, SIGTERM)
             // It undoes what it has done; the pipe's end tells of its own.

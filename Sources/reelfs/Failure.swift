@@ -27,8 +27,5 @@ package struct Failure: Error, Hashable, Sendable {
     }
 }
 
-/// A line on stderr.
-func writeLine(_ line: String) { writeAll(2, Array((line + "\n").utf8)) }
-
 /// What strerror(3) says, for sentences.
 func reason(_ code: Int32 = errno) -> String { String(cString: strerror(code)) }

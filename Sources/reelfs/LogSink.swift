@@ -1,17 +1,15 @@
 import Glibc
 import Logging
 
-/// Where the daemon's log goes: stderr in the foreground, else the system's log socket (journald or syslogd). No system
-/// log, no log: a daemon that fills a disk is worse than a silent one.
+/// Where the daemon's log goes: stderr in the foreground, else the system's log socket (journald or syslogd), in both cases
+/// with levels. No system log, no log: a daemon that fills a disk is worse than a silent one.
 struct LogSink: LogHandler {
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level
-    /// nil: stderr.
-    private let socket: Int32?
+    let toStandardError: Bool
 
     static func start(level: String, toStandardError: Bool) -> Logger {
-        let sink = LogSink(
-            logLevel: Logger.Level(rawValue: level) ?? .notice, socket: toStandardError ? nil : connected())
+        let sink = LogSink(logLevel: Logger.Level(rawValue: level) ?? .notice, toStandardError: toStandardError)
         return Logger(label: "reelfs") { _ in sink }
     }
 
@@ -25,29 +23,25 @@ struct LogSink: LogHandler {
         let details = all.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
         // What an origin sent may stand in it: one event, one line.
         let text = withoutControls(event.message.description + details, by: " ")
-        guard let socket else {
-            writeLine("reelfs: \(event.level): \(text)")
+        let severity = severity(event.level)
+        if toStandardError {
+            // The journal knows name and level by itself.
+            writeLine(standardErrorIsJournal ? text : "reelfs: \(event.level): \(text)", severity)
             return
         }
-        // RFC 3164: facility daemon (3), severity; sent without waiting.
-        let line = Array("<\(3 << 3 | severity(event.level))>reelfs[\(getpid())]: \(text)".utf8)
-        _ = send(socket, line, line.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+        // RFC 3164: facility daemon (3), severity. The socket is looked up each time: syslogd makes a new one when it starts.
+        let line = "<\(3 << 3 | severity.rawValue)>reelfs[\(getpid())]: \(text)"
+        UnixAddress("/dev/log")?.send(Array(line.utf8))
     }
 
-    private func severity(_ level: Logger.Level) -> Int {
+    private func severity(_ level: Logger.Level) -> Severity {
         switch level {
-        case .trace, .debug: 7
-        case .info: 6
-        case .notice: 5
-        case .warning: 4
-        case .error: 3
-        case .critical: 2
+        case .trace, .debug: .debug
+        case .info: .info
+        case .notice: .notice
+        case .warning: .warning
+        case .error: .error
+        case .critical: .critical
         }
-    }
-
-    private static func connected() -> Int32 {
-        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        _ = UnixAddress("/dev/log").map { $0.connect(descriptor) }
-        return descriptor
     }
 }

@@ -109,7 +109,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         if isHelper, redacted(source) != source {
             writeLine(
                 "reelfs: warning: the source's password is hidden from mountinfo, so mount(8) does not recognise its "
-                    + "line of fstab; put it into a file: credentials=FILE")
+                    + "line of fstab; put it into a file: credentials=FILE",
+                .warning)
         }
         tell(path)
         return 0
@@ -171,7 +172,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         guard !names.isEmpty else { return }
         writeLine(
             "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "
-                + "before it is mounted anew")
+                + "before it is mounted anew", .notice)
     }
 }
 

@@ -3,6 +3,7 @@ import Glibc
 /// The address of a Unix socket.
 struct UnixAddress {
     private var address = sockaddr_un()
+    private var length = socklen_t(MemoryLayout<sockaddr_un>.size)
 
     /// nil where the path is longer than such an address can be (107 bytes).
     init?(_ path: String) {
@@ -10,6 +11,31 @@ struct UnixAddress {
         let bytes = Array(path.utf8)
         guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
         withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+    }
+
+    /// A path, or `@NAME`: a socket of the abstract namespace (unix(7)). nil for anything else.
+    init?(socketName name: String) {
+        guard name.hasPrefix("@") else {
+            guard name.hasPrefix("/") else { return nil }
+            self.init(name)
+            return
+        }
+        self.init(name)
+        address.sun_path.0 = 0
+        // Every byte of such an address counts: those behind the name are no part of it.
+        length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + name.utf8.count)
+    }
+
+    /// One datagram from a socket of its own. - Parameter patience: seconds until a receiver whose queue is full is given up;
+    /// 0: at once. - Returns: whether it was taken.
+    @discardableResult func send(_ bytes: [UInt8], patience: Int = 0) -> Bool {
+        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var limit = timeval(tv_sec: patience, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        let flags = Int32(MSG_NOSIGNAL | (patience == 0 ? MSG_DONTWAIT : 0))
+        return withPointer { sendto(descriptor, bytes, bytes.count, flags, $0, $1) } == bytes.count
     }
 
     func connect(_ descriptor: Int32) -> Int32 {
@@ -20,11 +46,9 @@ struct UnixAddress {
         withPointer { Glibc.bind(descriptor, $0, $1) }
     }
 
-    private func withPointer(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+    private func withPointer<Value>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Value) -> Value {
         withUnsafePointer(to: address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
-            }
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
         }
     }
 

@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import ReelFuse
+import ReelThreads
 
 /// What heals a mount whose daemon was killed: a process of its own that sleeps on a pipe which only the daemon holds
 /// open. Its end without a word means that the mount is dead, and it is taken away.
@@ -40,6 +41,8 @@ struct Watcher {
         guard CommandLine.argc == 4, fstat(0, &status) == 0, status.st_mode & S_IFMT == S_IFIFO else {
             return Failure.usage("`reelfs watch` is started by `reelfs mount`").printed()
         }
+        // Started through /proc/self/exe, the process would be called "exe".
+        Thread.nameCurrent("reelfs")
         for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, SIG_IGN) }
         closefrom(3)
         chdir("/")
@@ -54,6 +57,8 @@ struct Watcher {
             if Mountpoint.isDead(path), (try? Mountpoint.unmountLazily(path)) != nil {
                 LogSink.start(level: "notice", toStandardError: false)
                     .error("the daemon died, so its mount was taken away", metadata: ["on": "\(path)"])
+                // journald asks /proc whose process has spoken: one that has gone by then is of no unit.
+                usleep(200_000)
                 return
             }
             usleep(10_000)

@@ -41,6 +41,22 @@ extension EndToEnd {
             }
         }
 
+        @Test("systemd finds no fault with the units", .enabled(if: geteuid() == 0, "needs root"))
+        func units() throws {
+            // There the program is in a directory where units look for it.
+            try withNamespace { space in
+                for (name, manager) in [("reelfs@.service", "--system"), ("user/reelfs@.service", "--user")] {
+                    let end = try space.run(
+                        [
+                            "env", "XDG_RUNTIME_DIR=/run", "systemd-analyze", manager, "--man=no",
+                            "--recursive-errors=no",
+                        ]
+                            + ["verify", folder + "/" + name])
+                    #expect(end.status == 0 && end.output.isEmpty && end.errors.isEmpty, "\(name): \(end)")
+                }
+            }
+        }
+
         @Test("credentials.example is understood")
         func credentials() throws {
             try withScene { scene in
