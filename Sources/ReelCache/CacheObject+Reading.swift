@@ -26,13 +26,11 @@ extension CacheObject {
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
         }
-        if isVerified, !file.isInMemory, file.countsBlocks.load(ordering: .relaxed),
-            !file.descriptor.holds(filled, of: version.length)
-        {
-            // Cut and grown again, or holes punched, by somebody else; or zeros that the filesystem keeps as holes.
+        if isVerified, !file.isInMemory, file.hasLostBytes(of: filled) {
+            // Somebody else's doing, or zeros that the filesystem keeps as holes.
             let holes = file.doubt().filter { block in !file.fill { $0.map[block] } || !isIntact(block) }
             if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
-            if file.descriptor.isLong(version.length) { file.countsBlocks.store(false, ordering: .relaxed) }
+            file.countsNoBlocks()
             isVerified = false
         }
         if isVerified { return .bytes(buffer.count) }

@@ -105,7 +105,7 @@ package final class CacheObject: Sendable {
         guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
             file.descriptor.tellsOpens, file.fill({ $0.offer() })
         else { return nil }
-        guard file.descriptor.holds(version.length, of: version.length) else {
+        guard file.hasNoHoles else {
             settle()
             _ = file.doubt()
             return nil

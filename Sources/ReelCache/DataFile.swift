@@ -22,8 +22,8 @@ final class DataFile: Sendable {
     private let hasMemory = Atomic(false)
     /// Goes up when a block has moved to memory, before its bytes leave the disk.
     private let moves = Atomic<UInt64>(0)
-    /// False on a filesystem that keeps less than was written: compressed, or zeros as holes.
-    let countsBlocks = Atomic(true)
+    /// How often in a row stat(2) counted fewer blocks than were written, and nothing was missing (`hasLostBytes`).
+    let shortCounts = Atomic(0)
     private let state: Mutex<FillState>
     private let pieces = Mutex<[Int: Pieces]>([:])
 
@@ -92,29 +92,18 @@ final class DataFile: Sendable {
 
     func pieces(of block: Int) -> Pieces? { pieces.withLock { $0[block] } }
 
+    /// What was written of blocks that are not filled.
+    var written: [Int: [ByteRange]] { pieces.withLock { $0.mapValues { $0.all.map(\.range) } } }
+
+    /// Their bytes are read again before they count.
+    func doubtPieces() {
+        pieces.withLock { pieces in for block in pieces.keys { pieces[block]!.isDoubtful = true } }
+    }
+
     func forgetPieces(_ blocks: Range<Int>) {
         pieces.withLock { pieces in
             for block in pieces.keys where blocks.contains(block) { pieces[block] = nil }
         }
-    }
-
-    /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
-    /// - Returns: blocks with holes where bytes were written.
-    func doubt() -> [Int] {
-        let map = fill { state in
-            state.doubt()
-            return state.map
-        }
-        let written = pieces.withLock { pieces in
-            for block in pieces.keys { pieces[block]!.isDoubtful = true }
-            return pieces.mapValues { $0.all.map(\.range) }
-        }
-        var holes = written.filter { memoryBlock($0.key) == nil && !$0.value.allSatisfy { descriptor.hasData($0) } }
-            .map(\.key)
-        map.forEachFilled { block in
-            if memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
-        }
-        return holes
     }
 
     // MARK: Memory

@@ -29,6 +29,9 @@ extension EndToEnd {
                 }
             }
 
+            /// A file that is cached as a whole is the kernel's to read: an error of the disk is then the reader's.
+            var cap: String { self == .failingReads ? "16M" : "1G" }
+
             var isMended: Bool { self == .fullTmpfs || self == .fullExt4 || self == .immutable }
 
             func begin(_ disk: SmallDisk, _ cache: CacheFolder) throws {
@@ -66,7 +69,7 @@ extension EndToEnd {
                 let (kind, megabytes, backed) = trouble.disk
                 let disk = try SmallDisk(kind, megabytes: megabytes, backed: backed, at: scene.cache)
                 defer { scene.endMounts(); disk.end() }
-                let mount = try scene.mount(server.address, FaultReaders.options + ["--cache-size", "1G"])
+                let mount = try scene.mount(server.address, FaultReaders.options + ["--cache-size", trouble.cap])
                 let readers = FaultReaders(shape, mount.file("film.mkv"), film.version)
                 readers.start()
                 defer { readers.stop() }

@@ -163,8 +163,7 @@ struct DoctorTests {
         let film = FileOrigin(length: 64 << 20)
         let server = try ScriptedServer { request in
             if request.number == 2 { film.fail(.stallAfter(100_000)) }
-            if request.number == 3 { film.fail(.status(429, retryAfter: nil), times: 2) }
-            return film.answer(request)
+            return request.number >= 3 ? ServerStep.answer(429, [], body: "") : film.answer(request)
         }
         defer { server.stop() }
         let lines = try Self.examine(server.url("/film.mkv"))

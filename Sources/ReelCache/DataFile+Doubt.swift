@@ -1,0 +1,54 @@
+import ReelCore
+import Synchronization
+
+/// Whether somebody else has touched the file.
+extension DataFile {
+    /// As often as this in a row no count of blocks is short by chance: the filesystem compresses, or keeps zeros as holes.
+    private static let believed = 64
+
+    /// True where bytes of filled blocks have gone from the disk: cut and grown again, or punched.
+    ///
+    /// Fewer blocks than bytes alone mean nothing: while ext4 writes pages back it counts some for a moment neither as
+    /// reserved nor as allocated, and what stat(2) adds up is short. Then there are no holes.
+    /// - Parameter bytes: of filled blocks, known before.
+    func hasLostBytes(of bytes: Int64) -> Bool {
+        let seen = shortCounts.load(ordering: .relaxed)
+        guard seen < DataFile.believed else { return false }
+        if descriptor.holds(bytes, of: version.length) {
+            if seen > 0 { shortCounts.store(0, ordering: .relaxed) }
+            return false
+        }
+        guard hasNoHoles else { return true }
+        shortCounts.add(1, ordering: .relaxed)
+        return false
+    }
+
+    /// As long as it must be, with data wherever some was written.
+    var hasNoHoles: Bool { descriptor.isLong(version.length) && holes().isEmpty }
+
+    /// All blocks were looked at, and are what was written: counting them tells nothing here.
+    func countsNoBlocks() {
+        if descriptor.isLong(version.length) { shortCounts.store(DataFile.believed, ordering: .relaxed) }
+    }
+
+    /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
+    /// - Returns: blocks with holes where bytes were written.
+    func doubt() -> [Int] {
+        fill { $0.doubt() }
+        doubtPieces()
+        return holes()
+    }
+
+    /// Blocks on the disk with holes where bytes were written.
+    private func holes() -> [Int] {
+        let map = fill { $0.map }
+        let written = written
+        if map.isComplete, written.isEmpty, !isInMemory, descriptor.hasData(ByteRange(0, version.length)) { return [] }
+        var holes = written.filter { memoryBlock($0.key) == nil && !$0.value.allSatisfy { descriptor.hasData($0) } }
+            .map(\.key)
+        map.forEachFilled { block in
+            if memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
+        }
+        return holes
+    }
+}
