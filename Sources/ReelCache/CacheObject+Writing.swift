@@ -38,7 +38,7 @@ extension CacheObject {
 
     private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
         do throws(CacheError) {
-            try file.descriptor.write(bytes, at: range.lower)
+            try file.change { () throws(CacheError) in try file.descriptor.write(bytes, at: range.lower) }
         } catch {
             store.disk.failed(error)
             // Somebody else may have filled the disk: the next write finds that the cap has shrunk.

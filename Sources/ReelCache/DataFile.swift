@@ -24,6 +24,7 @@ final class DataFile: Sendable {
     private let moves = Atomic<UInt64>(0)
     /// How often in a row stat(2) counted fewer blocks than were written, and nothing was missing (`hasLostBytes`).
     let shortCounts = Atomic(0)
+    private let changes: ChangeWatch
     private let state: Mutex<FillState>
     private let pieces = Mutex<[Int: Pieces]>([:])
 
@@ -35,6 +36,7 @@ final class DataFile: Sendable {
         self.row = row
         self.version = version
         self.name = name
+        changes = ChangeWatch(descriptor)
         self.descriptor = descriptor
         self.lastUse = Atomic(lastUse)
         self.isPinned = Atomic(isPinned)
@@ -45,6 +47,14 @@ final class DataFile: Sendable {
 
     /// Not a byte of it may go: somebody reads the file itself.
     var isReadDirectly: Bool { isShared.load(ordering: .relaxed) && descriptor.isOpenElsewhere }
+
+    /// Around what this program changes of the file.
+    func change<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+        try changes.change(descriptor, body)
+    }
+
+    /// nil where somebody else has changed the file since it was opened.
+    var ownMark: FileMark? { changes.own(descriptor) }
 
     func fill<Result: Sendable>(_ change: (inout FillState) -> Result) -> Result { state.withLock { change(&$0) } }
 
@@ -177,7 +187,8 @@ final class DataFile: Sendable {
         var end = 0
         func punch(upTo block: Int) throws(CacheError) {
             let lower = Int64(end) * BlockSize.block
-            if end < block { try descriptor.punch(lower, Int64(block) * BlockSize.block - lower) }
+            guard end < block else { return end = block + 1 }
+            try change { () throws(CacheError) in try descriptor.punch(lower, Int64(block) * BlockSize.block - lower) }
             end = block + 1
         }
         try map.forEachFilled { (block) throws(CacheError) in try punch(upTo: block) }

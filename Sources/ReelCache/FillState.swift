@@ -174,6 +174,23 @@ struct FillState: Sendable {
         if map[block], unkept[block / 64, default: 0] & bit(block) == 0 { verified[block] = true }
     }
 
+    /// What was looked at, of what the index tells.
+    var verifiedOnDisk: BlockMap {
+        var result = durable
+        for extent in durable.extents.indices {
+            result.load(extent: extent, word: durable.extents[extent] & verified.extents[extent])
+        }
+        return result
+    }
+
+    /// Of these blocks it is known that they are what was written.
+    mutating func trust(_ blocks: BlockMap) {
+        guard blocks.length == map.length else { return }
+        for extent in map.extents.indices {
+            verified.load(extent: extent, word: verified.extents[extent] | blocks.extents[extent] & map.extents[extent])
+        }
+    }
+
     /// It was wrong: the next read looks again.
     mutating func doubt(_ block: Int) { if map[block] { verified[block] = false } }
 

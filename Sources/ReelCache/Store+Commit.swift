@@ -102,7 +102,10 @@ extension Store {
                 for file in idle where file.row >= 0 { try index.close(file) }
             }
             reached(.idleRowsCommitted)
-            for file in idle { files.drop(file.row) }
+            for file in idle {
+                if file.hasFile { seals.seal(file) }
+                files.drop(file.row)
+            }
             return (removed, removed.reduce(0) { $0 + $1.filledBytes })
         }
         for file in removed { remove(file.name) }

@@ -48,7 +48,8 @@ extension Store {
     func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
         if let file = files.file(row.id) { return file }
         if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
-            let fill = try index.fill(of: row)
+            var fill = try index.fill(of: row)
+            if let verified = seals.open(row.id, descriptor) { fill.trust(verified) }
             if !fill.map.isComplete || fill.map.filledBytes != row.cached {
                 // A disk that takes nothing does not take this either, and needs no tidying then.
                 let values: [Value] = [.integer(fill.map.filledBytes), .integer(row.id)]
@@ -196,7 +197,9 @@ extension Store {
             // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
             let count = Int64(blocks.count) * BlockSize.block
             if count > 0, cleared.bytes + cleared.partialBytes > 0 {
-                try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count)
+                try file.change { () throws(CacheError) in
+                    try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count)
+                }
             }
             reached(.discardPunched)
         }

@@ -16,6 +16,7 @@ package final class Store: Sendable {
     let limits: CacheLimits
     let clock: UseClock
     let files = OpenFiles()
+    let seals = Seals()
     let facts = FactQueue()
     let committer: Committer
     let disk: DiskWatch

@@ -1,0 +1,56 @@
+import Glibc
+import Synchronization
+
+/// Which file, and the time of its last change (st_ctime): every write, cut and hole sets it, and no program sets it back.
+struct FileMark: Equatable, Sendable {
+    var device: UInt64
+    var inode: UInt64
+    var size: Int64
+    var seconds: Int
+    var nanoseconds: Int
+
+    init?(_ descriptor: borrowing Descriptor) {
+        guard let status = try? descriptor.status() else { return nil }
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+        size = Int64(status.st_size)
+        seconds = status.st_ctim.tv_sec
+        nanoseconds = status.st_ctim.tv_nsec
+    }
+}
+
+/// Tells changes of our own from those of others.
+final class ChangeWatch: Sendable {
+    private struct State {
+        /// As we left the file.
+        var last: FileMark?
+        var isForeign = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ descriptor: borrowing Descriptor) { state = Mutex(State(last: FileMark(descriptor))) }
+
+    /// Around each change of our own; one at a time.
+    func change<Failure: Error>(
+        _ descriptor: borrowing Descriptor, _ body: () throws(Failure) -> Void
+    ) throws(Failure) {
+        look(descriptor)
+        defer {
+            let mark = FileMark(descriptor)
+            state.withLock { $0.last = mark }
+        }
+        try body()
+    }
+
+    /// nil where somebody else has changed the file since it was opened.
+    func own(_ descriptor: borrowing Descriptor) -> FileMark? {
+        look(descriptor)
+        return state.withLock { $0.isForeign ? nil : $0.last }
+    }
+
+    private func look(_ descriptor: borrowing Descriptor) {
+        let mark = FileMark(descriptor)
+        state.withLock { if mark != $0.last { $0.isForeign = true } }
+    }
+}

@@ -1,0 +1,77 @@
+import Glibc
+import ReelCore
+import Testing
+
+@testable import ReelCache
+
+/// A file that was looked at, closed and not touched is given to the kernel again without a second look.
+@Suite struct SealTests {
+    private let wanted = version(blocks: 4)
+    /// No change was made so lately.
+    private let later = time(nil) + 10
+
+    /// A complete file that nobody has open, and no seal of it yet.
+    private func closedFile(_ store: Store) throws -> DataFile {
+        let file = try store.fill(wanted, 0..<4).file
+        store.commit()
+        try #require(eventually { store.files.file(file.row) == nil })
+        #expect(store.seals.open(file.row, file.descriptor) == nil, "changed a moment ago")
+        return file
+    }
+
+    private func isOffered(_ store: Store) throws -> Bool {
+        let object = try store.object(for: wanted)
+        guard object.offer() != nil else { return false }
+        object.settle()
+        return true
+    }
+
+    @Test func sealedFileNeedsNoLook() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let file = try closedFile(store)
+        store.seals.seal(file, now: later)
+        #expect(try isOffered(store))
+    }
+
+    @Test func withoutASealItIsLookedAt() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        _ = try closedFile(store)
+        #expect(try !isOffered(store))
+    }
+
+    @Test(arguments: [true, false]) func whatSomebodyElseHasChangedIsLookedAt(whileOpen: Bool) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let file = try closedFile(store)
+        if !whileOpen { store.seals.seal(file, now: later) }
+        let other = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        try [UInt8(0xFF)].withUnsafeBytes { try other.write($0, at: 77) }
+        if whileOpen { store.seals.seal(file, now: later) }
+        #expect(try !isOffered(store))
+    }
+
+    /// Each seal counts once, and the oldest go.
+    @Test func sealsAreFew() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        let file = try closedFile(store)
+        store.seals.seal(file, now: later)
+        #expect(store.seals.open(file.row, file.descriptor)?.filledBlocks == 4)
+        #expect(store.seals.open(file.row, file.descriptor) == nil)
+        // A file of 256 GiB, of which two blocks are there, has a map of a quarter of the limit.
+        let large = (0..<5).map {
+            Version(key: "http://h/\($0)", validator: Validator(entityTag: nil, lastModified: 1), length: 256 << 30)
+        }
+        let files = try large.map { try store.fill($0, [7]).file }
+        store.commit()
+        for file in files { store.seals.seal(file, now: later) }
+        let kept = files.filter { store.seals.open($0.row, $0.descriptor) != nil }
+        #expect(kept.map(\.row) == files.dropFirst().map(\.row))
+    }
+}
