@@ -3,6 +3,9 @@ package enum Readahead {
     /// What an open or a first read at a place asks for: one block, which answers the kernel's first request. Two hundred
     /// films of which somebody looks at the first 64 KiB cost 25 MiB so.
     package static let first = BlockSize.block
+    /// The same of a film or song, while few are opened: a player reads more than a block before its first picture, and
+    /// what it lacks costs it a round trip.
+    package static let firstOfMedia = 2 * BlockSize.block
     /// Reading from the very start of a file has proven itself sooner: most who read two blocks there go on.
     static let headProof: Int64 = 256 << 10
     /// Elsewhere nothing is fetched ahead before so much was read in a row: a program that takes a piece of 256 KiB out

@@ -43,10 +43,11 @@ final class FirstTouch: OriginReceiver {
 
     /// The file in the answer is opened: one handle of it is counted.
     /// - Parameters:
+    ///   - head: bytes to ask for.
     ///   - tail: its end, asked for at the same time.
     ///   - finished: a resource of unknown length came to its end.
     static func start(
-        _ url: ResourceURL, tail: ByteRange?, _ files: FileTable, _ services: Services,
+        _ url: ResourceURL, head: Int64 = Readahead.first, tail: ByteRange?, _ files: FileTable, _ services: Services,
         finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
     ) {
         let limit = services.options.timeout
@@ -54,7 +55,7 @@ final class FirstTouch: OriginReceiver {
         let beside = tail.map { TailTouch($0, url, services) }
         defer { beside?.start() }
         retrying(until: now() + limit, services) { left, done in
-            attempt(url, ByteRange(0, Readahead.first), beside, left, files, services, finished) { found in
+            attempt(url, ByteRange(0, head), beside, left, files, services, finished) { found in
                 // An empty file has no first byte; asked for as a whole it says so.
                 if case .failure(.status(416, _)) = found {
                     return attempt(url, nil, beside, left, files, services, finished, done)

@@ -20,6 +20,8 @@ final class Services: Sendable {
     let lanes = LaneTable()
     /// Ends of files and next items.
     let allowance = Mutex(Allowance(perMinute: Services.speculationPerMinute))
+    /// Second blocks of films that are opened: of thirty-two a minute, which is a person and no scanner.
+    let heads = Mutex(Allowance(perMinute: 32 * (Readahead.firstOfMedia - Readahead.first)))
     let shield = Mutex(ProbeShield(perMinute: Services.speculationPerMinute))
     /// As much as a line of 10 Mbit/s brings.
     private static let speculationPerMinute: Int64 = 64 << 20

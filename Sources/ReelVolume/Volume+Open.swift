@@ -139,7 +139,7 @@ extension Volume {
     }
 
     private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
-        FirstTouch.start(url, tail: tail(of: node), files, services) { [self] whole in
+        FirstTouch.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
@@ -161,6 +161,12 @@ extension Volume {
                 completion(.failure(VolumeError(failure)))
             }
         }
+    }
+
+    private func head(of node: Node) -> Int64 {
+        let more = Readahead.firstOfMedia - Readahead.first
+        let isGiven = MediaName.isMedia(node.name) && services.heads.withLock { $0.take(more, now: now()) }
+        return isGiven ? Readahead.firstOfMedia : Readahead.first
     }
 
     /// Where the listing tells the length of a media file, its end can be asked for before anything else is known.

@@ -43,7 +43,7 @@ import Testing
         try withFolder(["film.mkv", "notes.txt"]) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(eventually { ranges(server, "/film.mkv").count == 2 })
-            #expect(Set(ranges(server, "/film.mkv")) == [ByteRange(0, Readahead.first), tail])
+            #expect(Set(ranges(server, "/film.mkv")) == [ByteRange(0, Readahead.firstOfMedia), tail])
             #expect(fixture.read(file, tail.lower, 1000).isRight(film, tail.lower, 1000))
             #expect(fixture.read(file, 0, 1000).isRight(film, 0, 1000))
             #expect(ranges(server, "/film.mkv").count == 2)
@@ -52,6 +52,16 @@ import Testing
             #expect(fixture.read(notes, 0, 1000).isRight(film, 0, 1000))
             #expect(ranges(server, "/notes.txt") == [ByteRange(0, Readahead.first)])
             fixture.volume.close(notes)
+        }
+    }
+
+    /// Two blocks of the first films, one of all others: the mount's thirty-two a minute are for who plays.
+    @Test func onlyTheFirstOfManyGetTheSecondBlock() throws {
+        let names = (0..<60).map { "f\($0).mkv" }
+        try withFolder(names) { fixture, _, server in
+            for name in names { fixture.volume.close(try fixture.open(name).get()) }
+            let firsts = names.map { name in ranges(server, "/" + name).contains(ByteRange(0, Readahead.firstOfMedia)) }
+            #expect(firsts.prefix(32).allSatisfy { $0 } && firsts.contains(false))
         }
     }
 
@@ -86,7 +96,9 @@ import Testing
                 fixture.volume.close(file)
             }
             #expect(eventually { server.requests.count { $0.path != "/" } == 2 * names.count })
-            #expect(fixture.volume.status().bytesFromOrigin <= Int64(names.count + 1) * (Readahead.first + tail.count))
+            #expect(
+                fixture.volume.status().bytesFromOrigin <= Int64(names.count + 1)
+                    * (Readahead.firstOfMedia + tail.count))
         }
     }
 
