@@ -20,6 +20,8 @@ final class FileTable: Sendable {
     private static let linger = Duration.seconds(10)
 
     private let slots = Mutex<[Version: Slot]>([:])
+    /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
+    private let orphans = Mutex<[RemoteFile]>([])
     private let services: Services
 
     init(_ services: Services) { self.services = services }
@@ -47,20 +49,25 @@ final class FileTable: Sendable {
         let object = try services.store.object(for: wanted)
         // The object's own version: a tag that was weak when it was made still names the same bytes.
         let version = object.version
-        let file = slots.withLock { slots -> RemoteFile? in
+        let (file, replaced) = slots.withLock { slots -> (RemoteFile?, RemoteFile?) in
             if slots[version]?.isLeaving == true {
                 if let retry { slots[version]!.waiting.append(retry) }
-                return nil
+                return (nil, nil)
             }
             // A damaged file has another object than the one that the store gives now.
             if let slot = slots[version], slot.file.object === object {
                 slots[version]!.handles += 1
                 slots[version]!.keptUntil = .zero
-                return slot.file
+                return (slot.file, nil)
             }
             let file = RemoteFile(url, information, object, services)
+            let replaced = slots[version]?.file
             slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
-            return file
+            return (file, replaced)
+        }
+        if let replaced {
+            orphans.withLock { $0.append(replaced) }
+            services.ticker.add(self)
         }
         guard let file else { return nil }
         object.holder = file
@@ -123,22 +130,51 @@ extension FileTable: Ticking {
             }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }
+        let isBuryingOrphans = buryOrphans()
         // One that is kept leaves the next time that anything else is closed after its time.
-        return slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
+        return isBuryingOrphans
+            || slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
+    }
+
+    /// - Returns: whether some that nobody has open have something under way.
+    private func buryOrphans() -> Bool {
+        let all = orphans.withLock { $0 }
+        for file in all where file.isDone {
+            let isOurs = orphans.withLock { orphans in
+                let count = orphans.count
+                orphans.removeAll { $0 === file }
+                return orphans.count < count
+            }
+            guard isOurs else { continue }
+            file.giveBackFragments()
+            file.closeAccount()
+        }
+        return all.contains { $0.openHandles == 0 && !$0.isDone }
     }
 
     private func leave(_ file: RemoteFile) {
         let version = file.object.version
         let isLeaving = slots.withLock { slots in
-            guard let slot = slots[version], slot.handles == 0, slot.file === file else { return false }
+            guard let slot = slots[version], slot.handles == 0, slot.file === file, !slot.isLeaving else { return false }
             slots[version]!.isLeaving = true
             return true
         }
         guard isLeaving else { return }
+        // Somebody may have come and gone since it was looked at; from here on nobody comes.
+        guard file.isDone else { return stay(version) }
         file.giveBackFragments()
         file.closeAccount()
         let waiting = slots.withLock { $0.removeValue(forKey: version)?.waiting ?? [] }
         if file.isSuperseded, !file.isOver { services.store.forget(version) }
+        for open in waiting { open() }
+    }
+
+    private func stay(_ version: Version) {
+        let waiting = slots.withLock { slots in
+            defer { slots[version]?.waiting = [] }
+            slots[version]?.isLeaving = false
+            return slots[version]?.waiting ?? []
+        }
         for open in waiting { open() }
     }
 }
