@@ -55,7 +55,7 @@ extension Ledger {
     mutating func dropOvertaken() -> [Action] {
         let reach = 2 * max(windowLimit, Readahead.early)
         let gone = streams.filter { stream in
-            stream.isPaused
+            !waiting.contains { isWaiting($0, for: stream) }
                 && !cursors.contains { $0.position <= stream.position && stream.position <= $0.position + reach }
         }
         drop { stream in gone.contains { $0.id == stream.id } }
