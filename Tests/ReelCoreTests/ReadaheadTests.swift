@@ -230,6 +230,7 @@ import Testing
         for _ in 0..<64 { player.readOn() }
         while player.runningCount == 0 { player.readOn(isServed: false) }
         let stream = player.ledger.streams[0]
+        var offset = player.ledger.cursors.last!.position
         switch way {
         case 0: player.failRunning(.interrupted("broken off"))
         case 1: player.take(player.ledger.ended(stream.id, .cancelled, now: player.now, random: 0.5))
@@ -245,10 +246,12 @@ import Testing
             player.failRunning(.interrupted("broken off"))
         }
         player.now += .seconds(60)
-        let misses = player.requests.count
-        player.read(stream.position - 128 << 10, 4096, isServed: false)
+        while offset < stream.position {
+            player.read(offset, 128 << 10, isServed: false)
+            offset += 128 << 10
+        }
+        #expect(player.waitingCount == 0)
         #expect(player.ledger.streams.contains { $0.position <= stream.position && stream.position < $0.end })
-        #expect(player.requests.count >= misses && player.waitingCount == 0)
     }
 
     @Test func nothingMoreIsFetchedOfTheNextFileWhileTheEndOfThisOneIsMissing() {

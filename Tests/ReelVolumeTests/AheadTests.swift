@@ -167,7 +167,7 @@ import Testing
 
     /// Who looks while another closes what was fetched: one of the two does it.
     @Test func whatWasFetchedIsClosedOnce() throws {
-        try withFolder(["a1.mkv", "a2.mkv"]) { fixture, film, server in
+        try withFolder(["a1.mkv", "a2.mkv", "z.mkv"]) { fixture, film, server in
             let isOver = Atomic(false)
             let lookers = (0..<3).map { _ in
                 startJoinable {
@@ -175,11 +175,15 @@ import Testing
                     return true
                 }
             }
-            for _ in 0..<10 {
+            for _ in 0..<40 {
                 let file = try fixture.open("a1.mkv").get()
-                #expect(fixture.readAll(file).isRight(film, 0, Self.length))
+                for offset in stride(from: Int64(0), to: Self.length, by: 1 << 20) {
+                    #expect(fixture.read(file, offset, 1 << 20).isRight(film, offset, 1 << 20))
+                }
                 fixture.volume.close(file)
                 #expect(eventually { fixture.cached("a2.mkv") == Self.length })
+                // It goes elsewhere, and comes back.
+                fixture.volume.close(try fixture.open("z.mkv").get())
             }
             isOver.store(true, ordering: .relaxed)
             #expect(lookers.allSatisfy { $0.join() })
