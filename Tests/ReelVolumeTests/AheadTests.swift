@@ -155,9 +155,9 @@ import Testing
     @Test func theAllowanceIsTakenForWhatIsFetched() throws {
         try withFolder(["film.mkv"]) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
-            #expect(eventually { fixture.cached("film.mkv") == Readahead.first + tail.count })
+            #expect(eventually { fixture.cached("film.mkv") == Readahead.firstOfMedia + tail.count })
             let remote = fixture.volume.files.all[0]
-            let rest = Self.length - Readahead.first - tail.count
+            let rest = Self.length - Readahead.firstOfMedia - tail.count
             fixture.volume.services.allowance.withLock { $0 = Allowance(perMinute: rest) }
             remote.prebuffer([ByteRange(0, Self.length), ByteRange(4 << 20, Self.length), tail])
             #expect(eventually { fixture.cached("film.mkv") == Self.length })

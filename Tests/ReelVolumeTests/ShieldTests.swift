@@ -117,8 +117,26 @@ import Testing
             remote.object.share()
             fixture.volume.close(file)
             #expect(remote.unread == 0 && fixture.volume.status().wasted == 0)
-            _ = fixture.volume.files.tick(now() + .seconds(11))
-            #expect(fixture.volume.files.all.isEmpty && fixture.volume.status().wasted == 0)
+            #expect(
+                eventually {
+                    _ = fixture.volume.files.tick(now() + .seconds(11))
+                    return fixture.volume.files.all.isEmpty
+                })
+            #expect(fixture.volume.status().wasted == 0)
+        }
+    }
+
+    @Test func whatLeavesTheCacheUnreadIsToldAtOnce() throws {
+        try withFilms(1, length: 9_000_000) { fixture, film, server in
+            let file = try fixture.open("0.bin").get()
+            #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+            let remote = fixture.volume.files.all[0]
+            #expect(eventually { remote.state.withLock { $0.ledger.isIdle } })
+            let (unread, wasted) = (remote.unread, fixture.volume.status().wasted)
+            #expect(unread > 0)
+            remote.forget([0..<100])
+            #expect(fixture.volume.status().wasted == wasted + unread)
+            fixture.volume.close(file)
         }
     }
 
