@@ -155,7 +155,9 @@ extension FileTable: Ticking {
     private func leave(_ file: RemoteFile) {
         let version = file.object.version
         let isLeaving = slots.withLock { slots in
-            guard let slot = slots[version], slot.handles == 0, slot.file === file, !slot.isLeaving else { return false }
+            guard let slot = slots[version], slot.handles == 0, slot.file === file, !slot.isLeaving else {
+                return false
+            }
             slots[version]!.isLeaving = true
             return true
         }
