@@ -19,9 +19,19 @@ final class FileTable: Sendable {
     /// As long as streams linger after the last close.
     private static let linger = Duration.seconds(10)
 
-    private let slots = Mutex<[Version: Slot]>([:])
-    /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
-    private let orphans = Mutex<[RemoteFile]>([])
+    private struct Slots {
+        var byVersion: [Version: Slot] = [:]
+        /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
+        var orphans: [Slot] = []
+
+        subscript(version: Version) -> Slot? {
+            get { byVersion[version] }
+            set { byVersion[version] = newValue }
+        }
+        var values: Dictionary<Version, Slot>.Values { byVersion.values }
+    }
+
+    private let slots = Mutex(Slots())
     private let services: Services
 
     init(_ services: Services) { self.services = services }
@@ -49,25 +59,21 @@ final class FileTable: Sendable {
         let object = try services.store.object(for: wanted)
         // The object's own version: a tag that was weak when it was made still names the same bytes.
         let version = object.version
-        let (file, replaced) = slots.withLock { slots -> (RemoteFile?, RemoteFile?) in
+        let file = slots.withLock { slots -> RemoteFile? in
             if slots[version]?.isLeaving == true {
                 if let retry { slots[version]!.waiting.append(retry) }
-                return (nil, nil)
+                return nil
             }
             // A damaged file has another object than the one that the store gives now.
             if let slot = slots[version], slot.file.object === object {
                 slots[version]!.handles += 1
                 slots[version]!.keptUntil = .zero
-                return (slot.file, nil)
+                return slot.file
             }
             let file = RemoteFile(url, information, object, services)
-            let replaced = slots[version]?.file
+            if let replaced = slots[version] { slots.orphans.append(replaced) }
             slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
-            return (file, replaced)
-        }
-        if let replaced {
-            orphans.withLock { $0.append(replaced) }
-            services.ticker.add(self)
+            return file
         }
         guard let file else { return nil }
         object.holder = file
@@ -110,9 +116,12 @@ final class FileTable: Sendable {
 
     private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
         slots.withLock { slots in
-            guard var slot = slots[file.object.version], slot.file === file else { return }
-            body(&slot)
-            slots[file.object.version] = slot
+            if var slot = slots[file.object.version], slot.file === file {
+                body(&slot)
+                slots[file.object.version] = slot
+            } else if let index = slots.orphans.firstIndex(where: { $0.file === file }) {
+                body(&slots.orphans[index])
+            }
         }
     }
 
@@ -138,18 +147,19 @@ extension FileTable: Ticking {
 
     /// - Returns: whether some that nobody has open have something under way.
     private func buryOrphans() -> Bool {
-        let all = orphans.withLock { $0 }
-        for file in all where file.isDone {
-            let isOurs = orphans.withLock { orphans in
-                let count = orphans.count
-                orphans.removeAll { $0 === file }
-                return orphans.count < count
+        let idle = slots.withLock { slots in slots.orphans.filter { $0.handles == 0 }.map(\.file) }
+        let done = idle.filter(\.isDone)
+        for file in done {
+            let isOurs = slots.withLock { slots in
+                let count = slots.orphans.count
+                slots.orphans.removeAll { $0.file === file }
+                return slots.orphans.count < count
             }
             guard isOurs else { continue }
             file.giveBackFragments()
             file.closeAccount()
         }
-        return all.contains { $0.openHandles == 0 && !$0.isDone }
+        return done.count < idle.count
     }
 
     private func leave(_ file: RemoteFile) {
@@ -166,7 +176,7 @@ extension FileTable: Ticking {
         guard file.isDone else { return stay(version) }
         file.giveBackFragments()
         file.closeAccount()
-        let waiting = slots.withLock { $0.removeValue(forKey: version)?.waiting ?? [] }
+        let waiting = slots.withLock { $0.byVersion.removeValue(forKey: version)?.waiting ?? [] }
         if file.isSuperseded, !file.isOver { services.store.forget(version) }
         for open in waiting { open() }
     }
