@@ -28,9 +28,8 @@ extension Ledger {
         }
         streams[index].rival = nil
         guard streams.contains(where: { $0.id == rival }) else { return [] }
-        streams.removeAll { $0.id == rival }
+        drop { $0.id == rival }
         pace.ended(rival)
-        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
         return [.stop(rival)] + planDemanded(now: now)
     }
 
@@ -42,8 +41,7 @@ extension Ledger {
         streams[other].rival = nil
         // Its own time begins now: it was asked for while the other had been silent for long.
         streams[other].lastProgress = now
-        streams.remove(at: index)
-        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+        drop { $0.id == id }
         return planDemanded(now: now)
     }
 }

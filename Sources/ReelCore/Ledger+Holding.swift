@@ -3,6 +3,9 @@
 extension Ledger {
     /// Shorter rests are over before a pause would be felt.
     static let worthHolding: Int64 = 256 << 10
+    /// A body that comes whole and has paused goes on when its reader has taken so much. A film takes a second or two for
+    /// it; servers end a connection that takes nothing for 60 s (`send_timeout` of nginx, `TimeOut` of Apache).
+    static let pauseLength: Int64 = 1 << 20
 
     /// Whether this stream has to wait. Never, where somebody waits for its bytes.
     private func isHeld(_ stream: Stream, now: Duration) -> Bool {
@@ -24,8 +27,9 @@ extension Ledger {
         let isProven = cursors.contains { $0.isProven }
         if isProven, fitsCache { return length }
         let lead = isProven ? windowLimit : min(windowLimit, Readahead.early)
-        let furthest = cursors.map(\.position).max() ?? 0
-        return furthest + (isPaused ? lead / 2 : lead)
+        // Of who read last: nobody is on the way to a place that was left, or only looked at.
+        let position = cursors.last?.position ?? 0
+        return position + (isPaused ? max(lead / 2, lead - Self.pauseLength) : lead)
     }
 
     /// After bytes of this stream. - Returns: whether it pauses from here on.
@@ -41,8 +45,20 @@ extension Ledger {
         for index in streams.indices where streams[index].isPaused && !isHeld(streams[index], now: now) {
             streams[index].isPaused = false
             streams[index].lastProgress = now
+            pace.resumed(streams[index].id, now: now)
             actions.append(.resume(streams[index].id))
         }
         return actions
+    }
+
+    /// A body that comes whole is about to start from the first byte: one that has run past everybody is of no use then.
+    mutating func dropOvertaken() -> [Action] {
+        let reach = 2 * max(windowLimit, Readahead.early)
+        let gone = streams.filter { stream in
+            !waiting.contains { isWaiting($0, for: stream) }
+                && !cursors.contains { $0.position <= stream.position && stream.position <= $0.position + reach }
+        }
+        drop { stream in gone.contains { $0.id == stream.id } }
+        return gone.map { .stop($0.id) }
     }
 }

@@ -11,7 +11,8 @@ extension Ledger {
                 offset = coverage.firstMissing(from: offset, limit: read.range.upper)
                 guard offset < read.range.upper else { break }
                 if let index = streams.firstIndex(where: { serves($0, offset) }) {
-                    if !streams[index].isDemanded, !streams[index].isSent {
+                    // One that was sent stands in line again where it is redirected.
+                    if !streams[index].isDemanded {
                         streams[index].isDemanded = true
                         actions.append(.promote(streams[index].id))
                     }
@@ -22,6 +23,7 @@ extension Ledger {
                     trust(
                         cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
                 } else {
+                    actions += dropOvertaken()
                     actions += startStream(at: 0, count: length, .demand, now)
                     break
                 }
@@ -113,8 +115,15 @@ extension Ledger {
         return all - min(ending, max(1, lanes / 3))
     }
 
-    /// Bytes of `range` that are neither there nor on their way.
-    package func missing(in range: ByteRange) -> Int64 {
+    /// Bytes of these that `prebuffer` would ask for, each counted once.
+    package func missing(in ranges: [ByteRange]) -> Int64 {
+        guard acceptsRanges, !isSuperseded else { return 0 }
+        var union = ByteRangeSet()
+        for range in ranges { union.insert(range) }
+        return union.ranges.reduce(0) { $0 + missing(in: $1) }
+    }
+
+    private func missing(in range: ByteRange) -> Int64 {
         let limit = min(range.upper, length)
         var offset = firstUnplanned(from: range.lower, limit: limit)
         var count: Int64 = 0
@@ -130,6 +139,9 @@ extension Ledger {
 
     /// Nobody will read what was fetched ahead.
     package mutating func writeOff() { account.writeOff() }
+
+    /// Read past the daemon, by who has the file itself.
+    package mutating func readAll() { account.read(ByteRange(0, length)) }
 
     /// Asks for what of `range` is neither there nor on its way, although nobody reads there.
     package mutating func prebuffer(_ range: ByteRange, now: Duration) -> [Action] {
@@ -150,7 +162,7 @@ extension Ledger {
         let gone = streams.filter { stream in
             stream.purpose == .prebuffer && !waiting.contains { isWaiting($0, for: stream) }
         }
-        streams.removeAll { stream in gone.contains { $0.id == stream.id } }
+        drop { stream in gone.contains { $0.id == stream.id } }
         return gone.map { .stop($0.id) }
     }
 
@@ -181,8 +193,10 @@ extension Ledger {
             range.upper = coverage.firstCovered(from: offset, limit: range.upper)
             for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
-            for index in streams.indices where streams[index].position <= offset {
-                streams[index].end = min(streams[index].end, max(range.lower, streams[index].position))
+            for index in streams.indices where streams[index].position <= offset && streams[index].end > range.lower {
+                // What it would have brought behind the new one is on nobody's way now.
+                if streams[index].end > range.upper { doubtFrontiers() }
+                streams[index].end = max(range.lower, streams[index].position)
             }
         }
         return [.start(add(range, purpose, now), range, isDemanded: purpose == .demand)]

@@ -29,7 +29,7 @@ extension Ledger {
         streams[index].position = 0
         streams[index].end = length
         let others = streams.filter { $0.id != id }
-        streams.removeAll { $0.id != id }
+        drop { $0.id != id }
         return others.map { .stop($0.id) }
     }
 
@@ -85,7 +85,12 @@ extension Ledger {
     ) -> [Action] {
         pace.ended(id)
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
-        if streams[index].position >= streams[index].end || failure == .cancelled {
+        if failure == .cancelled, streams[index].position < streams[index].end {
+            // Not asked for ahead again at once: who let go of it had a reason.
+            drop { $0.id == id }
+            return planDemanded(now: now) + resumeHeld(now: now)
+        }
+        if streams[index].position >= streams[index].end {
             streams.remove(at: index)
             return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
         }
@@ -95,7 +100,7 @@ extension Ledger {
         let dependents = waiting.filter { isWaiting($0, for: streams[index]) }
         guard !dependents.isEmpty else {
             // Only read ahead: whoever needs it asks again, and nobody asks ahead for a while.
-            streams.remove(at: index)
+            drop { $0.id == id }
             speculativeFailures += 1
             let pause = RetryPolicy.pause(after: failure, attempt: speculativeFailures, random: random)
             quietUntil = now + (pause ?? .seconds(30))
@@ -111,7 +116,7 @@ extension Ledger {
             streams[index].retryAt = now + pause
             return []
         }
-        streams.remove(at: index)
+        drop { $0.id == id }
         // The same moment as the reads' own deadline, seen from the other side; or the end of long trying.
         for read in dependents {
             // The second time may take the whole deadline: both together are not to be over it by more than this.
@@ -125,7 +130,7 @@ extension Ledger {
     package mutating func supersede() -> [Action] {
         isSuperseded = true
         let stopped = streams.map { Action.stop($0.id) }
-        streams.removeAll()
+        drop { _ in true }
         return stopped + fail(waiting.map(\.id), .changed)
     }
 
@@ -151,10 +156,9 @@ extension Ledger {
             actions.append(.start(streams[index].id, range, isDemanded: true))
         }
         actions += hedge(now: now)
-        for stream in streams where !isNeeded(stream, now: now) {
-            actions.append(.stop(stream.id))
-            streams.removeAll { $0.id == stream.id }
-        }
+        let idle = streams.filter { !isNeeded($0, now: now) }
+        if !idle.isEmpty { drop { stream in idle.contains { $0.id == stream.id } } }
+        for stream in idle { actions.append(.stop(stream.id)) }
         return actions + resumeHeld(now: now)
     }
 
@@ -169,7 +173,7 @@ extension Ledger {
                 ByteRange(map.bytes(of: blocks.lowerBound).lower, map.bytes(of: blocks.upperBound - 1).upper))
         }
         coverage.forget(blocks)
-        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+        doubtFrontiers()
     }
 
     private mutating func fail(_ ids: [ReadID], _ failure: ReadFailure) -> [Action] {

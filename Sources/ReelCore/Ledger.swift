@@ -143,7 +143,7 @@ package struct Ledger: Sendable {
     /// window ahead are there. And once more when all that its reader still wants is there.
     package mutating func takeWantsNext() -> Bool {
         guard toldNext < 2, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
-        if coverage.isComplete || cursor.frontier >= length && streams.isEmpty {
+        if coverage.isComplete || cursor.frontier >= length && streams.isEmpty && isThereToTheEnd() {
             toldNext = 2
             return true
         }
@@ -152,6 +152,13 @@ package struct Ledger: Sendable {
         guard coverage.firstMissing(from: cursor.position, limit: limit) >= limit else { return false }
         toldNext = 1
         return true
+    }
+
+    /// Asks the map instead of the frontier of who read last; if it is wrong, it is set right.
+    private mutating func isThereToTheEnd() -> Bool {
+        let missing = coverage.firstMissing(from: cursors[cursors.count - 1].position, limit: length)
+        if missing < length { cursors[cursors.count - 1].frontier = missing }
+        return missing >= length
     }
 
     /// Nothing is left to fetch for who plays it through.
@@ -206,9 +213,10 @@ package struct Ledger: Sendable {
     }
 
     /// The request of a stream was sent: from here its time to the head counts.
-    package mutating func requested(_ id: StreamID, now: Duration) {
+    /// - Parameter isTimed: false where it was sent before it was a stream: the time to its head tells nothing.
+    package mutating func requested(_ id: StreamID, now: Duration, isTimed: Bool = true) {
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return }
-        if !streams[index].isSent { pace.started(id, now: now) }
+        if isTimed, !streams[index].isSent { pace.started(id, now: now) }
         streams[index].isSent = true
         streams[index].lastProgress = now
     }
@@ -216,15 +224,25 @@ package struct Ledger: Sendable {
     /// Whether somebody waits, or has waited, for what this stream brings.
     package func isDemanded(_ id: StreamID) -> Bool { streams.contains { $0.id == id && $0.isDemanded } }
 
-    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them.
+    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them. A body
+    /// that comes whole is not, unless it pauses: its bytes can only be had from the first one on again.
     package mutating func yield(_ id: StreamID) -> Bool {
-        guard acceptsRanges, let index = streams.firstIndex(where: { $0.id == id }),
-            streams[index].end - streams[index].position > Self.worthHolding,
-            !waiting.contains(where: { isWaiting($0, for: streams[index]) })
+        guard let stream = streams.first(where: { $0.id == id }), acceptsRanges || stream.isPaused,
+            stream.end - stream.position > Self.worthHolding,
+            !waiting.contains(where: { isWaiting($0, for: stream) })
         else { return false }
-        streams.remove(at: index)
-        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
+        drop { $0.id == id }
         return true
+    }
+
+    /// The only way in which streams go that have not brought all: what they would have brought is no longer on its way.
+    mutating func drop(where isGone: (Stream) -> Bool) {
+        streams.removeAll(where: isGone)
+        doubtFrontiers()
+    }
+
+    mutating func doubtFrontiers() {
+        for index in cursors.indices { cursors[index].frontier = cursors[index].position }
     }
 
     /// Nobody waits for this read any more. What was asked for it goes on: its bytes are kept.

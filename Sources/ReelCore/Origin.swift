@@ -66,8 +66,8 @@ package protocol OriginReceiver: AnyObject, Sendable {
     /// The request leaves: a connection was free for it. Called again where it is sent to another place.
     func sent()
 
-    /// A demanded request finds all connections to the origin busy. - Returns: true if nobody waits for the rest of this
-    /// one: it then ends with `.cancelled`.
+    /// A demanded request finds all connections to the origin busy, or too many requests pause. - Returns: true if nobody
+    /// waits for the rest of this one: it then ends with `.cancelled`.
     func yields() -> Bool
 
     /// The origin answered and sent the request to another place, which is asked now.

@@ -57,6 +57,11 @@ package struct Pace: Sendable {
         running[id] = body
     }
 
+    /// It brought nothing for a while because it was told to.
+    package mutating func resumed(_ id: UInt64, now: Duration) {
+        if running[id] != nil { running[id] = Body(requested: now, since: now) }
+    }
+
     package mutating func ended(_ id: UInt64) {
         running[id] = nil
         requested[id] = nil

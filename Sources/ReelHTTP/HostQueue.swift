@@ -6,6 +6,8 @@ final class HostQueue<Element> {
     let slots: Int
     private(set) var running = 0
     private(set) var paused = 0
+    /// More that pause than run: each holds a connection, and players go on within seconds. Others let go of theirs.
+    var hasTooManyPaused: Bool { paused > slots }
     /// When a byte last came from there.
     var lastByte: ContinuousClock.Instant?
     /// Beside all slots: what looks for an origin that has all of them waiting.

@@ -115,6 +115,7 @@ final class TransferLoop {
                 }
                 counters.requests.add(1, ordering: .relaxed)
             }
+            while queue.hasTooManyPaused, endLongestPaused(in: queue) {}
             if queue.isIdle { hosts[origin] = nil }
         }
     }
@@ -133,6 +134,16 @@ final class TransferLoop {
             }
         }
         return nil
+    }
+
+    /// - Returns: whether a paused request has let go of its connection.
+    private func endLongestPaused(in queue: HostQueue<Transfer>) -> Bool {
+        let paused = transfers.values.filter { $0.stage == .paused && hosts[$0.origin] === queue }
+        for transfer in paused.sorted(by: { $0.lastByte < $1.lastByte }) where transfer.receiver.yields() {
+            finish(transfer, with: .failed(.cancelled))
+            return true
+        }
+        return false
     }
 
     /// Called when the receiver asked for it: the slot goes to another while nothing is read.

@@ -11,8 +11,8 @@ package struct TransportConfiguration: Sendable {
     package var headerOrigins: Set<String>?
     /// For name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
-    /// Transfers that run at once to one origin; paused ones do not count. What browsers allow is 6, but a listing's
-    /// sizes come sixteen at a time in half the time, and no server on record refuses so many.
+    /// Transfers that run at once to one origin; of paused ones as many again hold a connection. What browsers allow is
+    /// 6, but a listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
     package var connectionsPerOrigin = 16
     /// nil: `~/.netrc`.
     package var netrcFile: String?

@@ -19,7 +19,19 @@ final class FileTable: Sendable {
     /// As long as streams linger after the last close.
     private static let linger = Duration.seconds(10)
 
-    private let slots = Mutex<[Version: Slot]>([:])
+    private struct Slots {
+        var byVersion: [Version: Slot] = [:]
+        /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
+        var orphans: [Slot] = []
+
+        subscript(version: Version) -> Slot? {
+            get { byVersion[version] }
+            set { byVersion[version] = newValue }
+        }
+        var values: Dictionary<Version, Slot>.Values { byVersion.values }
+    }
+
+    private let slots = Mutex(Slots())
     private let services: Services
 
     init(_ services: Services) { self.services = services }
@@ -59,6 +71,7 @@ final class FileTable: Sendable {
                 return slot.file
             }
             let file = RemoteFile(url, information, object, services)
+            if let replaced = slots[version] { slots.orphans.append(replaced) }
             slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
             return file
         }
@@ -103,9 +116,12 @@ final class FileTable: Sendable {
 
     private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
         slots.withLock { slots in
-            guard var slot = slots[file.object.version], slot.file === file else { return }
-            body(&slot)
-            slots[file.object.version] = slot
+            if var slot = slots[file.object.version], slot.file === file {
+                body(&slot)
+                slots[file.object.version] = slot
+            } else if let index = slots.orphans.firstIndex(where: { $0.file === file }) {
+                body(&slots.orphans[index])
+            }
         }
     }
 
@@ -123,22 +139,54 @@ extension FileTable: Ticking {
             }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }
+        let isBuryingOrphans = buryOrphans()
         // One that is kept leaves the next time that anything else is closed after its time.
-        return slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
+        return isBuryingOrphans
+            || slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
+    }
+
+    /// - Returns: whether some that nobody has open have something under way.
+    private func buryOrphans() -> Bool {
+        let idle = slots.withLock { slots in slots.orphans.filter { $0.handles == 0 }.map(\.file) }
+        let done = idle.filter(\.isDone)
+        for file in done {
+            let isOurs = slots.withLock { slots in
+                let count = slots.orphans.count
+                slots.orphans.removeAll { $0.file === file }
+                return slots.orphans.count < count
+            }
+            guard isOurs else { continue }
+            file.giveBackFragments()
+            file.closeAccount()
+        }
+        return done.count < idle.count
     }
 
     private func leave(_ file: RemoteFile) {
         let version = file.object.version
         let isLeaving = slots.withLock { slots in
-            guard let slot = slots[version], slot.handles == 0, slot.file === file else { return false }
+            guard let slot = slots[version], slot.handles == 0, slot.file === file, !slot.isLeaving else {
+                return false
+            }
             slots[version]!.isLeaving = true
             return true
         }
         guard isLeaving else { return }
+        // Somebody may have come and gone since it was looked at; from here on nobody comes.
+        guard file.isDone else { return stay(version) }
         file.giveBackFragments()
         file.closeAccount()
-        let waiting = slots.withLock { $0.removeValue(forKey: version)?.waiting ?? [] }
+        let waiting = slots.withLock { $0.byVersion.removeValue(forKey: version)?.waiting ?? [] }
         if file.isSuperseded, !file.isOver { services.store.forget(version) }
+        for open in waiting { open() }
+    }
+
+    private func stay(_ version: Version) {
+        let waiting = slots.withLock { slots in
+            defer { slots[version]?.waiting = [] }
+            slots[version]?.isLeaving = false
+            return slots[version]?.waiting ?? []
+        }
         for open in waiting { open() }
     }
 }

@@ -93,6 +93,11 @@ final class FirstTouch: OriginReceiver {
         state.growing?.started(request)
     }
 
+    func yields() -> Bool {
+        let file = state.withLock { $0.file }
+        return file.map { $0.0.yields($0.1) } ?? false
+    }
+
     func head(_ head: ResponseHead) -> OriginFailure? {
         switch judge(head, to: url, asked: range, isConditional: false, known: nil) {
         case .unchanged: return .wrongAnswer("304 to a request without a condition")

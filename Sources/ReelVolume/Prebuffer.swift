@@ -5,13 +5,23 @@ import Synchronization
 
 /// Fetches the beginning and the end of the file that comes after the one that is being played through.
 final class Prebuffer: Sendable {
+    /// An item under way. Only who takes it out of the state closes its file.
+    private struct Running {
+        /// A handle of it is counted; nil until its first answer.
+        var file: RemoteFile?
+        /// Bytes of its head that are wanted, where more than usual.
+        var amount: Int64?
+        var isCancelled = false
+        /// How often it was asked for, and how often that is done: before, nothing under way does not mean that it is over.
+        var asked = 0
+        var done = 0
+    }
+
     private struct State {
         var decisions = Prebuffering()
-        /// Under way: the file, of which a handle is counted; nil until its first answer.
-        var running: [String: RemoteFile?] = [:]
-        var cancelled: Set<String> = []
-        /// Bytes of a head that are wanted, where more than usual.
-        var amounts: [String: Int64] = [:]
+        var running: [String: Running] = [:]
+        /// Taken out of it, and not yet closed.
+        var closing = 0
         /// What was fetched and closed, and is expected to be opened.
         var kept: (item: String, file: RemoteFile)?
         /// Complete files that are open.
@@ -80,13 +90,21 @@ final class Prebuffer: Sendable {
         guard let directory = nodes.withLock({ $0 })?[node.parent]?.directory,
             let listed = directory.state.withLock({ $0.listing })
         else { return nil }
-        let isItem: (SourceEntry) -> Bool = { !$0.isDirectory && MediaName.isMedia($0.name) }
+        let entries = listed.entries
+        let isItem: (Int) -> Bool = { !entries.isDirectory(at: $0) && MediaName.isMedia(entries.name(at: $0)) }
         if directory.url == nil {
-            guard let place = listed.entries.place(of: node.name) else { return nil }
-            return listed.entries[(place + 1)...].first(where: isItem)?.url
+            guard let place = entries.place(of: node.name) else { return nil }
+            return entries.indices[(place + 1)...].first(where: isItem).map { entries[$0].url }
         }
-        return listed.entries.lazy.filter { isItem($0) && MediaName.precedes(node.name, $0.name) }
-            .min { MediaName.precedes($0.name, $1.name) }?.url
+        // Names alone: whole entries of a long listing would be made on the kernel's thread.
+        var next: (place: Int, name: String)?
+        for place in entries.indices where isItem(place) {
+            let name = entries.name(at: place)
+            guard MediaName.precedes(node.name, name), next.map({ MediaName.precedes(name, $0.name) }) ?? true
+            else { continue }
+            next = (place, name)
+        }
+        return next.map { entries[$0.place].url }
     }
 
     // MARK: What is done
@@ -96,8 +114,7 @@ final class Prebuffer: Sendable {
             switch action {
             case .fetch(let item): if let url = ResourceURL(item) { fetch(url, item) }
             case .more(let item):
-                state.withLock { $0.amounts[item] = services.options.prebuffer * Prebuffer.more }
-                if let url = ResourceURL(item) { fetch(url, item) }
+                if let url = ResourceURL(item) { fetch(url, item, services.options.prebuffer * Prebuffer.more) }
             case .cancel(let item): cancel(item)
             }
         }
@@ -105,22 +122,25 @@ final class Prebuffer: Sendable {
 
     private func cancel(_ item: String) {
         let (running, kept) = state.withLock { state -> (RemoteFile?, RemoteFile?) in
-            state.amounts[item] = nil
+            state.running[item]?.amount = nil
+            state.running[item]?.isCancelled = true
             let kept = state.kept?.item == item ? state.kept.take()?.file : nil
-            guard let running = state.running[item] else { return (nil, kept) }
-            state.cancelled.insert(item)
-            return (running, kept)
+            return (state.running[item]?.file, kept)
         }
         running?.cancelPrebuffer()
         if let kept { files.keep(kept, until: .zero) }
     }
 
-    private func fetch(_ url: ResourceURL, _ item: String) {
+    /// - Parameter amount: of its head, where it is more than usual.
+    private func fetch(_ url: ResourceURL, _ item: String, _ amount: Int64? = nil) {
         let (isFirst, file) = state.withLock { state -> (Bool, RemoteFile?) in
-            state.cancelled.remove(item)
-            if let running = state.running[item] { return (false, running) }
-            state.running[item] = .some(nil)
-            return (true, nil)
+            let isFirst = state.running[item] == nil
+            var running = state.running[item] ?? Running()
+            running.isCancelled = false
+            running.amount = amount ?? running.amount
+            if running.file != nil { running.asked += 1 }
+            state.running[item] = running
+            return (isFirst, running.file)
         }
         if let file { ask(file, item) }
         guard isFirst else { return }
@@ -145,47 +165,62 @@ final class Prebuffer: Sendable {
     }
 
     private func begin(_ file: RemoteFile, _ item: String) {
-        let isWanted = state.withLock { state in
-            state.running[item] = file
-            return !state.cancelled.contains(item)
+        state.withLock { state in
+            state.running[item]?.file = file
+            state.running[item]?.asked += 1
         }
-        if isWanted { ask(file, item) }
+        ask(file, item)
         services.ticker.add(self)
     }
 
+    /// - Precondition: counted in `asked`.
     private func ask(_ file: RemoteFile, _ item: String) {
-        let more = state.withLock { $0.amounts[item] }
+        defer { state.withLock { $0.running[item]?.done += 1 } }
+        let (isWanted, more) = state.withLock { state in
+            (state.running[item]?.isCancelled == false, state.running[item]?.amount)
+        }
+        guard isWanted else { return }
         let usual = services.options.prebuffer
         file.prebuffer([ByteRange(0, min(file.length, usual))] + (Readahead.tail(of: file.length).map { [$0] } ?? []))
         if let more, file.length > usual { file.prebuffer([ByteRange(usual, min(file.length, more))], isSpare: true) }
     }
 
-    /// - Returns: whether somebody is expected to open it.
-    @discardableResult
-    private func forget(_ item: String) -> Bool {
-        state.withLock { state in
+    private func forget(_ item: String) { state.withLock { $0.running[item] = nil } }
+
+    /// Closes what is fetched, unless somebody else does, or it was asked for once more since `asked` was read.
+    private func finish(_ item: String, _ file: RemoteFile, asked: Int) {
+        let isExpected = state.withLock { state -> Bool? in
+            guard let running = state.running[item], running.file === file, running.asked == asked else { return nil }
             state.running[item] = nil
-            state.amounts[item] = nil
-            return state.cancelled.remove(item) == nil
+            state.closing += 1
+            if !running.isCancelled { state.kept = (item, file) }
+            return !running.isCancelled
         }
+        guard let isExpected else { return }
+        files.close(file)
+        if isExpected { files.keep(file, until: now() + Prebuffer.expectation) }
+        let isKept = state.withLock { state in
+            state.closing -= 1
+            return state.kept?.file === file
+        }
+        // It may have been cancelled before its account could be kept open.
+        if isExpected, !isKept { files.keep(file, until: .zero) }
     }
 }
 
 extension Prebuffer: Ticking {
     /// Closes what is fetched, or does not come.
     func tick(_ now: Duration) -> Bool {
-        let running = state.withLock { state in state.running.compactMap { item, file in file.map { (item, $0) } } }
-        for (item, file) in running where !file.isPrebuffering {
-            let isExpected = forget(item)
-            files.close(file)
-            guard isExpected else { continue }
-            files.keep(file, until: now + Prebuffer.expectation)
-            state.withLock { $0.kept = (item, file) }
+        let running = state.withLock { state in
+            state.running.compactMap { item, running in running.file.map { (item, $0, running) } }
+        }
+        for (item, file, at) in running where at.asked == at.done && !file.isPrebuffering {
+            finish(item, file, asked: at.asked)
         }
         let (played, isJudging) = state.withLock { state in
             (state.decisions.judge(now: now).flatMap { state.held[$0] }, state.decisions.isJudging)
         }
         if let played { self.played(played, isThere: true) }
-        return isJudging || running.contains { $0.1.isPrebuffering }
+        return isJudging || state.withLock { $0.closing > 0 || $0.running.contains { $0.value.file != nil } }
     }
 }

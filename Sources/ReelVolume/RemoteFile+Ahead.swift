@@ -64,7 +64,7 @@ extension RemoteFile {
     /// Asks for what of these is neither there nor under way, if the mount's allowance has so much left.
     func prebuffer(_ ranges: [ByteRange], isSpare: Bool = false) {
         let moment = now()
-        let missing = state.withLock { state in ranges.reduce(0) { $0 + state.ledger.missing(in: $1) } }
+        let missing = state.withLock { $0.ledger.missing(in: ranges) }
         guard missing > 0, services.allowance.withLock({ $0.take(missing, isSpare: isSpare, now: moment) })
         else { return }
         services.ticker.add(self)

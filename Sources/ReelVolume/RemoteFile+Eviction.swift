@@ -21,7 +21,7 @@ extension RemoteFile {
 
     /// From here on no read believes in these blocks.
     func forget(_ blocks: [Range<Int>]) {
-        state.withLock { state in
+        decide { state in
             for blocks in blocks { state.ledger.forget(blocks.clamped(to: 0..<state.ledger.coverage.map.blockCount)) }
         }
         evictions.add(1, ordering: .acquiringAndReleasing)

@@ -79,7 +79,10 @@ extension RemoteFile {
         running(request, for: id, isDemanded: isDemanded)
     }
 
-    func sent(_ id: Ledger.StreamID) { state.withLock { $0.ledger.requested(id, now: now()) } }
+    /// - Parameter isTimed: as in the ledger.
+    func sent(_ id: Ledger.StreamID, isTimed: Bool = true) {
+        state.withLock { $0.ledger.requested(id, now: now(), isTimed: isTimed) }
+    }
 
     func yields(_ id: Ledger.StreamID) -> Bool { state.withLock { $0.ledger.yield(id) } }
 

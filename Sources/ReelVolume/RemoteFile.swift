@@ -154,9 +154,11 @@ final class RemoteFile: Sendable {
     /// - Returns: whether it was the last handle.
     @discardableResult
     func closed() -> Bool {
-        // What the kernel read itself counts as used as a whole.
-        if object.isShared { object.useAll() } else { object.touch() }
-        return state.withLock { state in
+        // What the kernel read itself counts as used, and read, as a whole.
+        let isShared = object.isShared
+        if isShared { object.useAll() } else { object.touch() }
+        return decide { state in
+            if isShared { state.ledger.readAll() }
             state.ledger.openHandles -= 1
             state.ledger.lastClose = now()
             return state.ledger.openHandles == 0

@@ -19,7 +19,7 @@ final class Services: Sendable {
     /// How many requests at a time each origin is worth.
     let lanes = LaneTable()
     /// Ends of files and next items.
-    let allowance = Mutex(Allowance(perMinute: Services.speculationPerMinute))
+    let allowance: Mutex<Allowance>
     /// Second blocks of films that are opened: of thirty-two a minute, which is a person and no scanner.
     let heads = Mutex(Allowance(perMinute: 32 * (Readahead.firstOfMedia - Readahead.first)))
     let shield = Mutex(ProbeShield(perMinute: Services.speculationPerMinute))
@@ -34,6 +34,9 @@ final class Services: Sendable {
         self.store = store
         aheadLimit = min(256 << 20, store.usage.cap / 4)
         self.options = options
+        // Of the next item four times as much, of which the larger part is to leave half of the allowance: eight times,
+        // and ends of files beside them.
+        allowance = Mutex(Allowance(perMinute: max(Services.speculationPerMinute, 10 * options.prebuffer)))
         self.logger = logger
         self.origin = CircuitOrigin(
             origin, deadline: options.timeout, ticker: ticker, logger: logger)
@@ -77,14 +80,16 @@ package struct VolumeOptions: Sendable {
     /// A listing this old is asked for again in the background when somebody looks.
     package var refresh: Duration
     /// Bytes of the next file that are fetched when one is played through; 0: none.
-    package var prebuffer: Int64
+    package let prebuffer: Int64
+    /// More than any file has, and no product of it overflows.
+    private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20
     ) {
         self.timeout = timeout
         self.refresh = refresh
-        self.prebuffer = prebuffer
+        self.prebuffer = min(max(0, prebuffer), VolumeOptions.largestPrebuffer)
     }
 }
 

@@ -49,7 +49,7 @@ final class TailTouch: OriginReceiver {
             return state
         }
         if let request = state.request { file.adopted(stream, request, isDemanded: false) }
-        if state.isSent { file.sent(stream) }
+        if state.isSent { file.sent(stream, isTimed: false) }
         if known != nil { file.began(stream, isWhole: false) }
         if !state.bytes.isEmpty { _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0) } }
         if state.isOver { file.ended(stream, .cancelled) }

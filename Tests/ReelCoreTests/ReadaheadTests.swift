@@ -213,6 +213,102 @@ import Testing
         #expect(third.count == 1)
     }
 
+    @Test func aRequestThatHasLeftIsPromotedToo() {
+        var player = Player(length: gigabyte)
+        let prebuffer = player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now)
+        guard case .start(let id, _, false) = prebuffer.first else { return #expect(prebuffer.isEmpty) }
+        player.take(prebuffer)
+        player.ledger.requested(id, now: player.now)
+        player.read(0, 4096, isServed: false)
+        player.read(4096, 4096, isServed: false)
+        #expect(player.promoted == [id])
+    }
+
+    /// What a stream that is let go of would have brought is asked for again by who reads on, before it is missed.
+    @Test(arguments: 0..<4) func whatALostStreamWouldHaveBroughtIsAskedForAgain(way: Int) {
+        var player = Player(length: 256 << 20)
+        for _ in 0..<64 { player.readOn() }
+        while player.runningCount == 0 { player.readOn(isServed: false) }
+        let stream = player.ledger.streams[0]
+        var offset = player.ledger.cursors.last!.position
+        switch way {
+        case 0: player.failRunning(.interrupted("broken off"))
+        case 1: player.take(player.ledger.ended(stream.id, .cancelled, now: player.now, random: 0.5))
+        case 2:
+            // Nobody comes by for longer than a reader has to come back, another one elsewhere excepted.
+            player.now += .seconds(3)
+            player.read(200 << 20, 4096, isServed: false)
+            player.take(player.ledger.tick(now: player.now))
+            player.serve()
+        default:
+            player.take(player.ledger.prebuffer(ByteRange(stream.end, stream.end + 1 << 20), now: player.now))
+            player.take(player.ledger.cancelPrebuffer())
+            player.failRunning(.interrupted("broken off"))
+        }
+        player.now += .seconds(60)
+        while offset < stream.position {
+            player.read(offset, 128 << 10, isServed: false)
+            offset += 128 << 10
+        }
+        #expect(player.waitingCount == 0)
+        #expect(player.ledger.streams.contains { $0.position <= stream.position && stream.position < $0.end })
+    }
+
+    @Test func nothingMoreIsFetchedOfTheNextFileWhileTheEndOfThisOneIsMissing() {
+        var player = Player(length: 256 << 20)
+        while !player.runningRanges.contains(where: { $0.upper == player.ledger.length }) {
+            player.serve()
+            player.readOn(isServed: false)
+        }
+        while player.ledger.takeWantsNext() {}
+        player.failRunning(.interrupted("broken off"))
+        let wantsNext = player.ledger.takeWantsNext()
+        #expect(player.runningCount == 0 && !wantsNext && !player.ledger.isPlayedFromCache)
+    }
+
+    @Test func aPauseIsNoPartOfWhatAnOriginBrings() {
+        var pace = Pace()
+        pace.started(1, now: .zero)
+        pace.head(of: 1, now: .milliseconds(10))
+        pace.bytes(1 << 20, of: 1, now: .milliseconds(510))
+        let before = pace.rate
+        pace.resumed(1, now: .seconds(600))
+        pace.bytes(1 << 20, of: 1, now: .seconds(600) + .milliseconds(500))
+        #expect(before.map { abs($0 - 2 * 1_048_576) < 1 } == true)
+        #expect(pace.rate.map { abs($0 - 2 * 1_048_576) < 1 } == true)
+    }
+
+    @Test func whatWasSentBeforeItWasAStreamTellsNothingOfTheTimeToAnAnswer() {
+        var ledger = Ledger(BlockMap(length: gigabyte))
+        ledger.openHandles = 1
+        let before = ledger.pace.hedgeAfter
+        for number in Int64(0)..<8 {
+            let id = ledger.adoptBeside(ByteRange(number << 20, number << 20 + 128 << 10), now: .zero)!
+            ledger.requested(id, now: .zero, isTimed: false)
+            _ = ledger.began(id, isWhole: false, now: .seconds(5))
+        }
+        #expect(ledger.pace.hedgeAfter == before)
+    }
+
+    /// The scan of `ShieldTests`, without a clock: a megabyte read in a row of each of sixty films.
+    @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytesAndABudget() {
+        let budget: Int64 = 64 << 20
+        var shield = ProbeShield(perMinute: budget)
+        var (onTrust, fetched): (Int64, Int64) = (0, 0)
+        let count = 60
+        for _ in 0..<count {
+            var player = Player(length: gigabyte)
+            for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) {
+                player.ledger.isTrusting = shield.allows(onTrust + player.ledger.account.onTrust, now: .zero)
+                player.read(offset, 128 << 10)
+            }
+            onTrust += player.ledger.account.onTrust
+            fetched += player.fetched
+        }
+        #expect(fetched <= Int64(count) << 20 + budget + Readahead.early)
+        #expect(fetched > Int64(count) << 20 + budget / 2)
+    }
+
     @Test func aStreamThatNobodyWaitsForYieldsAndItsBytesAreAskedForAgain() {
         var player = Player(length: gigabyte)
         for _ in 0..<64 { player.readOn() }
@@ -277,6 +373,102 @@ import Testing
         #expect(position == length)
     }
 
+    /// A film without ranges in a cache that cannot hold it, from an origin that sends while it may.
+    private struct WholeBody {
+        var ledger: Ledger
+        var now = Duration.seconds(1)
+        /// Where the bodies are, those that are told to pause, and those that were let go of.
+        private(set) var bodies: [Ledger.StreamID: Int64] = [:]
+        private(set) var paused: Set<Ledger.StreamID> = []
+        private(set) var stopped: Set<Ledger.StreamID> = []
+        private(set) var pauses: [Int64] = []
+        private var nextRead: Ledger.ReadID = 1
+        static let piece: Int64 = 128 << 10
+
+        init(length: Int64, cap: Int64) {
+            ledger = Ledger(BlockMap(length: length), acceptsRanges: false, cacheCap: cap)
+            ledger.openHandles = 1
+        }
+
+        /// Then lets the origin send as much as it may, but for `limit`.
+        mutating func read(_ offset: Int64, _ count: Int64, upTo limit: Int64 = .max) {
+            now += .milliseconds(10)
+            let range = ByteRange(offset, offset + count)
+            if !ledger.hit(range, now: now) {
+                take(ledger.park(nextRead, range, deadline: now + .seconds(30), now: now))
+                nextRead += 1
+            }
+            take(ledger.tick(now: now))
+            send(limit)
+        }
+
+        mutating func take(_ actions: [Ledger.Action]) {
+            for action in actions {
+                switch action {
+                case .start(let id, let range, _): bodies[id] = range.lower
+                case .stop(let id):
+                    bodies[id] = nil
+                    stopped.insert(id)
+                case .resume(let id): paused.remove(id)
+                case .complete, .fail, .promote: break
+                }
+            }
+        }
+
+        private mutating func send(_ limit: Int64) {
+            while let id = bodies.keys.sorted().first(where: { !paused.contains($0) && bodies[$0]! < limit }) {
+                guard let place = ledger.place(of: id, count: Self.piece) else { return }
+                bodies[id] = place.upper
+                let result = ledger.arrived(id, place, now: now)
+                if result.answer == .pause {
+                    paused.insert(id)
+                    pauses.append(place.upper)
+                }
+                take(result.actions)
+                if result.answer == .enough { bodies[id] = nil }
+            }
+        }
+    }
+
+    /// Players look at the index at the end of a film; where that does not come in time they play from the beginning.
+    @Test func aReaderThatWasAtTheEndDoesNotLetABodyThatComesWholeRunAway() {
+        let length = gigabyte
+        let lead: Int64 = 8 << 20
+        var body = WholeBody(length: length, cap: 8 * lead)
+        body.read(0, 1 << 20)
+        body.read(length - 4096, 4096, upTo: 300 << 20)
+        #expect(body.bodies.values.max() == 300 << 20)
+        body.take(body.ledger.tick(now: body.now + .seconds(31)))
+        body.now += .seconds(31)
+        // What was sent beyond it has pushed the beginning out of the cache.
+        body.ledger.forget(0..<1600)
+        for offset in stride(from: Int64(0), to: 64 << 20, by: 1 << 20) {
+            body.read(offset, 1 << 20)
+            let position = body.bodies.values.min() ?? .max
+            #expect(position >= offset + 1 << 20 && position <= offset + 1 << 20 + lead + WholeBody.piece)
+        }
+        #expect(body.stopped.count == 1, "the one that had passed everybody")
+    }
+
+    @Test func aJumpBackPutsABodyThatComesWholeInTheReadersPace() {
+        let lead: Int64 = 8 << 20
+        var body = WholeBody(length: gigabyte, cap: 8 * lead)
+        for offset in stride(from: Int64(0), to: 200 << 20, by: 1 << 20) { body.read(offset, 1 << 20) }
+        body.ledger.forget(0..<1200)
+        for offset in stride(from: Int64(50 << 20), to: 70 << 20, by: 1 << 20) {
+            body.read(offset, 1 << 20)
+            #expect(body.bodies.values.min() ?? .max <= offset + 1 << 20 + lead + WholeBody.piece)
+        }
+    }
+
+    /// Servers end a connection that takes nothing for a minute.
+    @Test func aBodyThatComesWholePausesForAMebibyteOfItsReaders() {
+        var body = WholeBody(length: 4 * gigabyte, cap: 4 * gigabyte)
+        for offset in stride(from: Int64(0), to: 200 << 20, by: 128 << 10) { body.read(offset, 128 << 10) }
+        let rests = zip(body.pauses, body.pauses.dropFirst()).map { $1 - $0 }
+        #expect(rests.count > 100 && rests.dropFirst(4).allSatisfy { $0 <= 5 << 18 }, "\(rests)")
+    }
+
     @Test func aReaderThatWaitsIsServedByAsManyRequestsAsThereAreLanes() {
         var player = Player(length: gigabyte)
         for offset in stride(from: Int64(0), to: 12 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
@@ -316,7 +508,7 @@ import Testing
         player.read(0, 4096)
         player.take(player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now))
         #expect(player.requests.last == ByteRange(128 << 10, 4 << 20) && player.ledger.isPrebuffering)
-        #expect(player.ledger.missing(in: ByteRange(0, 5 << 20)) == 1 << 20)
+        #expect(player.ledger.missing(in: [ByteRange(0, 5 << 20)]) == 1 << 20)
         let again = player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now)
         #expect(again.isEmpty)
         // It is no reader's, so no reader's absence ends it.

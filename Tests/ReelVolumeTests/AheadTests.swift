@@ -134,6 +134,64 @@ import Testing
         }
     }
 
+    /// The next item, its end, and four times as much in all, of which the rest is to leave half of the allowance.
+    @Test(arguments: [1 << 20, 4 << 20, 7 << 20, 64 << 20, 1 << 30] as [Int64])
+    func theAllowanceHasRoomForTheNextItem(prebuffer: Int64) throws {
+        try withFolder([], prebuffer: prebuffer) { fixture, film, server in
+            fixture.volume.services.allowance.withLock { allowance in
+                let moment = now()
+                let (head, more) = (
+                    allowance.take(prebuffer + tail.count, now: moment),
+                    allowance.take(3 * prebuffer, isSpare: true, now: moment)
+                )
+                #expect(head && more)
+            }
+        }
+        // Whatever somebody writes on the command line.
+        #expect(VolumeOptions(prebuffer: .max).prebuffer.multipliedReportingOverflow(by: 10).overflow == false)
+    }
+
+    /// Head and end of a short file are the same bytes.
+    @Test func theAllowanceIsTakenForWhatIsFetched() throws {
+        try withFolder(["film.mkv"]) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(eventually { fixture.cached("film.mkv") == Readahead.firstOfMedia + tail.count })
+            let remote = fixture.volume.files.all[0]
+            let rest = Self.length - Readahead.firstOfMedia - tail.count
+            fixture.volume.services.allowance.withLock { $0 = Allowance(perMinute: rest) }
+            remote.prebuffer([ByteRange(0, Self.length), ByteRange(4 << 20, Self.length), tail])
+            #expect(eventually { fixture.cached("film.mkv") == Self.length })
+            fixture.volume.close(file)
+        }
+    }
+
+    /// Who looks while another closes what was fetched: one of the two does it.
+    @Test func whatWasFetchedIsClosedOnce() throws {
+        try withFolder(["a1.mkv", "a2.mkv", "z.mkv"]) { fixture, film, server in
+            let isOver = Atomic(false)
+            let lookers = (0..<3).map { _ in
+                startJoinable {
+                    while !isOver.load(ordering: .relaxed) { _ = fixture.volume.prebuffer.tick(now()) }
+                    return true
+                }
+            }
+            for _ in 0..<40 {
+                let file = try fixture.open("a1.mkv").get()
+                for offset in stride(from: Int64(0), to: Self.length, by: 1 << 20) {
+                    #expect(fixture.read(file, offset, 1 << 20).isRight(film, offset, 1 << 20))
+                }
+                fixture.volume.close(file)
+                #expect(eventually { fixture.cached("a2.mkv") == Self.length })
+                // It goes elsewhere, and comes back.
+                fixture.volume.close(try fixture.open("z.mkv").get())
+            }
+            isOver.store(true, ordering: .relaxed)
+            #expect(lookers.allSatisfy { $0.join() })
+            #expect(eventually { !fixture.volume.prebuffer.tick(now()) })
+            #expect(fixture.volume.files.all.allSatisfy { $0.openHandles == 0 })
+        }
+    }
+
     // MARK: Expectations
 
     /// What was fetched of the next item is not in vain as long as a film may last; then it is.

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import TestKit
 import Testing
 
@@ -158,6 +159,28 @@ import Testing
             let before = server.bodyBytesSent
             #expect(fixture.readAll(again).isRight(film, 0, length))
             #expect(server.bodyBytesSent - before < 4096)
+            fixture.volume.close(again)
+        }
+    }
+
+    /// One who still has the old object open goes on, and leaves nothing behind.
+    @Test func theAccountOfAReplacedFileIsClosedWithItsLastHandle() throws {
+        try withFilm { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+            let old = fixture.volume.files.all[0]
+            #expect(eventually { old.state.withLock { $0.ledger.isIdle } })
+            let unread = old.unread
+            #expect(unread > 0)
+            // As where the store comes to have another one for it: the disk takes bytes again, or the file is gone.
+            fixture.store.files.drop(old.object.file.row)
+            let again = try fixture.open("film.mkv").get()
+            #expect(fixture.volume.files.all[0] !== old)
+            _ = fixture.volume.files.tick(now() + .seconds(11))
+            #expect(old.unread == unread && fixture.volume.status().wasted == 0)
+            fixture.volume.close(file)
+            #expect(eventually { old.unread == 0 })
+            #expect(fixture.volume.status().wasted == unread)
             fixture.volume.close(again)
         }
     }

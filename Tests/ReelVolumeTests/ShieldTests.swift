@@ -61,10 +61,13 @@ import Testing
         }
     }
 
-    /// A megabyte read in a row of each: without a budget each would cost what is read ahead of a player.
-    @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytesAndABudget() throws {
-        let count = 60
+    /// A megabyte read in a row of each: where the budget is used up it costs these and the ends of the files. How
+    /// large it is, and how it comes back, `ReadaheadTests` and `AllowanceTests` tell.
+    @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytes() throws {
+        let count = 20
         try withFilms(count, length: 1 << 30) { fixture, film, server in
+            fixture.volume.services.shield.withLock { $0 = ProbeShield(perMinute: 0) }
+            let before = fixture.volume.status().bytesFromOrigin
             for name in 0..<count {
                 let file = try fixture.open("\(name).bin").get()
                 for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) {
@@ -73,10 +76,67 @@ import Testing
                 fixture.volume.close(file)
             }
             let status = settle(fixture)
-            let budget: Int64 = 64 << 20
-            // One reader's window, the end of a file, and what came back of the budget in these seconds.
-            #expect(status.bytesFromOrigin <= Int64(count) << 20 + budget + budget / 4)
-            #expect(status.bytesFromOrigin > Int64(count) << 20 + budget / 2)
+            let tail = Readahead.tail(of: 1 << 30)!.count
+            #expect(status.bytesFromOrigin - before == Int64(count) * (1 << 20 + tail))
+        }
+    }
+
+    /// Each paused body holds a connection.
+    @Test func ofManyBodiesThatComeWholeNoMorePauseThanRun() throws {
+        let count = 40
+        try withFilms(count, length: 64 << 20, .noRanges) { fixture, film, server in
+            let handles = try (0..<count).map { number in
+                let file = try fixture.open("\(number).bin").get()
+                #expect(fixture.read(file, 0, 64 << 10).isRight(film, 0, 64 << 10))
+                return file
+            }
+            // All that still run pause, and the oldest of them let go.
+            #expect(
+                eventually {
+                    let streams = fixture.volume.files.all.map { $0.state.withLock { $0.ledger.streams } }
+                    return streams.count == count && streams.allSatisfy { $0.allSatisfy(\.isPaused) }
+                        && streams.count { !$0.isEmpty } == 16
+                })
+            // Whoever has lost his goes on all the same.
+            for file in handles {
+                #expect(fixture.read(file, 3 << 20, 64 << 10).isRight(film, 3 << 20, 64 << 10))
+            }
+            for file in handles { fixture.volume.close(file) }
+        }
+    }
+
+    /// The kernel reads a complete file itself: nothing of that comes by here.
+    @Test func whatTheKernelReadsItselfIsNotInVain() throws {
+        try withFilms(1, length: 9_000_000) { fixture, film, server in
+            let file = try fixture.open("0.bin").get()
+            let remote = fixture.volume.files.all[0]
+            // Fetched, not read.
+            remote.prebuffer([ByteRange(0, 9_000_000)])
+            #expect(eventually { remote.isComplete })
+            #expect(remote.unread > 8_000_000)
+            remote.object.share()
+            fixture.volume.close(file)
+            #expect(remote.unread == 0 && fixture.volume.status().wasted == 0)
+            #expect(
+                eventually {
+                    _ = fixture.volume.files.tick(now() + .seconds(11))
+                    return fixture.volume.files.all.isEmpty
+                })
+            #expect(fixture.volume.status().wasted == 0)
+        }
+    }
+
+    @Test func whatLeavesTheCacheUnreadIsToldAtOnce() throws {
+        try withFilms(1, length: 9_000_000) { fixture, film, server in
+            let file = try fixture.open("0.bin").get()
+            #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
+            let remote = fixture.volume.files.all[0]
+            #expect(eventually { remote.state.withLock { $0.ledger.isIdle } })
+            let (unread, wasted) = (remote.unread, fixture.volume.status().wasted)
+            #expect(unread > 0)
+            remote.forget([0..<100])
+            #expect(fixture.volume.status().wasted == wasted + unread)
+            fixture.volume.close(file)
         }
     }
 
