@@ -44,7 +44,7 @@ class Groups:
         return None
 
     def others(self):
-        """Every process of a machine, however far its boot has come. The driver is there alone, and no zombie is."""
+        """Every process of a machine, however far its boot has come: only the driver is beside them."""
         found = set()
         for file in [file for group, _ in self.made for file in group.rglob("cgroup.procs")]:
             try:
