@@ -3,7 +3,7 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 # mount(8) looks for mount.TYPE in /sbin and nowhere else that is common. Without root, beside the program.
-SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(filter /usr%,$(PREFIX))),/sbin,$(PREFIX)/sbin)
+SBINDIR ?= $(if $(or $(DESTDIR),$(filter 0,$(shell id -u)),$(SUDO)),/sbin,$(PREFIX)/sbin)
 # Where systemd and zsh look, below /usr and /usr/local.
 UNITDIR ?= $(PREFIX)/lib/systemd
 ZSHDIR  ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
@@ -79,7 +79,8 @@ bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, byte
 
 install:  ## reelfs, mount.reelfs, man pages, completions (PREFIX=/usr/local DESTDIR=)
 	@# Under sudo there is often no swift in PATH: what the user built is installed as it is.
-	@if [ -z "$$SUDO_USER" ] || [ ! -x $(PROGRAM) ]; then $(MAKE) --no-print-directory build; fi
+	@if [ -z "$$SUDO_USER" ] || [ ! -x $(PROGRAM) ] || [ ! -e $(SHARE)/reelfs.1 ]; then \
+	    $(MAKE) --no-print-directory build; fi
 	@$(INSTALL_PACKAGES) $(if $(DESTDIR),,$(RUN_PACKAGES))
 	@$(MAKE) --no-print-directory install-built
 

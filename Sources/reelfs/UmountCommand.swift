@@ -2,13 +2,6 @@ import ArgumentParser
 import Glibc
 import ReelFuse
 
-extension CompletionKind {
-    /// Where something of ours is mounted right now.
-    static var mountpoints: CompletionKind {
-        .custom { _, _, _ in Mount.all().filter { $0.isOurs }.map { $0.mountpoint } }
-    }
-}
-
 struct UmountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "umount", abstract: "Ends a mount and waits until its cache is written.")

@@ -1,7 +1,8 @@
 """bench.py PROGRAM [GROUP…]  reelfs beside curl, the local file, rclone and mpv: medians, ratios, and what is wanted of them.
 
-Groups: throughput, latency, players, listing, traffic; all, if none is named.
+Groups: throughput, latency, players, listing, trees, traffic; all, if none is named.
 Variables: SIZE (1G) of the large file, ROUNDS (3), BENCH_DIR (/var/tmp): a disk with six times SIZE free;
+TREE (200x1000): directories times files of the group trees;
 REFERENCE=write makes this run's ratios the ones that later runs are held against.
 What the rows mean: Sources/reelfs/Documentation.docc/Benchmarks.md. Exit status 1 when something fails, never for slowness.
 """
@@ -18,7 +19,7 @@ from session import session
 from table import Figures, print_against_reference, print_group, print_misses, write_reference
 
 # A module each, with TITLE, ROWS and measure(bench).
-GROUPS = ["throughput", "latency", "players", "listing", "traffic"]
+GROUPS = ["throughput", "latency", "players", "listing", "trees", "traffic"]
 
 
 def size_of(text):
@@ -69,15 +70,20 @@ class Bench:
             link.close()
 
     @contextlib.contextmanager
-    def mount(self, path, way=None, who="reelfs"):
-        """`path` of the origin, over a link if `way` is one, on an empty cache that goes with it."""
+    def mount(self, path, way=None, who=None):
+        """`path` of the origin, over a link if `way` is one, on an empty cache that goes with it.
+
+        Its figures belong into its `column`: an ordinary user's mounts are not root's.
+        """
         self.mounts += 1
+        who = who or ("reelfs" if os.geteuid() == 0 else "as user")
         url, place = (way or self.origin).url + path, self.work / f"mnt-{who.replace(' ', '-')}"
         cache = self.work / f"cache-{self.mounts}"
         if who == "rclone":
             mount = RcloneMount(url, place, cache)
         else:
             mount = ReelMount(self.program, url, place, cache, is_nobody=who == "as user" and os.geteuid() == 0)
+        mount.column = who
         try:
             yield mount
         finally:

@@ -82,7 +82,7 @@ def compare(bench, link, row, ours, offset=0, count=64 * KIB):
     for _ in range(bench.many_rounds):
         bench.figures.add(row, "curl", 1000 * curl(link.url + "latency/films/film.mkv", offset, count))
         with bench.mount("latency/", link) as mount:
-            bench.figures.add(row, "reelfs", 1000 * ours(mount.file("films/film.mkv")))
+            bench.figures.add(row, mount.column, 1000 * ours(mount.file("films/film.mkv")))
 
 
 def measure(bench):
@@ -105,4 +105,4 @@ def measure(bench):
             bench.figures.add("sequential", "curl", 64 * MIB / 1e6 / curl(link.url + "latency/films/film.mkv", 0, 64 * MIB))
             with bench.mount("latency/", link) as mount:
                 elapsed = timed(read, mount.file("films/film.mkv"), 0, 64 * MIB)
-            bench.figures.add("sequential", "reelfs", 64 * MIB / 1e6 / elapsed)
+            bench.figures.add("sequential", mount.column, 64 * MIB / 1e6 / elapsed)

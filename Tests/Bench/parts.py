@@ -146,9 +146,13 @@ class Mount:
     def is_mounted(self):
         return f" {self.directory} " in pathlib.Path("/proc/mounts").read_text()
 
+    def memory(self, field="VmRSS"):
+        """MiB that are resident now."""
+        return int(re.search(rf"{field}:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1]) / 1024
+
     def peak_memory(self):
         """MiB: the most that was ever resident."""
-        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{self.pid}/status").read_text())[1]) / 1024
+        return self.memory("VmHWM")
 
     def cpu_seconds(self):
         # Behind the name in parentheses, which may hold anything: fields 14 and 15 of proc(5) are the times.

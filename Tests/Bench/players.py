@@ -99,7 +99,7 @@ def measure(bench):
             for kind in KINDS:
                 name = f"film.{kind}"
                 with bench.mount("players/", link) as mount:
-                    sides = [("mpv", link.url + "players/" + name), ("reelfs", mount.file(name))]
+                    sides = [("mpv", link.url + "players/" + name), (mount.column, mount.file(name))]
                     for who, film in sides if number % 2 else reversed(sides):
                         watch(bench, kind, who, film)
     shutil.rmtree(bench.root / "players")

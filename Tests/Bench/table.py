@@ -6,8 +6,8 @@ import statistics
 from typing import NamedTuple
 
 REFERENCE = pathlib.Path(__file__).with_name("reference.json")
-# A figure worse than its reference by more than a third is pointed out.
-TOLERANCE = 2 / 3
+# A figure worse than its reference by more than this part of it is pointed out.
+TOLERANCE = 1 / 3
 COLUMNS = ["reelfs", "as user", "curl", "local", "rclone", "mpv"]
 OWN = ["reelfs", "as user"]
 
@@ -79,7 +79,7 @@ class Figures:
                 yield Finding(f"{group}: {row.key}", value, want, meets(want.sign, value, want.bound))
 
     def references(self, group, row):
-        """Names, figures, and whether more is better: ratios, or where there is none what no clock has measured."""
+        """Names, figures, and whether more is better: ratios, or where none is wanted the figure."""
         pairs = [(want.column, want.other, want.sign) for want in row.wants if want.other]
         if row.beside:
             pairs += [(column, row.beside, "<=") for column in OWN]
@@ -130,8 +130,8 @@ def print_against_reference(figures_of_groups):
             continue
         # Of what is almost nothing, twice as much is nothing, too.
         slack = 0.01
-        is_worse = (value < known[name] * TOLERANCE - slack if is_more_better
-                    else value * TOLERANCE > known[name] + slack)
+        is_worse = (value < known[name] * (1 - TOLERANCE) - slack if is_more_better
+                    else value > known[name] * (1 + TOLERANCE) + slack)
         if is_worse:
             print(f"  more than a third worse than the reference: {name}: {value:.3g}, reference {known[name]:.3g}")
 

@@ -95,4 +95,4 @@ def measure(bench):
              "next": traffic.next_requests}
     for row, case in cases.items():
         with bench.mount("traffic/") as mount:
-            bench.figures.add(row, "reelfs", case(mount))
+            bench.figures.add(row, mount.column, case(mount))

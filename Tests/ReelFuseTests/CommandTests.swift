@@ -49,7 +49,7 @@ struct CommandTests {
     }
 
     /// A listing with `hello.txt`, a mount point and a cache, all gone afterwards.
-    static func withPlace(_ body: (Place) throws -> Void) throws {
+    static func withPlace<Value>(named name: String = "mnt", _ body: (Place) throws -> Value) throws -> Value {
         let page =
             "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"hello.txt\">hello.txt</a></pre></html>"
         let server = try ScriptedServer { request in
@@ -57,17 +57,17 @@ struct CommandTests {
                 ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : ServerStep.answer(body: text)
         }
         defer { server.stop() }
-        try withTemporaryDirectory { root in
+        return try withTemporaryDirectory { root in
             let place = Place(
                 source: "http://user:secret@127.0.0.1:\(server.port)/films, a/?sig=hidden",
-                mountpoint: root + "/mnt", cache: root + "/cache")
+                mountpoint: root + "/" + name, cache: root + "/cache")
             mkdir(place.mountpoint, 0o755)
             defer {
                 umount2(place.mountpoint, Int32(MNT_FORCE | MNT_DETACH))
                 removeTree(place.cache)
                 rmdir(place.mountpoint)
             }
-            try body(place)
+            return try body(place)
         }
     }
 

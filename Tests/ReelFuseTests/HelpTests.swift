@@ -61,13 +61,13 @@ struct HelpTests {
     }
 
     /// What `mount-helpers/generate` makes of the program under test.
-    static func withGenerated(_ body: (String) throws -> Void) throws {
+    static func withGenerated<Value>(_ body: (String) throws -> Value) throws -> Value {
         try withTemporaryDirectory { folder in
             defer { removeTree(folder + "/share") }
             let end = try ChildProcess.run(
                 [repository + "/mount-helpers/generate", CommandTests.program, folder + "/share"])
             try #require(end.status == 0, "\(end)")
-            try body(folder + "/share")
+            return try body(folder + "/share")
         }
     }
 
@@ -178,8 +178,34 @@ struct HelpTests {
             }
         }
     }
+
+    @Test("The list of files has the program first, also where no program is named")
+    func list() throws {
+        let end = try ChildProcess.run([
+            "env", "--unset=PROGRAM", "--unset=SHARE", "--unset=DESTDIR", "PREFIX=/usr/local", "SBINDIR=/sbin",
+            "UNITDIR=/usr/local/lib/systemd", "ZSHDIR=/usr/local/share/zsh", Self.repository + "/mount-helpers/files",
+            "list",
+        ])
+        #expect(end.output.hasPrefix("/usr/local/bin/reelfs\n/sbin/mount.reelfs\n"), "\(end)")
+    }
+
+    /// A user who may read the sources and nothing else.
+    static let asNobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    static let nobodyReads =
+        geteuid() == 0
+        && (try? ChildProcess.run(asNobody + ["test", "-r", repository + "/mount-helpers/files"]).status) == 0
+
+    @Test(
+        "What is installed through sudo has mount.reelfs where mount(8) looks for it",
+        .enabled(if: nobodyReads, "needs root, and sources that others may read"),
+        arguments: ["/usr/local", "/opt/reelfs"])
+    func placeOfHelper(prefix: String) throws {
+        let words = ["make", "--dry-run", "-C", Self.repository, "install-built", "PREFIX=\(prefix)"]
+        let end = try ChildProcess.run(Self.asNobody + words)
+        #expect(end.output.contains("sudo env DESTDIR='' PREFIX='\(prefix)' SBINDIR='/sbin' "), "\(end)")
+    }
 }
 
-private func hasTool(_ name: String) -> Bool {
+func hasTool(_ name: String) -> Bool {
     ["/usr/bin/", "/bin/", "/usr/local/bin/"].contains { access($0 + name, X_OK) == 0 }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 import TestKit
@@ -203,7 +204,11 @@ import Testing
                 200, [("Content-Type", "text/html")], body: "<html><body><form>password</form></body></html>")
         }
         defer { server.stop() }
-        #expect(throws: SourceError.self) { try VolumeFixture(server.url("/films/")) }
+        let parent = "/tmp/reelfs-refused-\(getpid())"
+        mkdir(parent, 0o700)
+        defer { removeTree(parent) }
+        #expect(throws: SourceError.self) { try VolumeFixture(server.url("/films/").text, below: parent) }
+        #expect(rmdir(parent) == 0, "the fixture leaves its directory")
     }
 }
 

@@ -27,9 +27,9 @@ final class VolumeFixture: Sendable {
 
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
-        prebuffer: Int64 = 4 << 20
+        prebuffer: Int64 = 4 << 20, below parent: String = "/tmp"
     ) throws {
-        var template = Array("/tmp/reelfs-volume-XXXXXX".utf8CString)
+        var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         self.source = source
@@ -37,7 +37,12 @@ final class VolumeFixture: Sendable {
         self.timeout = timeout
         self.refresh = refresh
         self.prebuffer = prebuffer
-        try start()
+        do {
+            try start()
+        } catch {
+            removeTree(directory)
+            throw error
+        }
     }
 
     convenience init(

@@ -46,8 +46,11 @@ def killed(machine):
     machine.boot()
     heals(machine, FILMS)
     # Not by unit: of a process that has gone journald may no longer learn whose it was.
-    errors = [text for level, text in machine.messages("-t", "reelfs") if level == 3 and "the daemon died" in text]
-    equal(len(errors), 3, "words of the watcher in the journal")
+    def count():
+        return sum(level == 3 and "the daemon died" in text for level, text in machine.messages("-t", "reelfs"))
+
+    wait_until(lambda: count() >= 3, lambda: f"three words of the watcher in the journal: {count()}")
+    equal(count(), 3, "words of the watcher in the journal")
 
 
 def units(machine):

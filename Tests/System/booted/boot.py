@@ -61,7 +61,8 @@ def silent(machine):
 
 def remembered(machine):
     """A reboot without the origin: mounted at boot, what is cached plays, what is not fails until the origin is back"""
-    machine.fstab(f"{machine.origin.url()} {FILMS} reelfs {OPTIONS}")
+    # Of the other film nothing is to be fetched ahead.
+    machine.fstab(f"{machine.origin.url()} {FILMS} reelfs {OPTIONS},prebuffer=0")
     machine.boot()
     play(machine)
     machine.origin.stop()

@@ -6,6 +6,7 @@ NAME: only the cases whose names contain it. Root, in mount and network namespac
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import traceback
 import automount
 import boot
 import service
-from machine import Machine, Trouble
+from machine import Machine, Trouble, wait_until
 from origin import Origin
 
 CASES = [case for module in (automount, boot, service) for case in module.CASES]
@@ -42,11 +43,39 @@ class Groups:
                 return pathlib.Path(words[4])
         return None
 
+    def others(self):
+        """Every process of a machine, however far its boot has come: only the driver is beside them."""
+        found = set()
+        for file in [file for group, _ in self.made for file in group.rglob("cgroup.procs")]:
+            try:
+                found.update(map(int, file.read_text().split()))
+            except OSError:
+                # Gone with its last process, or just going.
+                continue
+        return found - {os.getpid()}
+
+    def clear(self):
+        def is_clear():
+            for pid in (left := self.others()):
+                Machine.kill(pid)
+            return not left
+
+        wait_until(is_clear, lambda: f"processes of a machine end: {self.others()}")
+
     def remove(self):
         for group, parent in self.made:
             (parent / "cgroup.procs").write_text(str(os.getpid()))
+            # The last process is not listed any more while it still goes.
+            wait_until(lambda: self.is_removed(group), f"{group} can be removed")
+
+    @staticmethod
+    def is_removed(group):
+        try:
             for folder, _, _ in os.walk(group, topdown=False):
                 os.rmdir(folder)
+        except OSError:
+            return False
+        return True
 
 
 def attempt(case, tree, work):
@@ -74,6 +103,13 @@ def attempt(case, tree, work):
         origin.stop()
 
 
+def end(*_):
+    """Whoever ends the driver ends its machine; a second signal does not disturb that."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main(tree, names):
     chosen = [case for case in CASES if not names or any(name in case.__name__ for name in names)]
     groups, failed = Groups(), 0
@@ -84,6 +120,7 @@ def main(tree, names):
             try:
                 trouble = attempt(case, tree, work)
             finally:
+                groups.clear()
                 shutil.rmtree(work, ignore_errors=True)
             failed += trouble is not None
             seconds = time.monotonic() - start
@@ -97,4 +134,6 @@ def main(tree, names):
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
     sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]))

@@ -47,10 +47,13 @@ class Machine:
         return self
 
     def __exit__(self, *_):
-        if self.process and self.process.poll() is None:
-            self.kill(self.init)
-            self.process.wait(LIMIT)
-        subprocess.run(["umount", "--lazy", self.root], check=True)
+        try:
+            if self.process and self.process.poll() is None:
+                # Where its first process is not known, what else there is of it is the driver's to end.
+                self.kill(self.init or self.process.pid)
+                self.process.wait(LIMIT)
+        finally:
+            subprocess.run(["umount", "--lazy", self.root], check=True)
 
     # Files, also while it is off.
 
@@ -72,6 +75,7 @@ class Machine:
     # On and off.
 
     def boot(self, wait=True):
+        self.init = None
         log = open(self.work / "console", "ab")
         self.process = subprocess.Popen(
             # A machine has the devices of its kernel; automount units need the second. The cache lies on the driver's

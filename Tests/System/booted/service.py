@@ -8,13 +8,13 @@ USER = "1234"
 
 
 def configure(machine, folder="/etc/reelfs", mountpoint=FILMS, options=""):
-    machine.write(f"{folder}/films.env", f"SOURCE={machine.origin.url()}\nMOUNTPOINT={mountpoint}\nOPTIONS={options}\n")
+    machine.write(f"{folder}/films.env", f"SOURCE={machine.origin.url()}\nMOUNTPOINT={mountpoint}\nOPTIONS='{options}'\n")
     (machine.root / mountpoint.lstrip("/")).mkdir(parents=True)
 
 
 def life(machine):
     """reelfs@.service: started when the mount answers, says so in its status, and everybody sees the mount"""
-    configure(machine)
+    configure(machine, options=r"user_agent=one\, two")
     machine.enable(SERVICE)
     equal(machine.boot(), "running", "the machine")
     equal(machine.mounts(), {FILMS: machine.origin.url()}, "mounts at boot")
