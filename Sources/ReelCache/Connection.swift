@@ -90,6 +90,9 @@ final class Connection: @unchecked Sendable {
         return result
     }
 
+    /// Rows that the last statement has changed.
+    var changes: Int { Int(sqlite3_changes(pointer)) }
+
     var lastRow: Int64 { sqlite3_last_insert_rowid(pointer) }
 
     /// All of it or nothing; durable when this returns (`synchronous=FULL` syncs the log at each commit).
