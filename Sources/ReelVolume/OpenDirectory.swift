@@ -97,6 +97,10 @@ final class OpenDirectory: DirectoryHandle {
             return range.upperBound == listed.entries.count + 2 ? telling.beganAt : nil
         }
         guard let finished else { return }
-        node.directory!.state.withLock { $0.told = (listed.entries, finished) }
+        node.directory!.state.withLock { state in
+            // Who has an old list open tells nothing of the one that is there now.
+            guard let current = state.listing?.entries, current.isIdentical(to: listed.entries) else { return }
+            state.told = (current, finished)
+        }
     }
 }

@@ -72,7 +72,8 @@ struct FactTests {
 
     @Test func nobodyWaitsForAWholeListingToBeWrittenAndTheOldOneGoes() throws {
         let fixture = Fixture()
-        let (slices, opened) = (Atomic<Int>(0), Atomic<Int>(0))
+        let slices = Atomic<Int>(0)
+        let opened = Atomic<Int>(0)
         let current = Mutex<Store?>(nil)
         let store = try fixture.open { point in
             guard point == .entriesWritten, let store = current.withLock({ $0 }) else { return }
