@@ -109,6 +109,24 @@ final class Connection: @unchecked Sendable {
         }
     }
 
+    /// The same, durable only with the next transaction that is: a sync of the log takes along all that is in it before.
+    func unsynced<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
+        try setSynchronous("NORMAL")
+        do throws(CacheError) {
+            let result = try transaction(body)
+            try setSynchronous("FULL")
+            return result
+        } catch {
+            try setSynchronous("FULL")
+            throw error
+        }
+    }
+
+    /// Not from the kept statements: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
+    private func setSynchronous(_ level: String) throws(CacheError) {
+        _ = try Statement("PRAGMA synchronous=\(level)", pointer).step()
+    }
+
     private func prepared(_ sql: String) throws(CacheError) -> Statement {
         if let statement = statements[sql] { return statement }
         let statement = try Statement(sql, pointer)

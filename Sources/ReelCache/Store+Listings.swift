@@ -22,7 +22,7 @@ extension Store {
             for start in stride(from: 0, to: listing.entries.count, by: Self.sliceOfEntries) {
                 let slice = start..<min(start + Self.sliceOfEntries, listing.entries.count)
                 try writer.use { (index) throws(CacheError) in
-                    try index.transaction { () throws(CacheError) in
+                    try index.unsynced { () throws(CacheError) in
                         try index.insert(listing.entries, slice, listing: next)
                     }
                 }
@@ -37,7 +37,9 @@ extension Store {
     func removeStrays(_ strays: inout [Int64]) throws(CacheError) {
         while let stray = strays.last {
             let count = try writer.use { (index) throws(CacheError) in
-                try index.deleteEntries(stray, atMost: Self.sliceOfEntries)
+                try index.unsynced { () throws(CacheError) in
+                    try index.deleteEntries(stray, atMost: Self.sliceOfEntries)
+                }
             }
             if count == 0 { strays.removeLast() }
         }

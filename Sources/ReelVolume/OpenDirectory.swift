@@ -78,7 +78,9 @@ final class OpenDirectory: DirectoryHandle {
         }
         var cached = state.withLock { $0.cached }
         if cached == nil {
-            cached = volume.services.store.cachedBytes(below: folder.text)
+            // The files of a list may lie deeper than its folder; those of a listing do not.
+            let isList = node.directory?.url == nil
+            cached = volume.services.store.cachedBytes(below: folder.text, isDeep: isList)
             state.withLock { $0.cached = cached }
         }
         guard let cached, !cached.isEmpty else { return 0 }

@@ -27,7 +27,9 @@ extension Volume {
 
     /// Reads what is remembered, once for all who wait: of a large directory that takes a while.
     private func recall(_ node: Node, _ directory: Directory, _ url: ResourceURL) {
-        let remembered = services.store.entries(under: url).map { Directory.Listed($0.entries, fetchedAt: $0.fetchedAt) }
+        let remembered = services.store.entries(under: url).map {
+            Directory.Listed($0.entries, fetchedAt: $0.fetchedAt)
+        }
         let (listed, waiting) = directory.state.withLock { state in
             state.listing = state.listing ?? remembered
             defer { state.recalling = [] }

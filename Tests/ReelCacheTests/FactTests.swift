@@ -89,8 +89,9 @@ struct FactTests {
             store.remember(listing(5, fetchedAt), for: "http://h/other/")
             store.remember(listing(0, fetchedAt), for: "http://h/none/")
             store.commit()
-            #expect(store.listing("http://h/films/")?.entries as? [StoredEntry]
-                == listing(count, fetchedAt).entries as? [StoredEntry])
+            #expect(
+                store.listing("http://h/films/")?.entries as? [StoredEntry]
+                    == listing(count, fetchedAt).entries as? [StoredEntry])
             #expect(store.hasEntries("http://h/films/") == (count > 0) && store.hasListing("http://h/films/"))
             #expect(rows(store, of: "entries") == Int64(count + 5) && rows(store, of: "listings") == 3)
         }
@@ -120,6 +121,19 @@ struct FactTests {
         }
         #expect(found?.fetchedAt == 2 && begun == 2)
         #expect(names == (0..<1200).map { "\($0) of 2" })
+    }
+
+    @Test func whatIsCachedOfADirectoryIsNotThatOfTheOnesBelow() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        for key in ["http://h/a.mkv", "http://h/f/b.mkv", "http://h/f/c?of=/x/", "http://h/f/deep/d.mkv"] {
+            try store.fill(version(key, blocks: 1), [0])
+        }
+        let flat = ["http://h/f/b.mkv", "http://h/f/c?of=/x/"].map { ExactText($0) }
+        #expect(store.cachedBytes(below: "http://h/f/", isDeep: false).keys.sorted { $0.text < $1.text } == flat)
+        let deep = flat + [ExactText("http://h/f/deep/d.mkv")]
+        #expect(store.cachedBytes(below: "http://h/f/", isDeep: true).keys.sorted { $0.text < $1.text } == deep)
     }
 
     @Test func datesThatTheIndexCannotKnowAreNone() throws {
