@@ -90,6 +90,9 @@ final class Connection: @unchecked Sendable {
         return result
     }
 
+    /// Rows that the last statement has changed.
+    var changes: Int { Int(sqlite3_changes(pointer)) }
+
     var lastRow: Int64 { sqlite3_last_insert_rowid(pointer) }
 
     /// All of it or nothing; durable when this returns (`synchronous=FULL` syncs the log at each commit).
@@ -104,6 +107,24 @@ final class Connection: @unchecked Sendable {
             try? run("ROLLBACK")
             throw error
         }
+    }
+
+    /// The same, durable only with the next transaction that is: a sync of the log takes along all that is in it before.
+    func unsynced<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
+        try setSynchronous("NORMAL")
+        do throws(CacheError) {
+            let result = try transaction(body)
+            try setSynchronous("FULL")
+            return result
+        } catch {
+            try setSynchronous("FULL")
+            throw error
+        }
+    }
+
+    /// Not from the kept statements: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
+    private func setSynchronous(_ level: String) throws(CacheError) {
+        _ = try Statement("PRAGMA synchronous=\(level)", pointer).step()
     }
 
     private func prepared(_ sql: String) throws(CacheError) -> Statement {

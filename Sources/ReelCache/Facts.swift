@@ -9,12 +9,18 @@ struct Facts: Sendable {
 
     var isEmpty: Bool { information.isEmpty && listings.isEmpty && settings.isEmpty }
 
-    func write(to index: Connection) throws(CacheError) {
+    /// - Parameter numbers: under which the listings' entries were written.
+    /// - Returns: those of the listings that these replace.
+    func write(to index: Connection, _ numbers: [ExactText: Int64]) throws(CacheError) -> [Int64] {
         for (key, fact) in information { try index.insert(fact, for: key.text) }
-        for (directory, listing) in listings { try index.insert(listing, for: directory.text) }
+        var replaced: [Int64] = []
+        for (directory, listing) in listings {
+            if let old = try index.insert(listing, numbers[directory]!, for: directory.text) { replaced.append(old) }
+        }
         for (name, value) in settings {
             try index.run("INSERT OR REPLACE INTO settings VALUES (?, ?)", [.text(name.text), .text(value)])
         }
+        return replaced
     }
 }
 
@@ -62,7 +68,7 @@ extension Validator {
     init(_ row: Statement, at column: Int32) {
         let weak = row.flag(column + 1)
         let tag = row.optionalText(column).flatMap { EntityTag((weak ? "W/" : "") + "\"\($0)\"") }
-        self.init(entityTag: tag, lastModified: row.optionalInteger(column + 2))
+        self.init(entityTag: tag, lastModified: row.moment(column + 2))
     }
 }
 
@@ -76,20 +82,17 @@ extension Connection {
         try run("INSERT OR REPLACE INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", Array(values.joined()))
     }
 
-    fileprivate func insert(_ listing: RememberedListing, for directory: String) throws(CacheError) {
+    /// Its entries are there already, under that number.
+    /// - Returns: the number of the listing that this one replaces.
+    fileprivate func insert(
+        _ listing: RememberedListing, _ number: Int64, for directory: String
+    ) throws(CacheError) -> Int64? {
         let old = try first("SELECT id FROM listings WHERE directory = ?", [.text(directory)]) { $0.integer(0) }
-        if let old { try run("DELETE FROM entries WHERE listing = ?", [.integer(old)]) }
-        let values: [Value] = [.text(directory), .integer(listing.fetchedAt), Value(listing.complete)]
-        try run("INSERT OR REPLACE INTO listings (directory, fetched, complete) VALUES (?, ?, ?)", values)
-        let number = lastRow
-        for position in 0..<listing.entries.count {
-            let entry = listing.entries.stored(at: position)
-            let values: [Value] = [
-                .integer(number), .integer(Int64(position)), .text(entry.name), .text(entry.url),
-                Value(entry.isDirectory), Value(entry.length), Value(entry.modified),
-            ]
-            try run("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-        }
+        let values: [Value] = [
+            .integer(number), .text(directory), .integer(listing.fetchedAt), Value(listing.complete),
+        ]
+        try run("INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?)", values)
+        return old
     }
 
     func information(for key: String) throws(CacheError) -> Remembered? {
@@ -99,7 +102,7 @@ extension Connection {
             let information = ContentInformation(
                 length: row.optionalInteger(0).flatMap { $0 < 0 ? nil : $0 }, validator: Validator(row, at: 1),
                 mediaType: row.optionalText(4), acceptsRanges: row.flag(5))
-            return Remembered(information: information, checkedAt: row.integer(6))
+            return Remembered(information: information, checkedAt: row.moment(6) ?? 0)
         }
         // A daemon that was killed has left bytes and not yet what was said of them: what they are of was written first.
         if let known { return known }
@@ -108,29 +111,5 @@ extension Connection {
             let (length, validator) = (row.version.length, row.version.validator)
             return Remembered(information: ContentInformation(length: length, validator: validator), checkedAt: 0)
         }
-    }
-
-    /// Calls `take` for each entry of a listing, in their order; nil where there is no such listing.
-    func listing(
-        _ directory: String, _ take: (StoredEntry) -> Void
-    ) throws(CacheError) -> (fetchedAt: Int64, complete: Bool)? {
-        let head = "SELECT id, fetched, complete FROM listings WHERE directory = ?"
-        guard
-            let (number, fetched, complete) = try first(
-                head, [.text(directory)],
-                { row in
-                    (row.integer(0), row.integer(1), row.flag(2))
-                })
-        else { return nil }
-        let columns = "name, url, is_directory, length, modified"
-        try query("SELECT \(columns) FROM entries WHERE listing = ? ORDER BY position", [.integer(number)]) { row in
-            let length = row.optionalInteger(3).flatMap { $0 < 0 ? nil : $0 }
-            take(
-                StoredEntry(
-                    name: row.text(0), url: row.text(1), isDirectory: row.flag(2), length: length,
-                    modified: row.optionalInteger(4)))
-            return true
-        }
-        return (fetched, complete)
     }
 }

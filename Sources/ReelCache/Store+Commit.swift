@@ -12,8 +12,8 @@ extension Store {
     }
 
     /// Everything filled and remembered so far is durable when this returns, unless the disk refuses; then it is tried
-    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, rows in one
-    /// transaction.
+    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, entries of listings, rows
+    /// in one transaction.
     package func commit() {
         commits.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
@@ -21,10 +21,13 @@ extension Store {
             let synced = files.all.filter(synchronise)
             let facts = facts.begin()
             do throws(CacheError) {
-                try write(synced, facts)
+                try write(synced, facts, &state.strays)
+                try removeStrays(&state.strays)
                 try tidyIdle()
                 if !state.isSwept {
                     try sweep()
+                    state.strays = try seekStrays()
+                    try removeStrays(&state.strays)
                     state.isSwept = true
                 }
                 try evictAged(&state.agedAt)
@@ -51,7 +54,7 @@ extension Store {
         }
     }
 
-    private func write(_ synced: [DataFile], _ facts: Facts) throws(CacheError) {
+    private func write(_ synced: [DataFile], _ facts: Facts, _ strays: inout [Int64]) throws(CacheError) {
         var isWritten = false
         defer {
             self.facts.written(isWritten)
@@ -62,20 +65,26 @@ extension Store {
             isWritten = true
             return
         }
-        try writer.use { (index) throws(CacheError) in
+        // Of an attempt that failed: on a disk that was full then.
+        try removeStrays(&strays)
+        let numbers = try writeEntries(of: facts.listings, &strays)
+        let replaced = try writer.use { (index) throws(CacheError) -> [Int64] in
             // Evicted while it was synced: its row is gone and must stay so.
             let living = synced.filter { files.file($0.row) === $0 }
-            try index.transaction { () throws(CacheError) in
-                try facts.write(to: index)
+            let replaced = try index.transaction { () throws(CacheError) in
+                let replaced = try facts.write(to: index, numbers)
                 for file in living { try index.write(file) }
                 for (row, uses) in used { try index.write(uses, of: row) }
+                return replaced
             }
             disk.indexWasWritten()
             log?.settle()
             reached(.rowsCommitted)
             for file in living { file.fill { $0.endSync() } }
+            return replaced
         }
         isWritten = true
+        strays = replaced
     }
 
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.

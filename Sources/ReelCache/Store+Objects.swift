@@ -141,13 +141,18 @@ extension Store {
     }
 
     /// The same of all keys that begin with `prefix`, those of which nothing is cached left out.
-    package func cachedBytes(below prefix: String) -> [ExactText: Int64] {
+    /// - Parameter isDeep: also of those with a slash behind it, in their path.
+    package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
         // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
         let sql = "SELECT id, key, cached FROM objects WHERE key >= ? AND key < ? AND NOT superseded"
         let rows = try? reader.use { (index) throws(CacheError) in
             var rows: [(id: Int64, key: ExactText, cached: Int64)] = []
             try index.query(sql, [.text(prefix), .text(prefix + "\u{10FFFF}")]) {
-                rows.append(($0.integer(0), ExactText($0.text(1)), $0.integer(2)))
+                let key = $0.text(1)
+                let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
+                if isDeep || !name.contains(UInt8(ascii: "/")) {
+                    rows.append(($0.integer(0), ExactText(key), $0.integer(2)))
+                }
                 return true
             }
             return rows

@@ -39,6 +39,8 @@ package final class Store: Sendable {
         var isSwept = false
         /// When the age limit was last looked at, on the clock of `now()`.
         var agedAt: Duration?
+        /// Listings whose entries are to be deleted.
+        var strays: [Int64] = []
     }
 
     /// Opens the cache of one source, alone.
@@ -132,18 +134,9 @@ package final class Store: Sendable {
 
     package func listing(_ directory: String) -> RememberedListing? {
         var entries: [StoredEntry] = []
-        guard let (fetchedAt, complete) = listing(directory, { entries.append($0) }) else { return nil }
+        let found = listing(directory, begin: { entries = [] }, { entries.append($0) })
+        guard let (fetchedAt, complete) = found else { return nil }
         return RememberedListing(entries: entries, fetchedAt: fetchedAt, complete: complete)
-    }
-
-    /// The same entry by entry. - Returns: when the listing was fetched, in seconds since 1970.
-    package func listing(_ directory: String, _ take: (StoredEntry) -> Void) -> (fetchedAt: Int64, complete: Bool)? {
-        let name = ExactText(directory)
-        if let waiting = facts.find({ $0.listings[name] }) {
-            for place in 0..<waiting.entries.count { take(waiting.entries.stored(at: place)) }
-            return (waiting.fetchedAt, waiting.complete)
-        }
-        return try? reader.use { (index) throws(CacheError) in try index.listing(directory, take) }
     }
 
     /// Seen at once, written whole with the next batch.
@@ -191,7 +184,7 @@ package struct CacheLimits: Hashable, Sendable {
 /// Moments between two steps of the format's protocol: what a crash there leaves is written down in CacheFormat.
 enum CrashPoint: String, CaseIterable, Sendable {
     case fileMade, rowInserted
-    case dataSynced, rowsCommitted, idleRowsCommitted, swept
+    case entriesWritten, dataSynced, rowsCommitted, idleRowsCommitted, swept
     case discardRowsCommitted, discardPunched
     case evictionRowsCommitted, evictionPunched
 }

@@ -153,8 +153,10 @@ package struct EntryList: RandomAccessCollection, Sendable {
         fileprivate var folder: ResourceURL?
         fileprivate var others: [ResourceURL] = []
         fileprivate var names = NameTable()
+        private let limit: Int
 
-        package init() {}
+        /// - Parameter limit: entries.
+        package init(limit: Int = Listing.mostEntries) { self.limit = limit }
 
         package var count: Int { records.count }
 
@@ -167,7 +169,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
         package mutating func append(_ entry: SourceEntry) -> Bool {
             let name = Array(entry.name.utf8)
             guard (1...SafeName.longest).contains(name.count), !name.contains(0), !name.contains(0x2F),
-                name != [0x2E], name != [0x2E, 0x2E], records.count <= Listing.mostEntries,
+                name != [0x2E], name != [0x2E, 0x2E], records.count < limit,
                 text.count < Int(UInt32.max) >> 1
             else { return false }
             var record = Record(

@@ -35,8 +35,10 @@ package enum Listing {
         let directory = ListingDirectory(url)
         guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
-        let entries = isJSON ? try parseJSON(body, directory) : try parseHTML(body, directory, limit: mostEntries)
-        guard entries.count <= mostEntries else { throw .tooLarge }
+        let read = isJSON ? parseJSON : parseHTML
+        let entries =
+            isJSON
+            ? try parseJSON(body, directory, limit: mostEntries) : try parseHTML(body, directory, limit: mostEntries)
         return entries.list()
     }
 
@@ -55,8 +57,7 @@ package enum Listing {
         }
         let repaired = repairedUTF8(body, keeping: isKept, replace: appendEscape)
         let hasMark = body.starts(with: [0xEF, 0xBB, 0xBF])
-        // Icon and name may both be links: twice the entries, and the sort links.
-        let page = ListingPage(directory, limit: limit * 2)
+        let page = ListingPage(directory, limit: limit)
         let isRead = (repaired ?? body).withUnsafeBytes { bytes in
             readHTML(UnsafeRawBufferPointer(rebasing: bytes[(hasMark ? 3 : 0)...]), page)
         }

@@ -16,13 +16,13 @@ private let disguise: UInt32 = 0x10_FF00
 
 /// The array that nginx's `autoindex_format json` writes: name, type, mtime (an HTTP date) and size (exact).
 func parseJSON(
-    _ body: [UInt8], _ directory: ListingDirectory
+    _ body: [UInt8], _ directory: ListingDirectory, limit: Int
 ) throws(ListingError) -> ListingMerge {
     let repaired = repairedUTF8(body) { byte, result in
         result.append(contentsOf: String(Unicode.Scalar(disguise + UInt32(byte & 0x7F))!).utf8)
     }
     guard let items = try? JSONDecoder().decode([Item].self, from: Data(repaired ?? body)) else { throw .malformed }
-    var entries = ListingMerge()
+    var entries = ListingMerge(limit: limit)
     for item in items where item.type == "directory" || item.type == "file" {
         let isDirectory = item.type == "directory"
         let name = repaired == nil ? Array(item.name.utf8) : undisguised(item.name)
@@ -36,6 +36,7 @@ func parseJSON(
         facts.modified = item.mtime.flatMap { httpDate($0) }
         let url = directory.child(segment[...], isDirectory)
         entries.add(ListingLink(name: name, isDirectory: isDirectory, url: url), facts)
+        if entries.isTooLarge { throw .tooLarge }
     }
     return entries
 }

@@ -3,11 +3,11 @@ import ReelCore
 /// Collects the links of an HTML directory listing, what stands beside them, and the signs that the page is one.
 final class ListingPage: HTMLHandler {
     /// In the page's order; the same link may come twice (icon and name).
-    private(set) var entries = ListingMerge()
+    private(set) var entries: ListingMerge
     private(set) var signs = ListingSigns()
 
     private let directory: ListingDirectory
-    private let limit: Int
+    private let mostLinks: Int
     private var pending: ListingLink?
     private var facts = ListingFacts()
     private var tail: [UInt8] = []
@@ -25,10 +25,12 @@ final class ListingPage: HTMLHandler {
 
     init(_ directory: ListingDirectory, limit: Int) {
         self.directory = directory
-        self.limit = limit
+        entries = ListingMerge(limit: limit)
+        // Icon and name may both be links: twice the entries, and the sort links.
+        mostLinks = limit * 2
     }
 
-    var isDone: Bool { entries.links > limit }
+    var isDone: Bool { entries.links > mostLinks || entries.isTooLarge }
 
     func start(_ name: String, _ attributes: HTMLAttributes) {
         switch name {

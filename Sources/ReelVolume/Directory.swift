@@ -12,6 +12,8 @@ final class Directory: Sendable {
         var listing: Listed?
         var isFetching = false
         var waiting: [Completion<Listed>] = []
+        /// Who waits while one of them reads what is remembered.
+        var recalling: [Completion<Listed>] = []
         /// What the origin said of single resources since the listing was made, which it contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
         /// The last time that the kernel was told all entries of a listing with their attributes: which listing, and

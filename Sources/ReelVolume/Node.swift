@@ -11,7 +11,7 @@ final class Node: Sendable {
     let url: ResourceURL?
     let isDirectory: Bool
     let directory: Directory?
-    /// What the listing said when the node was made.
+    /// What the listing said when the node was made; of a directory it may say another date now.
     let listed: Facts
     let state: Mutex<State>
 
@@ -68,6 +68,8 @@ final class Node: Sendable {
 extension Node {
     func isStill(_ entry: SourceEntry, _ facts: Facts) -> Bool {
         guard isDirectory == entry.isDirectory, url == entry.url else { return false }
+        // Its date is the list's: see `NodeTable.modified`.
+        if isDirectory { return true }
         return state.withLock { state in
             if state.isSuperseded { return false }
             if facts == listed { return true }

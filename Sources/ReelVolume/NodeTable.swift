@@ -37,7 +37,7 @@ final class NodeTable: Sendable {
         var families: [UInt32: Family] = [:]
     }
 
-    fileprivate static let noPlace = UInt32.max
+    static let noPlace = UInt32.max
 
     private let state = Mutex(State())
 
@@ -59,7 +59,7 @@ final class NodeTable: Sendable {
     /// The directory's children are those of this list from here on, unless a newer one is there: what is still what it
     /// was stays the same node, what is not leads its own life until the kernel forgets it.
     func adopt(_ listed: Directory.Listed, of directory: Node) {
-        let used: [(place: Int, node: Node)]? = state.withLock { state in
+        let before: (list: EntryList, nodes: [Node])? = state.withLock { state in
             guard let slot = state.slot(directory.id) else { return nil }
             guard let family = state.families[UInt32(slot)] else {
                 state.families[UInt32(slot)] = Family(
@@ -67,44 +67,46 @@ final class NodeTable: Sendable {
                 return nil
             }
             guard family.serial < listed.serial else { return nil }
-            return family.slots.enumerated().compactMap { place, slot in
-                state.slots[Int(slot)].node.map { (place, $0) }
-            }
+            return (family.list, family.slots.compactMap { state.slots[Int($0)].node })
         }
-        guard let used else { return }
-        var changed: Set<ObjectIdentifier> = []
-        for (_, node) in used {
-            let entry = listed.entries.place(of: node.name).map { listed.entries[$0] }
-            if !(entry.map { node.isStill($0, Node.Facts($0)) } ?? false) { changed.insert(ObjectIdentifier(node)) }
+        guard let before else { return }
+        // Lists do not change: two of a million are compared, and nodes asked, under no lock of ours.
+        let moved = before.list.isIdentical(to: listed.entries) ? nil : before.list.places(in: listed.entries)
+        var still: [ObjectIdentifier: UInt32] = [:]
+        for node in before.nodes where moved != nil {
+            still[ObjectIdentifier(node)] = place(of: node, in: listed.entries, directory)
         }
-        state.withLock { state in
+        let isDone = state.withLock { state in
             guard let slot = state.slot(directory.id), let old = state.families[UInt32(slot)],
                 old.serial < listed.serial
-            else { return }
+            else { return true }
+            guard old.list.isIdentical(to: before.list) else { return false }
             var new = Family(list: listed.entries, serial: listed.serial, inode: directory.inode)
-            if !old.list.isIdentical(to: new.list), !old.slots.isEmpty {
+            if let moved, !old.slots.isEmpty {
                 new.slots = [UInt32](repeating: 0, count: new.list.count)
                 for (place, child) in old.slots.enumerated() where child != 0 {
-                    let now = new.list.place(of: old.list.name(at: place))
-                    let isStill =
-                        if let node = state.slots[Int(child)].node {
-                            now != nil && !changed.contains(ObjectIdentifier(node))
-                        } else {
-                            now.map { new.list[$0] == old.list[place] } ?? false
-                        }
-                    if isStill, let now {
-                        new.slots[now] = child
-                        state.slots[Int(child)].place = UInt32(now)
-                    } else {
-                        _ = state.kept(Int(child))
-                        state.slots[Int(child)].place = NodeTable.noPlace
-                    }
+                    // A node that was made meanwhile is what the old list says.
+                    let known = state.slots[Int(child)].node.flatMap { still[ObjectIdentifier($0)] }
+                    let now = known ?? moved[place]
+                    // Before the old list goes.
+                    if now == NodeTable.noPlace { _ = state.kept(Int(child)) } else { new.slots[Int(now)] = child }
+                    state.slots[Int(child)].place = now
                 }
             } else {
                 new.slots = old.slots
             }
             state.families[UInt32(slot)] = new
+            return true
         }
+        if !isDone { adopt(listed, of: directory) }
+    }
+
+    /// Where a node stands in a newer list that still says what it is.
+    private func place(of node: Node, in list: EntryList, _ directory: Node) -> UInt32 {
+        guard let now = list.place(of: node.name),
+            node.isStill(list[now], directory.directory?.facts(of: now, in: list) ?? Node.Facts(list, at: now))
+        else { return NodeTable.noPlace }
+        return UInt32(now)
     }
 
     /// The node of a list's entry, with one reference more: the current one while it is of the same resource and nothing
@@ -179,6 +181,26 @@ final class NodeTable: Sendable {
         withExtendedLifetime((family, node)) {}
     }
 
+    /// The number under which the kernel knows an entry of the directory's list, where it does.
+    func known(_ name: String, in directory: Node) -> NodeID? {
+        state.withLock { state in
+            guard let slot = state.slot(directory.id), let family = state.families[UInt32(slot)],
+                let place = family.list.place(of: name), let child = state.child(place, of: UInt32(slot))
+            else { return nil }
+            return state.id(of: child)
+        }
+    }
+
+    /// The date that the list has of a node now; as it was last, where the name leads to another.
+    func modified(_ node: Node) -> Int64? {
+        state.withLock { state in
+            guard let slot = state.slot(node.id), state.slots[slot].place != NodeTable.noPlace,
+                let family = state.families[state.slots[slot].parent]
+            else { return node.listed.modified }
+            return family.list.modified(at: Int(state.slots[slot].place))
+        }
+    }
+
     /// Bytes of memory that the table and its lists take, those of its `Node`s apart.
     var footprint: Int {
         state.withLock { state in
@@ -232,7 +254,7 @@ extension NodeTable.State {
         guard let slot = slot(directory), let family = families[UInt32(slot)] else { return nil }
         if family.list.isIdentical(to: listed.entries) { return (UInt32(slot), place) }
         let entry = listed.entries[place]
-        guard let now = family.list.place(of: entry.name), family.list[now] == entry else { return nil }
+        guard let now = family.list.place(of: entry.name), entry.isStill(family.list[now]) else { return nil }
         return (UInt32(slot), now)
     }
 

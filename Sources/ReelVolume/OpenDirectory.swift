@@ -78,7 +78,9 @@ final class OpenDirectory: DirectoryHandle {
         }
         var cached = state.withLock { $0.cached }
         if cached == nil {
-            cached = volume.services.store.cachedBytes(below: folder.text)
+            // The files of a list may lie deeper than its folder; those of a listing do not.
+            let isList = node.directory?.url == nil
+            cached = volume.services.store.cachedBytes(below: folder.text, isDeep: isList)
             state.withLock { $0.cached = cached }
         }
         guard let cached, !cached.isEmpty else { return 0 }
@@ -97,6 +99,10 @@ final class OpenDirectory: DirectoryHandle {
             return range.upperBound == listed.entries.count + 2 ? telling.beganAt : nil
         }
         guard let finished else { return }
-        node.directory!.state.withLock { $0.told = (listed.entries, finished) }
+        node.directory!.state.withLock { state in
+            // Who has an old list open tells nothing of the one that is there now.
+            guard let current = state.listing?.entries, current.isIdentical(to: listed.entries) else { return }
+            state.told = (current, finished)
+        }
     }
 }

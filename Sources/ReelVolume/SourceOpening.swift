@@ -53,7 +53,7 @@ struct SourceOpening {
     func open(_ source: String) throws(SourceError) -> Source {
         guard let url = ResourceURL(source) else { return try openLocal(source) }
         // What is known is mounted without waiting long: its listings are refreshed when somebody looks.
-        let isKnown = remembered(url) != nil
+        let isKnown = isRemembered(url)
         let limit = isKnown ? min(SourceOpening.knownLimit, services.options.timeout) : services.options.timeout
         switch fetch(url, until: now() + limit) {
         case .source(.listing(let folder, let entries), _) where entries?.isEmpty == true && hasEntries(folder):
@@ -193,7 +193,12 @@ struct SourceOpening {
     private var kind: Kind? { services.store.setting("kind").flatMap { Kind(rawValue: $0) } }
 
     private func hasEntries(_ folder: ResourceURL) -> Bool {
-        (services.store.listing(folder.text)?.entries.count ?? 0) > 0
+        services.store.hasEntries(folder.text)
+    }
+
+    /// Whether `remembered` would find something, without a list that may be long.
+    private func isRemembered(_ url: ResourceURL) -> Bool {
+        kind == .list ? services.store.hasListing(url.text) : remembered(url) != nil
     }
 
     private func remembered(_ url: ResourceURL) -> Source? {

@@ -18,7 +18,7 @@ extension Store {
     /// they are never written down.
     func entries(under directory: ResourceURL) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
-        let found = listing(directory.text) { stored in
+        let found = listing(directory.text, begin: { builder = EntryList.Builder() }) { stored in
             guard let url = directory.resolve(stored.url) else { return }
             builder.append(
                 SourceEntry(

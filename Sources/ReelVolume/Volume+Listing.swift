@@ -14,22 +14,42 @@ extension Volume {
         guard let url = directory.url else {
             return completion(directory.state.withLock { $0.listing }.map { .success($0) } ?? .failure(.failed))
         }
-        if let listed = known(directory, url) {
-            completion(health.isGone(url) ? .failure(.stale) : .success(listed))
-            if health.isDue(url, fetchedAt: listed.fetchedAt) { refresh(node, directory, url) }
-        } else {
-            fetch(node, directory, url, completion)
+        let (listed, isFirst) = directory.state.withLock { state in
+            if state.listing == nil { state.recalling.append(completion) }
+            return (state.listing, state.recalling.count == 1)
+        }
+        if let listed {
+            answer(listed, node, directory, url, completion)
+        } else if isFirst {
+            recall(node, directory, url)
         }
     }
 
-    private func known(_ directory: Directory, _ url: ResourceURL) -> Directory.Listed? {
-        if let listed = directory.state.withLock({ $0.listing }) { return listed }
-        guard let (entries, fetchedAt) = services.store.entries(under: url) else { return nil }
-        let listed = Directory.Listed(entries, fetchedAt: fetchedAt)
-        return directory.state.withLock { state in
-            state.listing = state.listing ?? listed
-            return state.listing
+    /// Reads what is remembered, once for all who wait: of a large directory that takes a while.
+    private func recall(_ node: Node, _ directory: Directory, _ url: ResourceURL) {
+        let remembered = services.store.entries(under: url).map {
+            Directory.Listed($0.entries, fetchedAt: $0.fetchedAt)
         }
+        let (listed, waiting) = directory.state.withLock { state in
+            state.listing = state.listing ?? remembered
+            defer { state.recalling = [] }
+            return (state.listing, state.recalling)
+        }
+        for completion in waiting {
+            if let listed {
+                answer(listed, node, directory, url, completion)
+            } else {
+                fetch(node, directory, url, completion)
+            }
+        }
+    }
+
+    private func answer(
+        _ listed: Directory.Listed, _ node: Node, _ directory: Directory, _ url: ResourceURL,
+        _ completion: Completion<Directory.Listed>
+    ) {
+        completion(health.isGone(url) ? .failure(.stale) : .success(listed))
+        if health.isDue(url, fetchedAt: listed.fetchedAt) { refresh(node, directory, url) }
     }
 
     /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.

@@ -112,7 +112,8 @@ extension Volume {
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.state.withLock { state in
             state.listing = listed
-            state.corrections = [:]
+            // What the listing says as before is contradicted as before.
+            if !isSame { state.corrections = state.corrections.filter { old?[$0.key.text] == listed[$0.key.text] } }
             if !isSame { state.told = nil }
         }
         nodes.adopt(listed, of: node)
@@ -121,12 +122,23 @@ extension Volume {
         services.store.remember(
             RememberedListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
         if let old, let kernel = kernelCache {
-            for entry in old.entries where listed[entry.name] != entry { kernel.forgetEntry(entry.name, in: node.id) }
+            for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
             // The kernel may know that there was no such name.
             for entry in entries where old[entry.name] == nil { kernel.forgetEntry(entry.name, in: node.id) }
             kernel.forgetDirectory(node.id)
         }
         return listed
+    }
+
+    /// What the kernel knows of an entry that a newer list has another one for, or none.
+    private func revoke(_ entry: SourceEntry, _ newer: SourceEntry?, _ parent: Node, _ kernel: any KernelCache) {
+        if entry == newer { return }
+        // By its number: without its name it would be another one for who stands in it or has mounted below it.
+        if let newer, entry.isStill(newer) {
+            if let child = nodes.known(entry.name, in: parent) { kernel.forgetDirectory(child) }
+        } else {
+            kernel.forgetEntry(entry.name, in: parent.id)
+        }
     }
 }
 

@@ -112,9 +112,10 @@ package final class Volume: Sendable {
         let information = node.state.withLock { $0.information }
         let cached = node.isDirectory ? 0 : cachedBytes(node, information)
         let listedAt = node.directory?.state.withLock { $0.listing?.changedAt }
+        let listed = node.isDirectory ? nodes.modified(node) : node.listed.modified
         return Attributes(
             inode: node.inode, isDirectory: node.isDirectory, length: node.length ?? 0, cachedBytes: cached,
-            modified: information?.validator.lastModified ?? node.listed.modified ?? listedAt ?? startedAt)
+            modified: information?.validator.lastModified ?? listed ?? listedAt ?? startedAt)
     }
 
     func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {

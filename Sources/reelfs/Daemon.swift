@@ -46,6 +46,7 @@ enum Daemon {
     private static func serve(
         _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
     ) throws(Failure) {
+        keepAllocatorLimits()
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)

@@ -24,7 +24,7 @@ struct OriginFacts {
     var speeds: [Speed] = []
     /// Seconds that the film lasts, as the user says.
     var duration: Int64?
-    /// Credentials that the user gave are sent.
+    /// Credentials that the user gave are sent to it.
     var sendsCredentials = false
     /// The daemon of a mount may have credentials and headers that are not known here.
     var isOfMount = false
@@ -102,7 +102,11 @@ extension Diagnosis {
                 ok("it redirects to \(shown(place.origin))\(times), which gets no credentials")
             }
         }
-        if facts.sendsCredentials, facts.url.scheme == "http", !isLoopback(facts.url.host) {
+    }
+
+    /// - Parameter source: what the credentials are for; a list's files may be elsewhere, and get none.
+    mutating func addSecrets(sentTo source: ResourceURL) {
+        if source.scheme == "http", !isLoopback(source.host) {
             note("credentials cross the network unencrypted", "Use https.")
         }
     }

@@ -12,8 +12,8 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         // What the parser would write is longer than a line.
         usage: "reelfs doctor [<options>] [<url|mountpoint>]",
         discussion: """
-            Of a URL it reads at most 24 MiB, within about five seconds if the server answers at once. Exit status 0 when \
-            everything needed works, 1 otherwise.
+            Beside the listings it reads at most 24 MiB of a URL, within about five seconds if the server answers at \
+            once. Exit status 0 when everything needed works, 1 otherwise.
             """)
 
     @Argument(
@@ -106,16 +106,18 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         }
         defer { origin.shutdown() }
         let examination = OriginExamination(origin, limit: .seconds(options.timeout))
+        let hasSecrets = url.credentials != nil || !options.headers.isEmpty || secrets != nil
         var facts: OriginFacts
         switch examination.source(url) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)
         case .found(let found, let file, let first):
             diagnosis.add(found)
+            if hasSecrets { diagnosis.addSecrets(sentTo: url) }
             guard let file else { return }
             facts = examination.file(file, first: first)
         }
         facts.duration = seconds
-        facts.sendsCredentials = url.credentials != nil || !options.headers.isEmpty || secrets != nil
+        facts.sendsCredentials = hasSecrets && facts.url.isSameOrigin(as: url)
         facts.isOfMount = isOfMount
         diagnosis.add(facts)
     }

@@ -15,6 +15,8 @@ struct OriginExamination {
     private static let leastBytes: Int64 = 512 << 10
     /// As a mount reads at most.
     private static let mostOfDocument = 64 << 20
+    /// Of a directory further down, which nobody has asked about: some thousand files.
+    private static let mostOfInner = 1 << 20
     /// Listings that are looked into until a media file is found.
     private static let depth = 3
 
@@ -40,7 +42,7 @@ struct OriginExamination {
                 information.length ?? 0 <= Int64(Self.mostOfDocument)
             else { return .found(.file, file: url, first: first) }
         }
-        switch tree(url) {
+        switch tree(url, most: Self.mostOfDocument) {
         case .failure(let failure): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
         case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
             return .found(.file, file: url, first: first)
@@ -52,15 +54,15 @@ struct OriginExamination {
     }
 
     /// The first media file, of the first directory where there is none here; else any file, the nearest.
-    private func chosen(_ entries: [SourceEntry]) -> SourceEntry? {
+    private func chosen(_ entries: EntryList) -> SourceEntry? {
         var entries = entries
         var other: SourceEntry?
         for level in 1...Self.depth {
-            let files = entries.filter { !$0.isDirectory }
-            if let media = files.first(where: { MediaName.isMedia($0.name) }) { return media }
-            other = other ?? files.first
-            guard level < Self.depth, let folder = entries.first(where: \.isDirectory),
-                case .success(.tree(_, let inner)) = tree(folder.url)
+            let files = entries.indices.lazy.filter { [entries] in !entries.isDirectory(at: $0) }
+            if let media = files.first(where: { MediaName.isMedia(entries.name(at: $0)) }) { return entries[media] }
+            other = other ?? files.first.map { entries[$0] }
+            guard level < Self.depth, let folder = entries.indices.first(where: { entries.isDirectory(at: $0) }),
+                case .success(.tree(_, let inner)) = tree(entries.url(at: folder), most: Self.mostOfInner)
             else { break }
             entries = inner
         }
@@ -68,18 +70,19 @@ struct OriginExamination {
     }
 
     private enum Document {
-        case tree(kind: String, [SourceEntry])
+        case tree(kind: String, EntryList)
         case page(String)
     }
 
-    private func tree(_ url: ResourceURL) -> Result<Document, OriginFailure> {
-        probe.document(url, most: Self.mostOfDocument).map { answer in
+    /// - Parameter most: bytes of it.
+    private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
+        probe.document(url, most: most).map { answer in
             let (head, bytes) = answer
             let found = SourceDocument(bytes, mediaType: head.mediaType, source: url, place: head.url)
             if let format = found.format {
                 do throws(PlaylistError) {
                     let list = try Playlist.parse(bytes, format: format, base: found.base)
-                    return .tree(kind: "list of files (\(name(of: format)))", list.entries)
+                    return .tree(kind: "list of files (\(name(of: format)))", EntryList(list.entries))
                 } catch {
                     return .page("a list that cannot be read: \(error)")
                 }
@@ -87,7 +90,7 @@ struct OriginExamination {
             do throws(ListingError) {
                 let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder)
                 let isJSON = head.mediaType?.hasSuffix("/json") == true
-                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", Array(entries))
+                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", entries)
             } catch {
                 return .page(head.mediaType ?? "of no type")
             }

@@ -92,6 +92,7 @@ struct CrashTests {
             let giver = Giver(try store.object(for: wanted))
             try giver.object.fill(round * 3)
             try giver.object.put(round * 3 + 1)
+            store.remember(listing(round), for: "http://h/films/")
             store.commit()
             committed.formUnion([round * 3])
             crash.commits(committed)
@@ -118,6 +119,12 @@ struct CrashTests {
         store.close()
     }
 
+    /// Of more than one slice, and of another length in each round.
+    private func listing(_ round: Int) -> RememberedListing {
+        let entries = (0..<1001 + round).map { StoredEntry(name: "\($0) of \(round)", url: "", isDirectory: false) }
+        return RememberedListing(entries: entries, fetchedAt: Int64(round), complete: true)
+    }
+
     @Test(arguments: CrashPoint.allCases) func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint) throws {
         var random = SeededGenerator()
         let hint: Comment = "\(point), seed \(random.seed)"
@@ -137,6 +144,14 @@ struct CrashTests {
     private func look(_ image: Fixture, _ committed: Set<Int>, _ hint: Comment) throws {
         let store = try image.open(cap: 90 * BlockSize.block)
         store.commit()
+        // The listing of one round, whole, and nothing of another.
+        let found = store.listing("http://h/films/")
+        let expected = found.map { listing(Int($0.fetchedAt)) }?.entries as? [StoredEntry]
+        #expect(found?.entries as? [StoredEntry] == expected, hint)
+        let rows = try store.reader.use { (index) throws(CacheError) in
+            try index.first("SELECT count(*) FROM entries") { Int($0.integer(0)) }
+        }
+        #expect(rows == expected?.count ?? 0, hint)
         #expect(image.diskBytes <= store.usage.used + Int64(image.objectFiles.count) * 8192, hint)
         let object = try store.object(for: version(blocks: 200))
         #expect(committed.isSubset(of: object.filledBlocks), hint)

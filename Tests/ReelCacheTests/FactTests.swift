@@ -1,4 +1,5 @@
 import ReelCore
+import Synchronization
 import Testing
 
 @testable import ReelCache
@@ -53,6 +54,107 @@ struct FactTests {
         store.remember(RememberedListing(entries: [entries[0]], fetchedAt: 10, complete: false), for: "http://h/films/")
         store.commit()
         #expect(store.listing("http://h/films/")?.entries as? [StoredEntry] == [entries[0]])
+        store.close()
+    }
+
+    private func listing(_ count: Int, _ fetchedAt: Int64) -> RememberedListing {
+        let entries = (0..<count).map {
+            StoredEntry(name: "\($0) of \(fetchedAt)", url: "http://h/films/\($0)", isDirectory: false)
+        }
+        return RememberedListing(entries: entries, fetchedAt: fetchedAt, complete: true)
+    }
+
+    private func rows(_ store: Store, of table: String) -> Int64? {
+        try? store.reader.use { (index) throws(CacheError) in
+            try index.first("SELECT count(*) FROM \(table)") { $0.integer(0) }
+        }
+    }
+
+    @Test func nobodyWaitsForAWholeListingToBeWrittenAndTheOldOneGoes() throws {
+        let fixture = Fixture()
+        let slices = Atomic<Int>(0)
+        let opened = Atomic<Int>(0)
+        let current = Mutex<Store?>(nil)
+        let store = try fixture.open { point in
+            guard point == .entriesWritten, let store = current.withLock({ $0 }) else { return }
+            slices.add(1, ordering: .relaxed)
+            // In the midst of it a file is opened, which takes the gate that writes.
+            if (try? store.object(for: version(blocks: 1))) != nil { opened.add(1, ordering: .relaxed) }
+        }
+        defer { store.close() }
+        current.withLock { $0 = store }
+        defer { current.withLock { $0 = nil } }
+        for (count, fetchedAt) in [(2500, Int64(1)), (3000, 2), (0, 3), (1001, 4)] {
+            store.remember(listing(count, fetchedAt), for: "http://h/films/")
+            store.remember(listing(5, fetchedAt), for: "http://h/other/")
+            store.remember(listing(0, fetchedAt), for: "http://h/none/")
+            store.commit()
+            #expect(
+                store.listing("http://h/films/")?.entries as? [StoredEntry]
+                    == listing(count, fetchedAt).entries as? [StoredEntry])
+            #expect(store.hasEntries("http://h/films/") == (count > 0) && store.hasListing("http://h/films/"))
+            #expect(rows(store, of: "entries") == Int64(count + 5) && rows(store, of: "listings") == 3)
+        }
+        let written = slices.load(ordering: .relaxed)
+        #expect(written == (3 + 3 + 0 + 2) + 4 && opened.load(ordering: .relaxed) == written)
+        #expect(!store.hasListing("http://h/unknown/") && !store.hasEntries("http://h/unknown/"))
+    }
+
+    @Test func aListingThatIsReplacedWhileItIsReadIsReadAnew() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        store.remember(listing(2500, 1), for: "http://h/films/")
+        store.commit()
+        var (names, begun) = ([String](), 0)
+        let begin = {
+            names = []
+            begun += 1
+        }
+        let found = store.listing("http://h/films/", begin: begin) { entry in
+            names.append(entry.name)
+            // No gate is held here.
+            if begun == 1, names.count == 1500 {
+                store.remember(listing(1200, 2), for: "http://h/films/")
+                store.commit()
+            }
+        }
+        #expect(found?.fetchedAt == 2 && begun == 2)
+        #expect(names == (0..<1200).map { "\($0) of 2" })
+    }
+
+    @Test func whatIsCachedOfADirectoryIsNotThatOfTheOnesBelow() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        for key in ["http://h/a.mkv", "http://h/f/b.mkv", "http://h/f/c?of=/x/", "http://h/f/deep/d.mkv"] {
+            try store.fill(version(key, blocks: 1), [0])
+        }
+        let flat = ["http://h/f/b.mkv", "http://h/f/c?of=/x/"].map { ExactText($0) }
+        #expect(store.cachedBytes(below: "http://h/f/", isDeep: false).keys.sorted { $0.text < $1.text } == flat)
+        let deep = flat + [ExactText("http://h/f/deep/d.mkv")]
+        #expect(store.cachedBytes(below: "http://h/f/", isDeep: true).keys.sorted { $0.text < $1.text } == deep)
+    }
+
+    @Test func datesThatTheIndexCannotKnowAreNone() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        let dated = Validator(entityTag: nil, lastModified: 7)
+        store.remember(ContentInformation(length: 1, validator: dated), for: "a", checkedAt: 7)
+        store.remember(listing(1, 7), for: "http://h/films/")
+        store.commit()
+        for date in [Int64.min, .max] {
+            store.close()
+            let connection = try Connection(fixture.index)
+            try connection.run("UPDATE resources SET checked = ?, modified = ?", [.integer(date), .integer(date)])
+            try connection.run("UPDATE listings SET fetched = ?", [.integer(date)])
+            try connection.run("UPDATE entries SET modified = ?", [.integer(date)])
+            store = try fixture.open()
+            #expect(store.information(for: "a")?.checkedAt == 0)
+            #expect(store.information(for: "a")?.information.validator.lastModified == nil)
+            let found = try #require(store.listing("http://h/films/"))
+            #expect(found.fetchedAt == 0 && found.entries.stored(at: 0).modified == nil)
+        }
         store.close()
     }
 

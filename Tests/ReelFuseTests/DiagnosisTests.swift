@@ -356,13 +356,14 @@ struct DiagnosisTests {
         diagnosis.add(Self.origin(.failure(refused)) { $0.isOfMount = true })
         #expect(diagnosis.isWell && diagnosis.findings[0].fact.hasSuffix("known to its daemon alone"))
         diagnosis = Diagnosis()
-        let plain = ResourceURL("http://host/a")!
-        diagnosis.add(
-            Self.origin(.success(Self.information())) {
-                $0.sendsCredentials = true
-                $0.url = plain
-            })
-        #expect(diagnosis.findings.contains { $0.fact == "credentials cross the network unencrypted" })
+        // It counts where they are sent to, not where the file is.
+        for (source, isTold) in [
+            ("http://host/list.m3u", true), ("https://host/a", false), ("http://127.0.0.1/", false),
+        ] {
+            diagnosis.addSecrets(sentTo: ResourceURL(source)!)
+            #expect(diagnosis.findings.map(\.fact) == (isTold ? ["credentials cross the network unencrypted"] : []))
+            diagnosis = Diagnosis()
+        }
     }
 
     // MARK: A mount

@@ -186,6 +186,8 @@ struct DoctorTests {
         case "/", "/films/": page(["read.me", "season/", "b.txt"])
         case "/films/season/": page(["notes.txt", "One.mkv", "Two.mkv"])
         case "/bare/": page(["a/"])
+        case "/deep/": page(["long/"])
+        case "/deep/long/": page((0..<20_000).map { "An episode with a number \($0).mkv" })
         case "/bare/a/", "/empty/": page([])
         case "/only/": page(["read.me"])
         case "/json/":
@@ -206,6 +208,12 @@ struct DoctorTests {
         ("/list.m3u", ["ok a list of files (M3U), 1 entry; looked at: One.mkv", ranged, same]),
         ("/only/", ["ok a directory listing (HTML), 1 entry; looked at: read.me", ranged, same]),
         ("/bare/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        // Two MiB, of a directory that nobody has asked about.
+        ("/deep/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        (
+            "/deep/long/",
+            ["ok a directory listing (HTML), 20000 entries; looked at: An episode with a number 0.mkv", ranged, same]
+        ),
         ("/empty/", ["note a directory listing (HTML) without a file that could be looked at"]),
         ("/login/", ["bad this is no directory listing, no playlist and no media (text/html)"]),
         ("/none/", ["bad HOST: the origin answers 404"]),

@@ -201,6 +201,32 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         }
     }
 
+    @Test("A second link to the one entry too many, which got another name, is refused like the first")
+    func capOfRenamed() throws {
+        // Behind 2 entries a file and a directory of one name: the second gets a name of its own.
+        let names = ["a", "b", "x", "x/", "x/", "x"]
+        let page = html(names.map { "<a href=\"\($0)\">x</a>\n" }.joined())
+        let items = names.map { name in
+            let isDirectory = name.hasSuffix("/")
+            return "{\"name\":\"\(name.prefix(1))\",\"type\":\"\(isDirectory ? "directory" : "file")\"}"
+        }
+        let json = Array("[\(items.joined(separator: ","))]".utf8)
+        for body in [page, json] {
+            #expect(try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 4).count == 4)
+            #expect(throws: ListingError.tooLarge) {
+                try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 3)
+            }
+        }
+        var merge = ListingMerge(limit: 3)
+        for name in names {
+            let isDirectory = name.hasSuffix("/")
+            let link = ListingLink(
+                name: Array(name.utf8.prefix(1)), isDirectory: isDirectory, url: Corpus.base.resolve(name)!)
+            merge.add(link, ListingFacts())
+        }
+        #expect(merge.isTooLarge && merge.list().map(\.name) == ["a", "b", "x"])
+    }
+
     @Test("Ten thousand entries keep their order, names and sizes")
     func many() throws {
         let lines = (0..<10_000).map { "<a href=\"film%20\($0).mkv\">film</a>   06-May-2024 07:08    \($0)\n" }

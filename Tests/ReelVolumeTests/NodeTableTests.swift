@@ -26,7 +26,7 @@ import Testing
         return table.node(at: place, of: listed, facts, in: directory, isUsed: false)?.id
     }
 
-    @Test func aHundredThousandKnownFilesTakeLessThanAHundredBytesEachAndNoObject() {
+    @Test func aHundredThousandKnownFilesTakeLessThanAHundredAndFiftyBytesEachAndNoObject() {
         let table = NodeTable(root: root)
         let all = listed((0..<100_000).lazy.map { entry("Show.\($0 / 100).Episode.\(100_000 + $0).mkv", Int64($0)) })
         for place in 0..<all.entries.count {
@@ -34,7 +34,7 @@ import Testing
             #expect(table.node(at: place, of: all, facts, in: root, isUsed: false)?.node == nil)
         }
         #expect(table.counts == (known: 100_001, used: 1))
-        #expect(table.footprint < 100 * all.entries.count * 3 / 2)
+        #expect(table.footprint < 150 * all.entries.count)
         let before = table.footprint
         // A refresh without news, and two of which one file has changed.
         for length in [Int64(7), 8, 8] {
@@ -62,6 +62,27 @@ import Testing
         // Who holds the old listing gets nothing that is no longer so, and the rest as it is.
         #expect(look(table, "b", first, root) == nil && look(table, "d", first, root) == nil)
         #expect(look(table, "a", first, root) == ids[0])
+    }
+
+    @Test(arguments: [false, true]) func aDirectoryStaysTheSameWhenItsDateChanges(isUsed: Bool) throws {
+        let table = NodeTable(root: root)
+        var sub = entry("sub", 0, isDirectory: true)
+        sub.modified = 1
+        let first = listed([sub, entry("a", 1)])
+        let id = try #require(look(table, "sub", first, root))
+        if isUsed { _ = table[id] }
+        sub.modified = 2
+        let second = listed([entry("a", 1), sub])
+        table.adopt(second, of: root)
+        #expect(look(table, "sub", second, root) == id && look(table, "sub", first, root) == id)
+        #expect(table.known("sub", in: root) == id && table.known("b", in: root) == nil)
+        #expect(try table.modified(#require(table.peek(id))) == 2)
+        // Another URL is another directory.
+        sub.url = ResourceURL("http://elsewhere/sub/")!
+        let third = listed([sub])
+        table.adopt(third, of: root)
+        #expect(look(table, "sub", third, root) != id)
+        #expect(table[id]?.url == ResourceURL("http://h/films/sub/"))
     }
 
     @Test func whatIsForgottenIsGoneAndItsNumberNeverComesBack() throws {

@@ -4,6 +4,7 @@ import Synchronization
 import TestKit
 import Testing
 
+@testable import ReelCache
 @testable import ReelVolume
 
 /// Listings that are asked for again: what changes, and what an error may not take away.
@@ -22,10 +23,12 @@ import Testing
         let sub = Shared(Page.names(["three.mkv"]))
         /// Sent with each listing; an equal If-None-Match is answered with 304.
         let tag = Shared<String?>(nil)
+        /// Of all directories.
+        let date = Shared("21-Nov-2026 10:00")
         let server: ScriptedServer
 
         init() throws {
-            let (root, sub, tag) = (root, sub, tag)
+            let (root, sub, tag, date) = (root, sub, tag, date)
             server = try ScriptedServer { request in
                 guard request.path.hasSuffix("/") else { return ServerStep.answer(404) }
                 switch (request.path == "/" ? root : sub).value {
@@ -50,7 +53,9 @@ import Testing
                     ]
                 case .names(let names):
                     let lines = names.map {
-                        "<a href=\"\($0)\">\($0)</a>  21-Nov-2026 10:00  \($0.hasSuffix("/") ? "-" : "1000")\n"
+                        $0.hasSuffix("/")
+                            ? "<a href=\"\($0)\">\($0)</a>  \(date.value)  -\n"
+                            : "<a href=\"\($0)\">\($0)</a>  21-Nov-2026 10:00  1000\n"
                     }
                     var headers = [(name: "Content-Type", value: "text/html")]
                     if let tag = tag.value {
@@ -72,7 +77,8 @@ import Testing
     private final class Kernel: KernelCache {
         let forgotten = Mutex<[String]>([])
         func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
-        func forgetDirectory(_ node: NodeID) {}
+        let directories = Mutex<[NodeID]>([])
+        func forgetDirectory(_ node: NodeID) { directories.withLock { $0.append(node) } }
     }
 
     private func withLibrary(
@@ -138,6 +144,97 @@ import Testing
             #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
             #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == false)
             #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
+        }
+    }
+
+    @Test func aReaderOfAnOldListingTellsNothingOfTheNewOne() throws {
+        try withLibrary(refresh: .zero) { fixture, library in
+            let opened = fixture.wait { (done: @escaping Completion<any DirectoryHandle>) in
+                fixture.volume.openDirectory(rootNode, done)
+            }
+            let old = try opened.get()
+            library.root.value = .names(["one.mkv", "two.mkv", "sub/", "new.mkv"])
+            #expect(eventually { fixture.names() == .success(["one.mkv", "two.mkv", "sub", "new.mkv"]) })
+            #expect(isHeld(fixture, afterReading: 6, withAttributes: true) == true)
+            old.items(from: 0, withAttributes: true) { _ in true }
+            #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == true)
+        }
+    }
+
+    @Test func aDirectoryWithANewDateIsTheSameAndShowsIt() throws {
+        try withLibrary { fixture, library in
+            let kernel = Kernel()
+            fixture.volume.connect(kernel)
+            #expect(fixture.names("sub") == .success(["three.mkv"]))
+            let before = try fixture.lookup("sub").get()
+            library.date.value = "22-Nov-2026 10:00"
+            #expect(
+                eventually {
+                    (try? fixture.lookup("sub").get())?.attributes.modified == before.attributes.modified + 86_400
+                })
+            #expect(try fixture.lookup("sub").get().node == before.node)
+            #expect(eventually { kernel.directories.withLock { $0.contains(before.node) } })
+            #expect(kernel.forgotten.withLock { $0 } == [])
+            let attributes = fixture.wait { fixture.volume.attributes(of: before.node, $0) }
+            #expect(attributes.map(\.modified) == .success(before.attributes.modified + 86_400))
+        }
+    }
+
+    @Test func whatTheOriginSaidOfAFileStandsUntilTheListingSaysSomethingElseOfIt() throws {
+        try withLibrary { fixture, library in
+            #expect(fixture.names() == all)
+            fixture.volume.root.directory?.correct("one.mkv", Node.Facts(length: 7))
+            let corrected = try fixture.lookup("one.mkv").get()
+            #expect(corrected.attributes.length == 7)
+            let count = library.requests().count
+            #expect(
+                eventually {
+                    _ = fixture.names()
+                    return library.requests().count >= count + 3
+                })
+            library.root.value = .names(["one.mkv", "new.mkv"])
+            #expect(eventually { fixture.names() == .success(["one.mkv", "new.mkv"]) })
+            let now = try fixture.lookup("one.mkv").get()
+            #expect(now.attributes.length == 7 && now.node == corrected.node)
+        }
+    }
+
+    @Test func aRememberedListingIsReadOnceForAllWhoWait() throws {
+        try withLibrary(refresh: .seconds(300)) { fixture, library in
+            #expect(fixture.names("sub") == .success(["three.mkv"]))
+            try fixture.restart()
+            let sub = try fixture.lookup("sub").get().node
+            let directory = try #require(fixture.volume.nodes[sub]?.directory)
+            let names = Monitor<[String]>([])
+            let open: @Sendable () -> Void = {
+                fixture.volume.openDirectory(sub) { result in
+                    try? result.get().items(from: 2, withAttributes: false) { item in
+                        names.withLock { $0.append(item.name) }
+                        return true
+                    }
+                }
+            }
+            let (isHeld, gate) = (Monitor(false), Monitor(false))
+            let holder = startJoinable {
+                let end = try? fixture.store.reader.use { _ in
+                    isHeld.withLock { $0 = true }
+                    return gate.wait(atMost: .seconds(30)) { $0 ? true : nil }
+                }
+                return end != nil
+            }
+            #expect(isHeld.wait(atMost: .seconds(30)) { $0 ? true : nil } == true)
+            let first = startJoinable {
+                open()
+                return true
+            }
+            #expect(eventually { directory.state.withLock { $0.recalling.count } == 1 })
+            // Returns at once, though the index is not to be had.
+            open()
+            #expect(directory.state.withLock { $0.recalling.count } == 2 && names.withLock { $0 } == [])
+            gate.withLock { $0 = true }
+            #expect(holder.join() && first.join())
+            #expect(names.wait(atMost: .seconds(30)) { $0.count == 2 ? $0 : nil } == ["three.mkv", "three.mkv"])
+            #expect(library.requests("/sub/").count == 1)
         }
     }
 
