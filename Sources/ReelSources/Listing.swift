@@ -35,7 +35,6 @@ package enum Listing {
         let directory = ListingDirectory(url)
         guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
-        let read = isJSON ? parseJSON : parseHTML
         let entries =
             isJSON
             ? try parseJSON(body, directory, limit: mostEntries) : try parseHTML(body, directory, limit: mostEntries)
