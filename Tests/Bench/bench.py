@@ -101,6 +101,8 @@ def main(program, words, work, stack):
     findings, references = [], []
     for group in words or GROUPS:
         module = importlib.import_module(group)
+        # Groups have rows of the same name.
+        bench.figures = Figures()
         module.measure(bench)
         findings += print_group(group, module.TITLE, module.ROWS, bench.figures)
         references += [found for row in module.ROWS for found in bench.figures.references(group, row)]

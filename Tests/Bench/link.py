@@ -96,7 +96,8 @@ async def main(port, delay="40", rate="0"):
     server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=CHUNK)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-    server.close()
+    # Connections end with the link; asyncio would complain of each.
+    os._exit(0)
 
 
 if __name__ == "__main__":
