@@ -89,9 +89,14 @@ async def main(port, delay="40", rate="0"):
     with contextlib.suppress(OSError):
         os.nice(-10)
 
+    # asyncio holds its tasks weakly: one that nobody else knows of can be collected in the middle of its work.
+    connections = set()
+
     async def connected(reader, writer):
+        connections.add(asyncio.current_task())
         with contextlib.suppress(asyncio.CancelledError):
             await carry(int(port), way, bytes_a_second, reader, writer)
+        connections.discard(asyncio.current_task())
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=CHUNK)
     print(server.sockets[0].getsockname()[1], flush=True)
