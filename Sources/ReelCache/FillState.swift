@@ -131,12 +131,7 @@ struct FillState: Sendable {
     // MARK: Reading
 
     mutating func use(_ blocks: Range<Int>, now: Int64) {
-        guard !blocks.isEmpty else { return }
-        var extent = blocks.lowerBound / 64
-        while extent * 64 < blocks.upperBound {
-            uses[extent] = now
-            extent += 1
-        }
+        Self.forEachExtent(of: blocks) { extent, _ in uses[extent] = now }
     }
 
     /// Filled blocks among these that nobody has looked at yet.
@@ -144,7 +139,7 @@ struct FillState: Sendable {
 
     func isVerified(_ blocks: Range<Int>) -> Bool {
         var isVerified = true
-        forEachExtent(of: blocks) { extent, mask in
+        Self.forEachExtent(of: blocks) { extent, mask in
             if map.extents[extent] & ~verified.extents[extent] & mask != 0 { isVerified = false }
         }
         return isVerified
@@ -153,14 +148,14 @@ struct FillState: Sendable {
     /// False where some of these blocks have no bytes on the disk.
     func isKnown(_ blocks: Range<Int>) -> Bool {
         var isFilled = true
-        forEachExtent(of: blocks) { extent, mask in
+        Self.forEachExtent(of: blocks) { extent, mask in
             if map.extents[extent] & mask != mask { isFilled = false }
         }
         return isFilled || blocks.allSatisfy { map[$0] || partial.contains($0) }
     }
 
     /// Every hit asks by words: a file has few of them, and a loop over bits allocates in a build without optimisation.
-    private func forEachExtent(of blocks: Range<Int>, _ body: (_ extent: Int, _ mask: UInt64) -> Void) {
+    private static func forEachExtent(of blocks: Range<Int>, _ body: (_ extent: Int, _ mask: UInt64) -> Void) {
         guard !blocks.isEmpty else { return }
         var extent = blocks.lowerBound / 64
         while extent * 64 < blocks.upperBound {

@@ -9,6 +9,8 @@ import Synchronization
 final class Seals: Sendable {
     /// In words of block maps, each for an extent: 1 MiB, and files of a terabyte together.
     static let limit = 128 << 10
+    /// Files: beside its map each takes some 150 bytes.
+    private static let most = 8192
     /// Seconds. A change so short before the seal could be followed by another under the same time.
     private static let rest = 2
 
@@ -42,7 +44,7 @@ final class Seals: Sendable {
             state.seals[file.row] = Seal(mark: mark, verified: verified)
             state.order.append(file.row)
             state.words += verified.extents.count
-            while state.words > Seals.limit { _ = state.remove(state.order[0]) }
+            while state.words > Seals.limit || state.order.count > Seals.most { _ = state.remove(state.order[0]) }
         }
     }
 

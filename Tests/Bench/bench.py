@@ -36,7 +36,6 @@ class Bench:
         self.rounds = int(os.environ.get("ROUNDS", "3"))
         # What takes milliseconds is repeated more often than what takes seconds.
         self.many_rounds = max(7, self.rounds)
-        self.figures = Figures()
         self.mounts = 0
         # Another user has to reach what is measured; and a build meanwhile does not change it.
         work.chmod(0o711)

@@ -11,12 +11,15 @@ import Testing
     private let later = time(nil) + 10
 
     /// A complete file that nobody has open, and no seal of it yet.
-    private func closedFile(_ store: Store) throws -> DataFile {
+    private func withClosedFile(_ body: (Fixture, Store, DataFile) throws -> Void) throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
         let file = try store.fill(wanted, 0..<4).file
         store.commit()
         try #require(eventually { store.files.file(file.row) == nil })
         #expect(store.seals.open(file.row, file.descriptor) == nil, "changed a moment ago")
-        return file
+        try body(fixture, store, file)
     }
 
     private func isOffered(_ store: Store) throws -> Bool {
@@ -27,51 +30,46 @@ import Testing
     }
 
     @Test func sealedFileNeedsNoLook() throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        defer { store.close() }
-        let file = try closedFile(store)
-        store.seals.seal(file, now: later)
-        #expect(try isOffered(store))
+        try withClosedFile { _, store, file in
+            store.seals.seal(file, now: later)
+            let isOffered = try isOffered(store)
+            #expect(isOffered)
+        }
     }
 
     @Test func withoutASealItIsLookedAt() throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        defer { store.close() }
-        _ = try closedFile(store)
-        #expect(try !isOffered(store))
+        try withClosedFile { _, store, _ in
+            let isOffered = try isOffered(store)
+            #expect(!isOffered)
+        }
     }
 
     @Test(arguments: [true, false]) func whatSomebodyElseHasChangedIsLookedAt(whileOpen: Bool) throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        defer { store.close() }
-        let file = try closedFile(store)
-        if !whileOpen { store.seals.seal(file, now: later) }
-        let other = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
-        try [UInt8(0xFF)].withUnsafeBytes { try other.write($0, at: 77) }
-        if whileOpen { store.seals.seal(file, now: later) }
-        #expect(try !isOffered(store))
+        try withClosedFile { fixture, store, file in
+            if !whileOpen { store.seals.seal(file, now: later) }
+            let other = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+            try [UInt8(0xFF)].withUnsafeBytes { try other.write($0, at: 77) }
+            if whileOpen { store.seals.seal(file, now: later) }
+            let isOffered = try isOffered(store)
+            #expect(!isOffered)
+        }
     }
 
     /// Each seal counts once, and the oldest go.
     @Test func sealsAreFew() throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        defer { store.close() }
-        let file = try closedFile(store)
-        store.seals.seal(file, now: later)
-        #expect(store.seals.open(file.row, file.descriptor)?.filledBlocks == 4)
-        #expect(store.seals.open(file.row, file.descriptor) == nil)
-        // A file of 256 GiB, of which two blocks are there, has a map of a quarter of the limit.
-        let large = (0..<5).map {
-            Version(key: "http://h/\($0)", validator: Validator(entityTag: nil, lastModified: 1), length: 256 << 30)
+        try withClosedFile { _, store, file in
+            store.seals.seal(file, now: later)
+            #expect(store.seals.open(file.row, file.descriptor)?.filledBlocks == 4)
+            #expect(store.seals.open(file.row, file.descriptor) == nil)
+            // A file of 256 GiB, of which two blocks are there, has a map of a quarter of the limit.
+            let large = (0..<5).map {
+                Version(key: "http://h/\($0)", validator: Validator(entityTag: nil, lastModified: 1), length: 256 << 30)
+            }
+            let files = try large.map { try store.fill($0, [7]).file }
+            store.commit()
+            for file in files { store.seals.seal(file, now: later) }
+            let kept = files.filter { store.seals.open($0.row, $0.descriptor) != nil }
+            #expect(kept.map(\.row) == files.dropFirst().map(\.row))
         }
-        let files = try large.map { try store.fill($0, [7]).file }
-        store.commit()
-        for file in files { store.seals.seal(file, now: later) }
-        let kept = files.filter { store.seals.open($0.row, $0.descriptor) != nil }
-        #expect(kept.map(\.row) == files.dropFirst().map(\.row))
     }
 }

@@ -76,14 +76,21 @@ import Testing
         }
     }
 
-    @Test func demandedRequestsGoFirst() throws {
+    /// One request at a time, and `/held` is answered when the gate opens.
+    private func withLineOfOne(_ body: (CurlOrigin, ScriptedServer, Gate) throws -> Void) throws {
         let gate = Gate()
         let server = try ScriptedServer { request in
             request.path == "/held" ? [.wait(gate)] + ServerStep.answer() : ServerStep.answer()
         }
         try withTransport(to: server) {
             $0.connectionsPerOrigin = 1
-        } _: { origin in
+        } _: {
+            try body($0, server, gate)
+        }
+    }
+
+    @Test func demandedRequestsGoFirst() throws {
+        try withLineOfOne { origin, server, gate in
             let recorders = (0..<7).map { _ in Recorder() }
             _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
             #expect(eventually { server.requests.count == 1 })
@@ -144,13 +151,7 @@ import Testing
     }
 
     @Test func aPromotedRequestGoesWithTheDemandedOnes() throws {
-        let gate = Gate()
-        let server = try ScriptedServer { request in
-            request.path == "/held" ? [.wait(gate)] + ServerStep.answer() : ServerStep.answer()
-        }
-        try withTransport(to: server) {
-            $0.connectionsPerOrigin = 1
-        } _: { origin in
+        try withLineOfOne { origin, server, gate in
             let recorders = (0..<4).map { _ in Recorder() }
             _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
             #expect(eventually { server.requests.count == 1 })
