@@ -136,6 +136,9 @@ package final class CacheObject: Sendable {
         file.fill { $0.use(0..<$0.map.blockCount, now: now) }
     }
 
+    /// Whole extents that nobody reads soon: they leave the page cache as soon as the disk has them for sure.
+    package func leaveMemory(_ range: ByteRange) { file.leaveMemory(range) }
+
     /// Used now, for the order of eviction. No lock.
     package func touch() { file.lastUse.max(store.clock.now(), ordering: .relaxed) }
 }

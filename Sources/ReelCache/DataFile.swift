@@ -180,6 +180,29 @@ final class DataFile: Sendable {
         return body(UnsafeRawBufferPointer(scratch))
     }
 
+    // MARK: Leaving memory
+
+    /// Whole extents that nobody reads soon leave the page cache: now, or as soon as they are durable. No allocation where
+    /// they are.
+    func leaveMemory(_ range: ByteRange) {
+        guard hasFile else { return }
+        var lower = range.lower
+        while lower < range.upper {
+            let upper = lower + BlockSize.extent
+            let extent = Int(lower / BlockSize.extent)
+            if fill({ $0.leaveMemory(extent) }) { descriptor.leaveMemory(ByteRange(lower, upper)) }
+            lower = upper
+        }
+    }
+
+    /// After a sync.
+    func leaveMemory() {
+        for extent in fill({ $0.takeLeaving() }) {
+            let lower = Int64(extent) * BlockSize.extent
+            descriptor.leaveMemory(ByteRange(lower, lower + BlockSize.extent))
+        }
+    }
+
     // MARK: Tidying
 
     /// Gives the disk back what lies in no filled block: leftovers of streams that were cut, of a crash.

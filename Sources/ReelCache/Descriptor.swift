@@ -69,6 +69,11 @@ struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
+    /// Pages that are written leave the page cache, unless somebody has them mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
+    func leaveMemory(_ range: ByteRange) {
+        _ = posix_fadvise(number, Int(range.lower), Int(range.count), POSIX_FADV_DONTNEED)
+    }
+
     /// True where the file has data, not holes, from `lower` to `upper`. lseek(2), SEEK_HOLE.
     func hasData(_ range: ByteRange) -> Bool { reel_seek_hole(number, Int(range.lower)) >= Int(range.upper) }
 

@@ -26,6 +26,8 @@ struct FillState: Sendable {
     private var stale: Set<Int> = []
     /// There may be bytes on the disk in blocks that are not filled.
     private(set) var hasLeftovers = false
+    /// Extents that are to leave the page cache and cannot yet.
+    private var leaving: Set<Int> = []
     /// How many handles have been offered the whole file, and not yet begun to read it nor been closed.
     private(set) var offers = 0
     /// By extent, in the order of `UseClock`.
@@ -254,6 +256,24 @@ struct FillState: Sendable {
             writtenUses[extent] = uses[extent]
         }
         return result
+    }
+
+    // MARK: Leaving memory
+
+    /// Nobody reads here soon. - Returns: whether the extent may leave the page cache now. One of which some is not on the
+    /// disk for sure has to wait until a sync has ended: were that to fail, the page cache has the only bytes that are right.
+    mutating func leaveMemory(_ extent: Int) -> Bool {
+        let isDurable = map.extents[extent] & ~durable.extents[extent] == 0
+        if !isDurable { leaving.insert(extent) }
+        return isDurable
+    }
+
+    /// Those that had to wait and need not any more.
+    mutating func takeLeaving() -> [Int] {
+        guard !leaving.isEmpty else { return [] }
+        let ready = leaving.filter { map.extents[$0] & ~durable.extents[$0] == 0 }
+        leaving.subtract(ready)
+        return ready.sorted()
     }
 
     // MARK: Clearing

@@ -80,7 +80,10 @@ extension Store {
             disk.indexWasWritten()
             log?.settle()
             reached(.rowsCommitted)
-            for file in living { file.fill { $0.endSync() } }
+            for file in living {
+                file.fill { $0.endSync() }
+                file.leaveMemory()
+            }
             return replaced
         }
         isWritten = true

@@ -154,6 +154,11 @@ package struct Ledger: Sendable {
         return true
     }
 
+    /// What who read last has left behind: see `DropBehind`. Each extent once for each time that it is passed.
+    package mutating func takeBehind() -> ByteRange? {
+        cursors.isEmpty ? nil : cursors[cursors.count - 1].takeBehind()
+    }
+
     /// Asks the map instead of the frontier of who read last; if it is wrong, it is set right.
     private mutating func isThereToTheEnd() -> Bool {
         let missing = coverage.firstMissing(from: cursors[cursors.count - 1].position, limit: length)

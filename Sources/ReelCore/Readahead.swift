@@ -68,6 +68,7 @@ package struct Cursor: Hashable, Sendable {
     private var rate: Double?
     private var measuredSince: Duration
     private var measuredBytes: Int64 = 0
+    private var behind: DropBehind
 
     package init(at range: ByteRange, now: Duration, isLanding: Bool = false) {
         self.isLanding = isLanding
@@ -76,6 +77,7 @@ package struct Cursor: Hashable, Sendable {
         frontier = range.upper
         lastRead = now
         measuredSince = now
+        behind = DropBehind(from: range.lower)
     }
 
     /// How much was read in a row.
@@ -116,4 +118,7 @@ package struct Cursor: Hashable, Sendable {
         frontier = max(frontier, position)
         lastRead = now
     }
+
+    /// What was read here and may leave the page cache; each extent once.
+    mutating func takeBehind() -> ByteRange? { behind.take(position) }
 }

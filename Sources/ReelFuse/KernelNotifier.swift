@@ -1,5 +1,6 @@
 import CFuse
 import Glibc
+import ReelCore
 import ReelThreads
 import ReelVolume
 
@@ -9,6 +10,7 @@ final class KernelNotifier: KernelCache {
     private enum Notice: Sendable {
         case entry(parent: NodeID, name: String)
         case directory(NodeID)
+        case pages(NodeID, ByteRange)
     }
 
     private struct State: Sendable {
@@ -20,6 +22,7 @@ final class KernelNotifier: KernelCache {
 
     func forgetEntry(_ name: String, in parent: NodeID) { add(.entry(parent: parent, name: name)) }
     func forgetDirectory(_ node: NodeID) { add(.directory(node)) }
+    func forgetPages(of node: NodeID, _ range: ByteRange) { add(.pages(node, range)) }
 
     private func add(_ notice: Notice) {
         state.withLock { if !$0.isClosed { $0.queue.append(notice) } }
@@ -35,6 +38,8 @@ final class KernelNotifier: KernelCache {
                     fuse_lowlevel_notify_inval_entry(session, parent, name, name.utf8.count)
                 // Offset 0, length 0: attributes, and all pages, which hold a directory's names.
                 case .directory(let node): fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
+                case .pages(let node, let range):
+                    fuse_lowlevel_notify_inval_inode(session, node, off_t(range.lower), off_t(range.count))
                 }
             }
         }

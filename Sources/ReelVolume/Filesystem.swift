@@ -1,3 +1,5 @@
+import ReelCore
+
 /// Names one inode to the kernel, from the lookup that made it known until it is forgotten. 1 is the root.
 ///
 /// A node is one *version* of one path: when the origin's resource changes, its path gets a new node, so pages that the
@@ -207,4 +209,6 @@ package protocol KernelCache: AnyObject, Sendable {
     func forgetEntry(_ name: String, in parent: NodeID)
     /// Its attributes and the names that were read of it.
     func forgetDirectory(_ node: NodeID)
+    /// Bytes of a file that nobody reads again soon.
+    func forgetPages(of node: NodeID, _ range: ByteRange)
 }

@@ -20,6 +20,8 @@ final class RemoteFile: Sendable {
     let lanes: Lanes
     /// Goes up each time that somebody is playing the file through and the next one may be fetched.
     let plays = Atomic<UInt64>(0)
+    /// There is something for `takeBehind`.
+    let hasBehind = Atomic(false)
 
     struct Parked {
         var read: any ParkedRead
@@ -44,6 +46,8 @@ final class RemoteFile: Sendable {
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
         var isWriting = false
+        /// For the kernel to forget.
+        var behind: ByteRange?
     }
 
     /// - Precondition: `information.length` is known and the length of `object`.
@@ -84,18 +88,20 @@ final class RemoteFile: Sendable {
     private func hit(_ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         while true {
             let moment = now()
-            let (isHit, wantsMore, generation) = state.withLock { state in
+            let (isHit, wantsMore, behind, generation) = state.withLock { state in
                 let isHit = state.ledger.hit(range, now: moment)
                 if isHit {
                     tell(&state)
                     if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
                 }
                 return (
-                    isHit, isHit && state.ledger.wantsReadahead(now: moment), evictions.load(ordering: .acquiring)
+                    isHit, isHit && state.ledger.wantsReadahead(now: moment), isHit ? takeBehind(&state) : nil,
+                    evictions.load(ordering: .acquiring)
                 )
             }
             guard isHit else { return nil }
             if wantsMore { readAhead(moment) }
+            if let behind { object.leaveMemory(behind) }
             let answer = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
             guard evictions.load(ordering: .acquiring) == generation else { continue }

@@ -56,6 +56,9 @@ extension Volume: Filesystem {
             if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
                 prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
             }
+            if remote.hasBehind.load(ordering: .relaxed), let behind = remote.takeBehind() {
+                kernelCache?.forgetPages(of: file.node.id, behind)
+            }
             return answer
         case .growing(let growing): return growing.read(offset, into: buffer, park: park)
         }

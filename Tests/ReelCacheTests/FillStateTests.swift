@@ -47,6 +47,41 @@ struct FillStateTests {
         begin(&state)
     }
 
+    @Test func anExtentLeavesMemoryWhenAllThatIsFilledOfItIsDurable() {
+        var state = state()
+        _ = state.fill(1, 1)
+        let isReady = state.leaveMemory(0)
+        let early = state.takeLeaving()
+        #expect(!isReady && early.isEmpty)
+        begin(&state)
+        _ = state.fill(2, 2)
+        state.endSync()
+        let half = state.takeLeaving()
+        #expect(half.isEmpty)
+        begin(&state)
+        state.endSync()
+        let all = (state.takeLeaving(), state.takeLeaving())
+        #expect(all.0 == [0] && all.1.isEmpty)
+        let isReadyNow = (state.leaveMemory(0), state.leaveMemory(1))
+        #expect(isReadyNow.0 && isReadyNow.1)
+    }
+
+    /// The page cache has the only bytes that are right.
+    @Test func whatAFailedSyncWasToSaveStaysInMemory() {
+        var state = state()
+        _ = state.fill(1, 1)
+        _ = state.leaveMemory(0)
+        begin(&state)
+        state.loseUnsynced()
+        _ = state.fill(2, 2)
+        begin(&state)
+        state.endSync()
+        let left = state.takeLeaving()
+        #expect(left.isEmpty)
+        let isReady = state.leaveMemory(0)
+        #expect(!isReady)
+    }
+
     @Test func aSyncThatWasAbandonedIsTakenAlong() {
         var state = state()
         _ = state.fill(65, 65)

@@ -1,0 +1,26 @@
+/// What a reader has left so far behind that it need not stay in memory.
+///
+/// A film of some gigabytes that is read once would push everything else out of the page cache, and each of its pages would
+/// be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else of a read.
+package struct DropBehind: Hashable, Sendable {
+    /// Bytes that stay, so that files up to about this length do as a whole: a player that jumps back a little reads
+    /// from memory.
+    package static let kept: Int64 = 2 * BlockSize.extent
+
+    /// Where what was told ends; whole extents.
+    private var told: Int64
+
+    /// - Parameter start: where reading forward began.
+    init(from start: Int64) { told = Self.roundedDown(start + BlockSize.extent - 1) }
+
+    /// Extents that are behind the reader and were not told yet; nil where there are none.
+    /// - Parameter position: one behind the furthest byte read in a row.
+    mutating func take(_ position: Int64) -> ByteRange? {
+        let end = Self.roundedDown(position - Self.kept)
+        guard end > told else { return nil }
+        defer { told = end }
+        return ByteRange(told, end)
+    }
+
+    private static func roundedDown(_ offset: Int64) -> Int64 { max(0, offset) / BlockSize.extent * BlockSize.extent }
+}
