@@ -20,7 +20,8 @@ extension EndToEnd {
                 }
                 let behind = ByteRange(0, 48 << 20)
                 #expect(eventually { residentBytes(mount.file("film.mkv"), behind) == 0 })
-                #expect(residentBytes(mount.file("film.mkv"), ByteRange(80 << 20, 96 << 20)) == 16 << 20)
+                // Not all: a kernel short of memory takes what it likes.
+                #expect(residentBytes(mount.file("film.mkv"), ByteRange(80 << 20, 96 << 20)) >= 8 << 20)
                 let data = try #require(CacheFolder(path: scene.cache).dataFiles.first)
                 #expect(eventually { residentBytes(data, behind) == 0 } || !hasPagesOnDisk(data))
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
