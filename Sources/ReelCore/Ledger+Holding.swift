@@ -13,13 +13,20 @@ extension Ledger {
             !waiting.contains(where: { isWaiting($0, for: stream) })
         else { return false }
         guard acceptsRanges else { return stream.position > reach(isPaused: stream.isPaused) }
-        // What lies ahead of those who wait is theirs; the rest is in their way.
-        return !waiting.isEmpty
-            && !waiting.contains { read in
-                let reach = read.range.upper + 2 * max(windowLimit, Readahead.early)
-                return stream.end > read.range.lower && stream.position <= reach
-            }
+        // What lies ahead of those who wait is theirs; the rest is in their way. And in the way of who has just jumped:
+        // what he asks for one after another comes sooner, also where he looks at some of it before he asks for more.
+        let landed = cursors.last.flatMap { $0.hasLanded && now - $0.lastRead < Self.landingTime ? $0 : nil }
+        guard landed != nil || !waiting.isEmpty else { return false }
+        if let landed, isAhead(stream, of: landed.start, landed.position) { return false }
+        return !waiting.contains { isAhead(stream, of: $0.range.lower, $0.range.upper) }
     }
+
+    private func isAhead(_ stream: Stream, of lower: Int64, _ upper: Int64) -> Bool {
+        stream.end > lower && stream.position <= upper + 2 * max(windowLimit, Readahead.early)
+    }
+
+    /// A player that has not asked for more by then has its picture.
+    private static let landingTime = Duration.milliseconds(500)
 
     /// How far a body that comes as a whole may get. What is let go of there can only be had from the first byte again, so
     /// it goes on for a reader that has proven itself, if the cache can hold it all.

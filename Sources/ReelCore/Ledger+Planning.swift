@@ -18,10 +18,14 @@ extension Ledger {
                     }
                     offset = min(streams[index].end, read.range.upper)
                 } else if acceptsRanges {
-                    actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
+                    let reader = cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }
+                    if let reader, lanes > 1, offset == read.range.lower, cursors[reader].hasLanded {
+                        actions += land(at: offset, now)
+                    } else {
+                        actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
+                    }
                     offset = streams.last!.end
-                    trust(
-                        cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }, offset - read.range.upper)
+                    trust(reader, offset - read.range.upper)
                 } else {
                     actions += dropOvertaken()
                     actions += startStream(at: 0, count: length, .demand, now)
@@ -38,7 +42,7 @@ extension Ledger {
         guard read.readsOn, let cursor = cursors.last(where: { $0.isProven && $0.continues(with: read.range) })
         else { return count }
         let window = window(of: cursor)
-        return max(count, min(segment(of: window, lanes: lanes), cursor.position + window - offset))
+        return max(count, min(segment(of: window, for: cursor, lanes: lanes), cursor.position + window - offset))
     }
 
     /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes that
@@ -68,9 +72,9 @@ extension Ledger {
         let cursor = cursors[index]
         let window = window(of: cursor)
         let horizon = min(length, cursor.position + window)
-        let isHungry = cursor.isHungry(now)
+        let isHungry = cursor.isHungry(now) || cursor.hasLanded
         let lanes = isHungry ? lanes : 1
-        let segment = isHungry ? segment(of: window, lanes: lanes) : window
+        let segment = isHungry ? segment(of: window, for: cursor, lanes: lanes) : window
         var actions: [Action] = []
         while true {
             let frontier = firstUnplanned(from: max(cursors[index].frontier, cursor.position), limit: horizon)
@@ -98,8 +102,9 @@ extension Ledger {
         return cursor.window(atMost: min(windowLimit, max(room, Readahead.least)))
     }
 
-    private func segment(of window: Int64, lanes: Int) -> Int64 {
+    private func segment(of window: Int64, for cursor: Cursor, lanes: Int) -> Int64 {
         if lanes == 1 { return window }
+        if cursor.hasLanded { return Readahead.landingSegment }
         let most = max(Readahead.segments.upperBound, min(4 * pace.turnaround, Readahead.longestSegment))
         return min(max(window / Int64(lanes), Readahead.segments.lowerBound), most)
     }
@@ -181,16 +186,33 @@ extension Ledger {
         return min(offset, limit)
     }
 
+    /// For who has just jumped here, where connections are slow: what he needs for his first picture comes by two requests
+    /// at a time, and what lies before it in its block, which would be in its way, by a third.
+    private mutating func land(at offset: Int64, _ now: Duration) -> [Action] {
+        var front = coverage.startOfGap(at: offset)
+        for other in streams where other.end <= offset { front = max(front, other.end) }
+        // Known first, so that the others begin behind it; sent last.
+        let before =
+            front < offset ? startStream(at: front, count: offset - front, .demand, now, upTo: offset) : []
+        let first = startStream(at: offset, count: Readahead.landingFirst, .demand, now)
+        let end = streams.last!.end
+        guard end < length, firstUnplanned(from: end, limit: length) == end else { return first + before }
+        return first + startStream(at: end, count: Readahead.landingNext, .demand, now) + before
+    }
+
     /// One range request around `offset`, which is missing: from the start of its block, so that whole blocks come, up
     /// to the next byte that is there or on its way. Without ranges: everything.
-    private mutating func startStream(at offset: Int64, count: Int64, _ purpose: Purpose, _ now: Duration) -> [Action] {
+    /// - Parameter limit: nothing from here on is asked for.
+    private mutating func startStream(
+        at offset: Int64, count: Int64, _ purpose: Purpose, _ now: Duration, upTo limit: Int64 = .max
+    ) -> [Action] {
         var range = ByteRange(0, length)
         if acceptsRanges {
             range.lower = coverage.startOfGap(at: offset)
             for other in streams where other.end <= offset { range.lower = max(range.lower, other.end) }
             let wanted = offset + min(count, length - offset)
             range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
-            range.upper = coverage.firstCovered(from: offset, limit: range.upper)
+            range.upper = coverage.firstCovered(from: offset, limit: min(range.upper, limit))
             for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
             for index in streams.indices where streams[index].position <= offset && streams[index].end > range.lower {

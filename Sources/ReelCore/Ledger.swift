@@ -119,11 +119,12 @@ package struct Ledger: Sendable {
 
     /// The hit path. - Returns: true where every byte of `range` is there. Then `readAhead` is to be called if
     /// `wantsReadahead` says so.
-    package mutating func hit(_ range: ByteRange, now: Duration) -> Bool {
+    /// - Parameter wasParked: it has waited. Its reader may have gone elsewhere meanwhile, and is not called back.
+    package mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool = false) -> Bool {
         guard coverage.covers(range) else { return false }
         account.read(range)
         // Of a complete file nothing is fetched, but who has played it through wants the next one.
-        touchCursor(range, now: now)
+        if !wasParked { touchCursor(range, now: now) }
         return true
     }
 

@@ -24,6 +24,11 @@ package enum Readahead {
     /// Where somebody lands who has read on elsewhere in the file, as far as to `settled`: a player that jumps. It needs
     /// some pieces before its first picture, and each asked for by itself would be a round trip.
     package static let landing: Int64 = 1 << 20
+    /// Of it, where connections are slow, what each of several requests fetches: the first two together, the first of them
+    /// short, as the reader waits for it; then those that are ahead.
+    static let landingFirst = BlockSize.block
+    static let landingNext = 3 * BlockSize.block
+    static let landingSegment = 2 * BlockSize.block
     /// A window is as long as a reader at the observed rate needs for this: longer than most disturbances of a line.
     static let seconds = 30.0
     /// Pieces that parallel requests fetch: longer ones make the reader wait for the first while the last comes, shorter
@@ -86,6 +91,8 @@ package struct Cursor: Hashable, Sendable {
         if isLanding { return true }
         return run >= Readahead.proof || start == 0 && run >= Readahead.headProof
     }
+    /// Whoever reads here has jumped here a moment ago.
+    var hasLanded: Bool { isLanding && run < Readahead.proof }
     package var hasReadOn: Bool { run >= Readahead.settled }
 
     package func continues(with range: ByteRange) -> Bool {

@@ -25,6 +25,10 @@ final class Transfer {
     var easy: EasyHandle?
 
     var stage = Stage.waiting
+    /// It opens a connection although some are idle; one of these is taken for its own.
+    var (avoidsKept, hasTakenKept) = (false, false)
+    /// The answer ended as it should, so that its connection can be used again.
+    var isOver = false
     /// What is asked at this moment, and `place.origin`.
     private(set) var place: ResourceURL
     private(set) var origin: String

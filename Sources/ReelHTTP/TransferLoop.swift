@@ -13,6 +13,7 @@ final class TransferLoop {
     private var transfers: [OriginRequestID: Transfer] = [:]
     private var hosts: [String: HostQueue<Transfer>] = [:]
     private var memory = RedirectMemory()
+    private var kept = KeptConnections()
     /// No deadline is before this.
     private var nextCheck = ContinuousClock.now
 
@@ -107,6 +108,10 @@ final class TransferLoop {
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
                 transfer.receiver.sent()
+                transfer.avoidsKept =
+                    !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
+                transfer.hasTakenKept = !transfer.avoidsKept && kept.take(at: origin)
+                transfer.isOver = false
                 guard transfer.prepare(configuration),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
                 else {
@@ -187,6 +192,7 @@ final class TransferLoop {
                 let context = reel_private(easy)
             else { continue }
             let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+            transfer.isOver = reel_message_result(message) == CURLE_OK
             finish(transfer, with: transfer.verdict ?? verdict(transfer, reel_message_result(message)))
         }
     }
@@ -215,7 +221,10 @@ final class TransferLoop {
         }
         if transfer.collector.status != 0 { queue?.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {
-            counters.connections.add(Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS)), ordering: .relaxed)
+            let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
+            counters.connections.add(opened, ordering: .relaxed)
+            kept.ended(
+                at: transfer.origin, hasTaken: transfer.hasTakenKept, isNew: opened > 0, isKept: transfer.isOver)
             curl_multi_remove_handle(mailbox.multi, easy)
         }
         switch transfer.stage {

@@ -85,11 +85,13 @@ final class RemoteFile: Sendable {
     }
 
     /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
-    private func hit(_ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+    private func hit(
+        _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, wasParked: Bool = false
+    ) -> Int? {
         while true {
             let moment = now()
             let (isHit, wantsMore, behind, generation) = state.withLock { state in
-                let isHit = state.ledger.hit(range, now: moment)
+                let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
                 if isHit {
                     tell(&state)
                     if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
@@ -143,7 +145,7 @@ final class RemoteFile: Sendable {
 
     /// On the answering thread: the bytes came, and may have been evicted again already.
     func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
-        if let count = hit(parked.range, into: buffer) {
+        if let count = hit(parked.range, into: buffer, wasParked: true) {
             parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
             wait(parked.read, for: parked.range, until: parked.deadline)

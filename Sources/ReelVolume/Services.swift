@@ -61,7 +61,7 @@ final class Services: Sendable {
 
 /// Only ever touched by the thread of the `answers` line.
 private final class AnswerBuffer: @unchecked Sendable {
-    private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
+    private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(BlockSize.block), alignment: 4096)
 
     deinit { memory.deallocate() }
 

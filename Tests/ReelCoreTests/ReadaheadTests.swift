@@ -127,6 +127,51 @@ import Testing
         #expect(player.requests.count == 2, "and what comes next before it is wanted")
     }
 
+    /// What comes first is asked for first: on the connections that are open.
+    @Test func whereConnectionsAreSlowAJumpIsAnsweredByShortRequestsTogether() {
+        let block = BlockSize.block
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.requests = []
+        player.ledger.lanes = 6
+        let place: Int64 = 500 << 20 + 96 << 10
+        player.read(place, 132 << 10, isServed: false)
+        let expected = [
+            ByteRange(place, 500 << 20 + 2 * block), ByteRange(500 << 20 + 2 * block, 500 << 20 + 5 * block),
+            ByteRange(500 << 20, place),
+        ]
+        #expect(Array(player.requests.prefix(3)) == expected)
+        #expect(player.requests.allSatisfy { $0.count <= 3 * block })
+        #expect(player.fetched <= Readahead.landing + 3 * block)
+        player.serve()
+        #expect(player.waitingCount == 0)
+    }
+
+    @Test func whereTheEndOfTheFileIsNearAJumpAsksForNothingBehindIt() {
+        var player = Player(length: 64 << 20)
+        for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.requests = []
+        player.ledger.lanes = 6
+        player.read(64 << 20 - 100_000, 4096)
+        #expect(player.requests.allSatisfy { $0.upper <= 64 << 20 && $0.count <= BlockSize.block })
+        #expect(player.fetched == BlockSize.block)
+    }
+
+    /// What the kernel had asked for ahead at the old place is answered after the jump.
+    @Test func anAnswerThatComesLateCallsNobodyBack() {
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 12 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.read(500 << 20, 128 << 10)
+        let old = ByteRange(12 << 20 - 128 << 10, 12 << 20)
+        let isHit = player.ledger.hit(old, now: player.now, wasParked: true)
+        #expect(isHit)
+        player.requests = []
+        player.take(player.ledger.readAhead(now: player.now))
+        #expect(player.requests.allSatisfy { $0.lower >= 500 << 20 })
+        player.readOn()
+        #expect(player.requests.allSatisfy { $0.lower >= 500 << 20 })
+    }
+
     @Test func whoHasReadLittleAndJumpsIsGivenWhatWasAskedFor() {
         var player = Player(length: gigabyte)
         for offset in stride(from: Int64(0), to: 4 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
@@ -336,8 +381,15 @@ import Testing
         player.read(512 << 20, 4096, isServed: false)
         #expect(arrive() == .pause)
         let demanded = player.ledger.streams.last!
-        let result = player.ledger.arrived(demanded.id, ByteRange(512 << 20, 512 << 20 + 4096), now: player.now)
-        #expect(result.actions.contains(.resume(ahead.id)))
+        _ = player.ledger.arrived(demanded.id, ByteRange(512 << 20, 512 << 20 + 4096), now: player.now)
+        // A player looks at what it got, and asks for more.
+        #expect(arrive() == .pause)
+        player.now += .milliseconds(499)
+        let early = player.ledger.tick(now: player.now)
+        #expect(!early.contains(.resume(ahead.id)))
+        player.now += .milliseconds(1)
+        let late = player.ledger.tick(now: player.now)
+        #expect(late.contains(.resume(ahead.id)))
         #expect(arrive() == .more)
     }
 

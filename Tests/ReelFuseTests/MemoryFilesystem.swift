@@ -49,6 +49,8 @@ final class MemoryFilesystem: Filesystem {
         var openHandles = 0
         /// Calls of `read`.
         var reads = 0
+        /// Bytes of the longest.
+        var longestRead = 0
         /// Handles that were told of passthrough.
         var began = 0
         var parked = 0
@@ -186,7 +188,10 @@ final class MemoryFilesystem: Filesystem {
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {
         let file = (file as! Handle).file
-        state.withLock { $0.reads += 1 }
+        state.withLock { state in
+            state.reads += 1
+            state.longestRead = max(state.longestRead, buffer.count)
+        }
         let range = offset..<offset + Int64(buffer.count)
         switch file.reading {
         case .hit:

@@ -188,6 +188,70 @@ import Testing
         }
     }
 
+    /// Eight idle ones, of which requests ahead take five.
+    @Test func whoFetchesAheadLeavesIdleConnectionsToWhoWaits() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { request in
+            request.path == "/held" ? [.stall] : [.wait(gate)] + ServerStep.answer()
+        }
+        try withTransport(to: server) { origin in
+            func start(_ path: String, _ count: Int, isDemanded: Bool) -> [Recorder] {
+                (0..<count).map { _ in
+                    let recorder = Recorder()
+                    _ = origin.start(OriginRequest(url: server.url(path), isDemanded: isDemanded), recorder)
+                    return recorder
+                }
+            }
+            let first = start("/", 8, isDemanded: true)
+            #expect(eventually { server.requests.count == 8 })
+            gate.open()
+            for recorder in first { #expect(recorder.finished().failure == nil) }
+            #expect(server.connectionCount == 8)
+
+            var held = start("/held", 7, isDemanded: false)
+            #expect(eventually { server.requests.count == 15 })
+            #expect(server.connectionCount == 10)
+            held += start("/held", 3, isDemanded: true)
+            #expect(eventually { server.requests.count == 18 })
+            #expect(server.connectionCount == 10)
+            held += start("/held", 1, isDemanded: true)
+            #expect(eventually { server.requests.count == 19 })
+            #expect(server.connectionCount == 11)
+            #expect(held.allSatisfy { !$0.isEnded })
+        }
+    }
+
+    @Test func idleConnectionsAreCountedByTheirUses() {
+        var kept = KeptConnections()
+        func isScarce() -> Bool { kept.areScarce(at: "h", running: KeptConnections.crowd) }
+        func end(hasTaken: Bool = false, isNew: Bool = false, isKept: Bool = true) {
+            kept.ended(at: "h", hasTaken: hasTaken, isNew: isNew, isKept: isKept)
+        }
+        func take() -> Bool { kept.take(at: "h") }
+        #expect(isScarce() && !kept.areScarce(at: "h", running: KeptConnections.crowd - 1))
+        let none = take()
+        #expect(!none)
+        for _ in 0..<KeptConnections.spare { end(isNew: true) }
+        #expect(isScarce())
+        end(isNew: true)
+        #expect(!isScarce() && kept.areScarce(at: "other", running: KeptConnections.crowd))
+        let one = take()
+        #expect(one && isScarce())
+        end(hasTaken: true)
+        #expect(!isScarce())
+        // Cut off in the middle of a body.
+        let another = take()
+        end(hasTaken: true, isKept: false)
+        #expect(another && isScarce())
+        // There was none, after all.
+        end()
+        let closed = take()
+        end(hasTaken: true, isNew: true)
+        #expect(closed && isScarce())
+        let last = (take(), take())
+        #expect(last.0 && !last.1)
+    }
+
     @Test func theQueueKeepsOrderAndASlotForDemand() {
         let queue = HostQueue<Int>(slots: 4)
         for number in 0..<6 { queue.add(number, isDemanded: false) }
