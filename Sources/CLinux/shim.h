@@ -18,6 +18,9 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 // setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
 extern int setns(int fd, int type);
 
+// getdents64(2): only declared with _GNU_SOURCE. readdir(3) chooses its own buffer; tests do not.
+extern ssize_t getdents64(int fd, void *buffer, size_t length);
+
 // lseek(2) with SEEK_HOLE: the constant is only declared with _GNU_SOURCE; 4 since Linux 3.1.
 static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset, 4); }
 

@@ -89,7 +89,7 @@ struct FillState: Sendable {
         guard !map[block] else { return 0 }
         let extent = block / 64
         map[block] = true
-        verified[block] = true
+        verified[block] = unkept[extent, default: 0] & bit(block) == 0
         partial.remove(block)
         sums[extent, default: ExtentSums()][block % 64] = sum
         uses[extent] = max(uses[extent], now)
@@ -118,6 +118,7 @@ struct FillState: Sendable {
     /// Whoever wrote in part has gone. - Returns: the room that was taken for it.
     mutating func abandonPartial() -> Int64 {
         defer { partial = [] }
+        for block in partial { unkept[block / 64] = unkept[block / 64].map { $0 & ~bit(block) } }
         return partial.reduce(0) { $0 + map.bytes(of: $1).count }
     }
 
@@ -244,6 +245,8 @@ struct FillState: Sendable {
             unkept[extent, default: 0] |= bits
             verified.load(extent: extent, word: verified.extents[extent] & ~bits)
         }
+        // What had been written of these is in doubt as well; the next sync would vouch for it.
+        for block in partial { unkept[block / 64, default: 0] |= bit(block) }
         changed = []
         syncing = [:]
     }

@@ -80,12 +80,10 @@ extension Store {
             disk.indexWasWritten()
             log?.settle()
             reached(.rowsCommitted)
-            for file in living {
-                file.fill { $0.endSync() }
-                file.leaveMemory()
-            }
+            for file in living { file.fill { $0.endSync() } }
             return replaced
         }
+        for file in synced { file.leaveMemory() }
         isWritten = true
         strays = replaced
     }

@@ -17,12 +17,20 @@ extension Ledger {
         // what he asks for one after another comes sooner, also where he looks at some of it before he asks for more.
         let landed = cursors.last.flatMap { $0.hasLanded && now - $0.lastRead < Self.landingTime ? $0 : nil }
         guard landed != nil || !waiting.isEmpty else { return false }
-        if let landed, isAhead(stream, of: landed.start, landed.position) { return false }
-        return !waiting.contains { isAhead(stream, of: $0.range.lower, $0.range.upper) }
+        if let landed, isAhead(stream, of: landed.start, landed.position, by: window(of: landed)) { return false }
+        // Nor is it in the way of anybody where somebody else has read before it since.
+        if let landed, waiting.isEmpty,
+            cursors.contains(where: {
+                $0.lastRead > landed.began && isAhead(stream, of: $0.start, $0.position, by: window(of: $0))
+            })
+        {
+            return false
+        }
+        return !waiting.contains { isAhead(stream, of: $0.range.lower, $0.range.upper, by: windowLimit) }
     }
 
-    private func isAhead(_ stream: Stream, of lower: Int64, _ upper: Int64) -> Bool {
-        stream.end > lower && stream.position <= upper + 2 * max(windowLimit, Readahead.early)
+    private func isAhead(_ stream: Stream, of lower: Int64, _ upper: Int64, by window: Int64) -> Bool {
+        stream.end > lower && stream.position <= upper + 2 * max(window, Readahead.early)
     }
 
     /// A player that has not asked for more by then has its picture.

@@ -19,7 +19,7 @@ extension Ledger {
                     offset = min(streams[index].end, read.range.upper)
                 } else if acceptsRanges {
                     let reader = cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }
-                    if let reader, lanes > 1, offset == read.range.lower, cursors[reader].hasLanded {
+                    if let reader, read.readsOn, offset == read.range.lower, isLanding(cursors[reader]) {
                         actions += land(at: offset, now)
                     } else {
                         actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
@@ -184,6 +184,10 @@ extension Ledger {
             offset = stream.end
         }
         return min(offset, limit)
+    }
+
+    private func isLanding(_ cursor: Cursor) -> Bool {
+        lanes > 1 && cursor.hasLanded && window(of: cursor) >= Readahead.landing
     }
 
     /// For who has just jumped here, where connections are slow: what he needs for his first picture comes by two requests

@@ -124,7 +124,7 @@ package struct Ledger: Sendable {
         guard coverage.covers(range) else { return false }
         account.read(range)
         // Of a complete file nothing is fetched, but who has played it through wants the next one.
-        if !wasParked { touchCursor(range, now: now) }
+        if wasParked { answered(range, now: now) } else { touchCursor(range, now: now) }
         return true
     }
 
@@ -155,9 +155,18 @@ package struct Ledger: Sendable {
         return true
     }
 
-    /// What who read last has left behind: see `DropBehind`. Each extent once for each time that it is passed.
+    /// What who read last has left behind, and nobody else is near: see `DropBehind`. Each extent once for each time that it
+    /// is passed.
     package mutating func takeBehind() -> ByteRange? {
-        cursors.isEmpty ? nil : cursors[cursors.count - 1].takeBehind()
+        guard !cursors.isEmpty, let range = cursors[cursors.count - 1].takeBehind() else { return nil }
+        var index = 0
+        while index < cursors.count - 1 {
+            let position = cursors[index].position
+            if position > range.lower - Readahead.slack, position < range.upper + DropBehind.kept { return nil }
+            index += 1
+        }
+        // The kernel holds the pages of a read that waits: who asks it to forget them waits as well.
+        return waiting.contains { $0.range.overlaps(range) } ? nil : range
     }
 
     /// Asks the map instead of the frontier of who read last; if it is wrong, it is set right.
@@ -275,6 +284,12 @@ package struct Ledger: Sendable {
         let isLanding = hasReadOn
         if cursors.count == Readahead.cursorLimit { cursors.remove(at: leastRecentCursor) }
         cursors.append(Cursor(at: range, now: now, isLanding: isLanding))
+    }
+
+    /// Who has waited goes on from now, and is not taken for who has gone.
+    private mutating func answered(_ range: ByteRange, now: Duration) {
+        guard let index = cursors.lastIndex(where: { $0.continues(with: range) }) else { return }
+        cursors[index].answered(now: now)
     }
 
     /// Somebody has read far enough in a row to be taken for a player or a copier.

@@ -61,6 +61,7 @@ package struct Cursor: Hashable, Sendable {
     /// One behind the furthest byte read here.
     package private(set) var position: Int64
     package private(set) var lastRead: Duration
+    let began: Duration
     /// Whoever reads here has read on elsewhere.
     private let isLanding: Bool
     /// No byte before this is missing, as far as was looked: spares the hit path from walking the map.
@@ -81,6 +82,7 @@ package struct Cursor: Hashable, Sendable {
         position = range.upper
         frontier = range.upper
         lastRead = now
+        began = now
         measuredSince = now
         behind = DropBehind(from: range.lower)
     }
@@ -125,6 +127,8 @@ package struct Cursor: Hashable, Sendable {
         frontier = max(frontier, position)
         lastRead = now
     }
+
+    mutating func answered(now: Duration) { lastRead = now }
 
     /// What was read here and may leave the page cache; each extent once.
     mutating func takeBehind() -> ByteRange? { behind.take(position) }

@@ -44,7 +44,7 @@ package final class FuseSession: @unchecked Sendable {
     private struct State: Sendable {
         var running = 0
         var workers: [Thread] = []
-        var isStopping = false
+        var isNotifying = false
         var isOver = false
     }
 
@@ -53,8 +53,10 @@ package final class FuseSession: @unchecked Sendable {
     private let options: Options
     /// `major:minor` of the mount, as in mountinfo.
     package let device: String?
-    private let notifier = KernelNotifier()
+    private let notifier: KernelNotifier
     private let state = Monitor(State())
+    private let hasBegunToStop = Atomic(false)
+    /// Workers take no more requests.
     private let isStopping = Atomic(false)
 
     /// Mounts; nothing is served before `start`.
@@ -64,6 +66,7 @@ package final class FuseSession: @unchecked Sendable {
             depth: stackDepth(for: options.backingDirectory), calls: options.backingCalls, logger: logger)
         adapter = Adapter(
             filesystem: filesystem, ownership: options.ownership, passthrough: passthrough, logger: logger)
+        notifier = KernelNotifier(passthrough)
         session = try makeSession(options, Unmanaged.passUnretained(adapter).toOpaque())
         guard fuse_session_mount(session, options.mountpoint) == 0 else {
             fuse_session_destroy(session)
@@ -93,7 +96,12 @@ package final class FuseSession: @unchecked Sendable {
             if thread == nil { state.withLock { $0.running -= 1 } }
             return thread
         }
-        let helper = Thread("fuse-notify") { [self] in notifier.run(session) }
+        state.withLock { $0.isNotifying = true }
+        let helper = Thread("fuse-notify") { [self] in
+            notifier.run(session)
+            state.withLock { $0.isNotifying = false }
+        }
+        if helper == nil { state.withLock { $0.isNotifying = false } }
         state.withLock { $0.workers = threads + (helper.map { [$0] } ?? []) }
         let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 ? true : nil } ?? false
         guard isReady, !threads.isEmpty else {
@@ -129,9 +137,12 @@ package final class FuseSession: @unchecked Sendable {
 
     /// Ends the mount at once, from any thread, open files or not: waiting requests fail, then `wait` returns.
     package func stop() {
-        guard !isStopping.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        guard !hasBegunToStop.exchange(true, ordering: .sequentiallyConsistent) else { return }
         adapter.pending.close()
         notifier.close()
+        // Inside the kernel it may wait for a page that a read holds; only while the workers serve does every read end.
+        _ = state.wait(atMost: .seconds(5)) { $0.isNotifying && $0.running > 0 ? nil : () }
+        isStopping.store(true, ordering: .sequentiallyConsistent)
         // A worker that looked at the flag just before it was set sleeps again: it is woken until it has seen it.
         while true {
             let isDone = state.withLock { state in

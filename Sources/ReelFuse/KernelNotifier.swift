@@ -19,6 +19,11 @@ final class KernelNotifier: KernelCache {
     }
 
     private let state = Monitor(State())
+    private let passthrough: Passthrough
+
+    init(_ passthrough: Passthrough) { self.passthrough = passthrough }
+
+    var readsDataFiles: Bool { passthrough.isPossible }
 
     func forgetEntry(_ name: String, in parent: NodeID) { add(.entry(parent: parent, name: name)) }
     func forgetDirectory(_ node: NodeID) { add(.directory(node)) }

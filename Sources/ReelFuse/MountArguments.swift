@@ -18,7 +18,7 @@ func mountArguments(_ options: FuseSession.Options) -> [String] {
     // Modes are checked by the kernel: the daemon is asked for nothing.
     words.append("default_permissions")
     if options.allowOther { words.append("allow_other") }
-    words.append("max_read=\(ReadBuffer.capacity)")
+    words.append("max_read=\(ReadBuffer.longestRead)")
     return ["reelfs"] + words.flatMap { ["-o", $0] }
 }
 

@@ -51,6 +51,8 @@ private func list(
     let directory = Unmanaged<OpenDirectory>.fromOpaque(pointer).takeUnretainedValue()
     let ownership = Adapter.of(request).ownership
     let reply = Reply(request)
+    // A shorter answer than was asked for is followed by another question.
+    let size = min(size, ReadBuffer.capacity)
     let buffer = ReadBuffer.ofThisThread(size)
     let start = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
     var used = 0

@@ -35,7 +35,7 @@ private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: Unsaf
     connection.pointee.want = connection.pointee.capable & wanted
     connection.pointee.max_readahead = 1 << 20
     // libfuse wants it here as well as among the mount's options.
-    connection.pointee.max_read = UInt32(ReadBuffer.capacity)
+    connection.pointee.max_read = UInt32(ReadBuffer.longestRead)
     // Readahead counts as background, 12 requests by default: that many parked misses would hold up the hits of every
     // other file. 256 requests of 128 KiB are the largest readahead, 32 MiB.
     connection.pointee.max_background = 256

@@ -180,7 +180,10 @@ final class TransferLoop {
             switch answer {
             case .more: break
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
-            case .stop: finish(transfer, with: .failed(.cancelled))
+            case .stop:
+                // Of a body that came whole nobody wants more: curl has its connection back already.
+                transfer.isOver = transfer.announced.map { transfer.received >= $0 } ?? false
+                finish(transfer, with: .failed(.cancelled))
             }
         }
     }

@@ -209,6 +209,8 @@ package protocol KernelCache: AnyObject, Sendable {
     func forgetEntry(_ name: String, in parent: NodeID)
     /// Its attributes and the names that were read of it.
     func forgetDirectory(_ node: NodeID)
-    /// Bytes of a file that nobody reads again soon.
+    /// Complete files are opened for the kernel to read itself (`FileHandle.passthroughFile`), as long as nothing hinders.
+    var readsDataFiles: Bool { get }
+    /// Bytes of a file that nobody reads again soon. No read of them waits for an answer.
     func forgetPages(of node: NodeID, _ range: ByteRange)
 }

@@ -3,25 +3,24 @@ import ReelCore
 /// Memory that readers have left behind: see `DropBehind`. Each byte should be in the page cache once at most, and those
 /// of a long file only while somebody is near them.
 extension RemoteFile {
-    /// What leaves the page cache as part of the data file. While the file is being fetched its pages in the mount go as
-    /// well, or the next hour of a film would cost memory twice; of a complete file those are the ones that stay, as the
-    /// kernel then reads from them without asking.
-    func takeBehind(_ state: inout State) -> ByteRange? {
-        guard let range = state.ledger.takeBehind() else { return nil }
-        if !state.ledger.coverage.isComplete {
-            state.behind =
-                state.behind.map { ByteRange(min($0.lower, range.lower), max($0.upper, range.upper)) } ?? range
-            hasBehind.store(true, ordering: .relaxed)
+    struct Behind {
+        var range: ByteRange
+        var isComplete: Bool
+
+        init?(_ state: inout State) {
+            guard let range = state.ledger.takeBehind() else { return nil }
+            self.range = range
+            isComplete = state.ledger.coverage.isComplete
         }
-        return range
     }
 
-    /// What the kernel is to forget.
-    func takeBehind() -> ByteRange? {
-        state.withLock { state in
-            hasBehind.store(false, ordering: .relaxed)
-            defer { state.behind = nil }
-            return state.behind
-        }
+    /// While the file is being fetched both go, the data file's pages and those of the mount, or the next hour of a film
+    /// would cost memory twice. Of a complete file those stay from which the kernel will read without asking: the data
+    /// file's where it reads that itself, else the mount's.
+    func leave(_ behind: Behind, of node: NodeID) {
+        let kernel = services.kernel.withLock { $0 }
+        let readsDataFile = kernel?.readsDataFiles ?? false
+        if !behind.isComplete || !readsDataFile { object.leaveMemory(behind.range) }
+        if !behind.isComplete || readsDataFile { kernel?.forgetPages(of: node, behind.range) }
     }
 }

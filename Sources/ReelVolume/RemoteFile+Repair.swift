@@ -17,7 +17,8 @@ extension RemoteFile {
         let bytes = ByteRange(
             BlockSize.bytes(of: blocks.lowerBound, length: length).lower,
             BlockSize.bytes(of: blocks.upperBound - 1, length: length).upper)
-        wait(read, for: bytes, until: now() + services.options.timeout, isRepair: true)
+        // For no handle: it is never answered as a hit.
+        wait(read, for: bytes, of: 0, until: now() + services.options.timeout, isRepair: true)
         return read
     }
 }

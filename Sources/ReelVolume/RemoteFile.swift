@@ -20,11 +20,11 @@ final class RemoteFile: Sendable {
     let lanes: Lanes
     /// Goes up each time that somebody is playing the file through and the next one may be fetched.
     let plays = Atomic<UInt64>(0)
-    /// There is something for `takeBehind`.
-    let hasBehind = Atomic(false)
 
     struct Parked {
         var read: any ParkedRead
+        /// Of the handle.
+        var node: NodeID
         var range: ByteRange
         var deadline: Duration
         /// Wants the bytes in the cache, and nothing more.
@@ -46,8 +46,6 @@ final class RemoteFile: Sendable {
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
         var isWriting = false
-        /// For the kernel to forget.
-        var behind: ByteRange?
     }
 
     /// - Precondition: `information.length` is known and the length of `object`.
@@ -66,16 +64,20 @@ final class RemoteFile: Sendable {
 
     // MARK: Reading
 
-    /// - Parameter buffer: as long as the read; cut at the end of the file.
-    func read(_ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead) -> ReadAnswer {
+    /// - Parameters:
+    ///   - buffer: as long as the read; cut at the end of the file.
+    ///   - node: of the handle.
+    func read(
+        _ offset: Int64, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, park: () -> any ParkedRead
+    ) -> ReadAnswer {
         let range = bounds(offset, buffer.count)
         if range.isEmpty { return .read(0) }
-        if let count = hit(range, into: buffer) {
+        if let count = hit(range, into: buffer, of: node) {
             services.counters.hits.add(1, ordering: .relaxed)
             return .read(count)
         }
         services.counters.misses.add(1, ordering: .relaxed)
-        wait(park(), for: range, until: now() + services.options.timeout)
+        wait(park(), for: range, of: node, until: now() + services.options.timeout)
         return .parked
     }
 
@@ -86,7 +88,7 @@ final class RemoteFile: Sendable {
 
     /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
     private func hit(
-        _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, wasParked: Bool = false
+        _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, wasParked: Bool = false
     ) -> Int? {
         while true {
             let moment = now()
@@ -97,13 +99,13 @@ final class RemoteFile: Sendable {
                     if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
                 }
                 return (
-                    isHit, isHit && state.ledger.wantsReadahead(now: moment), isHit ? takeBehind(&state) : nil,
+                    isHit, isHit && state.ledger.wantsReadahead(now: moment), isHit ? Behind(&state) : nil,
                     evictions.load(ordering: .acquiring)
                 )
             }
             guard isHit else { return nil }
             if wantsMore { readAhead(moment) }
-            if let behind { object.leaveMemory(behind) }
+            if let behind { leave(behind, of: node) }
             let answer = object.read(
                 into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
             guard evictions.load(ordering: .acquiring) == generation else { continue }
@@ -119,7 +121,9 @@ final class RemoteFile: Sendable {
     }
 
     /// - Parameter isRepair: nothing is read ahead, and the answer has no bytes.
-    func wait(_ read: any ParkedRead, for range: ByteRange, until deadline: Duration, isRepair: Bool = false) {
+    func wait(
+        _ read: any ParkedRead, for range: ByteRange, of node: NodeID, until deadline: Duration, isRepair: Bool = false
+    ) {
         let moment = now()
         let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
         let count = isStarving ? lanes.starved(self, rate, moment) : lanes.count
@@ -127,7 +131,7 @@ final class RemoteFile: Sendable {
             guard !state.isOver else { return nil }
             let id = state.nextRead
             state.nextRead += 1
-            state.parked[id] = Parked(read: read, range: range, deadline: deadline, isRepair: isRepair)
+            state.parked[id] = Parked(read: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
             return state.ledger.park(id, range, deadline: deadline, now: moment, readsOn: !isRepair)
         }
         guard let actions else { return read.fail(.failed) }
@@ -145,10 +149,10 @@ final class RemoteFile: Sendable {
 
     /// On the answering thread: the bytes came, and may have been evicted again already.
     func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
-        if let count = hit(parked.range, into: buffer, wasParked: true) {
+        if let count = hit(parked.range, into: buffer, of: parked.node, wasParked: true) {
             parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
-            wait(parked.read, for: parked.range, until: parked.deadline)
+            wait(parked.read, for: parked.range, of: parked.node, until: parked.deadline)
         }
     }
 

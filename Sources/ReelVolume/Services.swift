@@ -11,6 +11,8 @@ final class Services: Sendable {
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
+    /// Who is told what to forget; nil before the mount.
+    let kernel = Mutex<(any KernelCache)?>(nil)
     let ticker = Ticker()
     let answers = Line("answers")
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
@@ -61,7 +63,7 @@ final class Services: Sendable {
 
 /// Only ever touched by the thread of the `answers` line.
 private final class AnswerBuffer: @unchecked Sendable {
-    private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(BlockSize.block), alignment: 4096)
+    private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * Int(BlockSize.block), alignment: 4096)
 
     deinit { memory.deallocate() }
 

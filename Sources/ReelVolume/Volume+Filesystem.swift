@@ -52,12 +52,9 @@ extension Volume: Filesystem {
         let file = file as! OpenFile
         switch file.body {
         case .remote(let remote):
-            let answer = remote.read(offset, into: buffer, park: park)
+            let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
             if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
                 prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
-            }
-            if remote.hasBehind.load(ordering: .relaxed), let behind = remote.takeBehind() {
-                kernelCache?.forgetPages(of: file.node.id, behind)
             }
             return answer
         case .growing(let growing): return growing.read(offset, into: buffer, park: park)

@@ -26,7 +26,6 @@ package final class Volume: Sendable {
     let startedAt = wallClock()
     /// Calls of `forget`.
     let forgotten = Atomic<Int>(0)
-    private let kernel = Mutex<(any KernelCache)?>(nil)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
     /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
@@ -73,9 +72,9 @@ package final class Volume: Sendable {
     }
 
     /// Who is told when something that the kernel may have cached has changed.
-    package func connect(_ cache: any KernelCache) { kernel.withLock { $0 = cache } }
+    package func connect(_ cache: any KernelCache) { services.kernel.withLock { $0 = cache } }
 
-    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+    var kernelCache: (any KernelCache)? { services.kernel.withLock { $0 } }
 
     /// Where whoever serves the mount can be talked to.
     package func announce(socketPath path: String) { socketPath.withLock { $0 = path } }

@@ -66,6 +66,38 @@ struct FillStateTests {
         #expect(isReadyNow.0 && isReadyNow.1)
     }
 
+    /// Its first bytes were written before the sync that failed, the others behind it.
+    @Test func aBlockOfWhichSomeWasLostByASyncIsNeverClaimed() {
+        var state = state()
+        state.wrote(1..<2)
+        _ = state.fill(2, 2)
+        begin(&state)
+        state.loseUnsynced()
+        _ = state.fill(1, 1)
+        #expect(!state.isVerified(1..<2))
+        state.verify(1)
+        #expect(!state.isVerified(1..<2))
+        _ = state.fill(3, 3)
+        begin(&state)
+        state.endSync()
+        #expect(!state.durable[1] && !state.durable[2] && state.durable[3])
+        let isReady = state.leaveMemory(0)
+        #expect(!isReady)
+    }
+
+    @Test func aBlockThatIsWrittenAnewAfterItWasGivenUpCanBeDurable() {
+        var state = state()
+        state.wrote(1..<2)
+        _ = state.fill(2, 2)
+        begin(&state)
+        state.loseUnsynced()
+        _ = state.abandonPartial()
+        _ = state.fill(1, 1)
+        begin(&state)
+        state.endSync()
+        #expect(state.durable[1])
+    }
+
     /// The page cache has the only bytes that are right.
     @Test func whatAFailedSyncWasToSaveStaysInMemory() {
         var state = state()

@@ -81,6 +81,41 @@ struct DropBehindTests {
         }
     }
 
+    /// Somebody who reads where the first has just been finds what that one has read.
+    @Test func whatAnotherReaderIsNearStays() {
+        var ledger = ledger()
+        let start = kept + extent
+        #expect(read(&ledger, 0, start, by: 128 << 10) == [ByteRange(0, extent)])
+        _ = ledger.hit(ByteRange(extent + 5, extent + 4096), now: .zero)
+        #expect(read(&ledger, start, start + extent, by: 128 << 10).isEmpty)
+        // And further on, as if nobody were there.
+        let later = read(&ledger, start + extent, start + 6 * extent, by: 128 << 10)
+        #expect(later.last == ByteRange(6 * extent, 7 * extent))
+    }
+
+    /// The kernel holds their pages.
+    @Test func whatSomebodyWaitsForStays() {
+        var map = BlockMap(length: 1 << 30)
+        for index in map.extents.indices { map.load(extent: index, word: .max) }
+        map[3] = false
+        var ledger = Ledger(map)
+        ledger.openHandles = 1
+        _ = ledger.park(1, map.bytes(of: 3), deadline: .seconds(30), now: .zero)
+        #expect(read(&ledger, extent, kept + 2 * extent, by: 128 << 10) == [ByteRange(extent, 2 * extent)])
+        var other = Ledger(map)
+        other.openHandles = 1
+        _ = other.hit(ByteRange(0, 4096), now: .zero)
+        _ = other.park(1, map.bytes(of: 3), deadline: .seconds(30), now: .zero)
+        var told: [ByteRange] = []
+        var offset = map.bytes(of: 4).lower
+        while offset < kept + extent {
+            _ = other.hit(ByteRange(offset, offset + 128 << 10), now: .zero)
+            if let behind = other.takeBehind() { told.append(behind) }
+            offset += 128 << 10
+        }
+        #expect(told.isEmpty)
+    }
+
     /// What two who read on alternately are told is all behind them, and nothing is told twice.
     @Test func severalReadersLeaveTheirOwn() {
         var generator = SeededGenerator()

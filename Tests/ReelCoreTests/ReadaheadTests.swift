@@ -147,6 +147,38 @@ import Testing
         #expect(player.waitingCount == 0)
     }
 
+    @Test func whereNothingMayBeFetchedAheadAJumpIsGivenWhatWasAskedFor() {
+        var player = Player(length: gigabyte)
+        for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
+        player.requests = []
+        player.ledger.lanes = 6
+        player.ledger.isTrusting = false
+        player.read(500 << 20 + 96 << 10, 4096)
+        #expect(player.fetched == BlockSize.block)
+    }
+
+    /// Thumbnails of a film that somebody else plays.
+    @Test func whoJumpsAboutHoldsUpNobodyWhoReadsOn() {
+        var player = Player(length: gigabyte)
+        for _ in 0..<64 { player.readOn() }
+        var place: Int64 = 64 * 128 << 10
+        while player.runningCount == 0 {
+            player.read(place, 4096, isServed: false)
+            place += 4096
+        }
+        let ahead = player.ledger.streams[0]
+        #expect(ahead.position > place + 64 << 10)
+        // Jumps to what is there already; the other one reads on in between.
+        for jump in [Int64(0), 4 << 20, 1 << 20, 5 << 20] {
+            player.read(jump, 4096, isServed: false)
+            player.read(place, 4096, isServed: false)
+            place += 4096
+        }
+        let range = ByteRange(ahead.position, ahead.position + 64 << 10)
+        let answer = player.ledger.arrived(ahead.id, range, now: player.now).answer
+        #expect(answer == .more)
+    }
+
     @Test func whereTheEndOfTheFileIsNearAJumpAsksForNothingBehindIt() {
         var player = Player(length: 64 << 20)
         for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }

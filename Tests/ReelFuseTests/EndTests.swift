@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import ReelCore
 import ReelFuse
 import ReelThreads
 import ReelVolume
@@ -69,6 +70,23 @@ struct EndTests {
             #expect(Mount.all().contains { $0.mountpoint == path })
             #expect(throws: MountError.self) { try session.start() }
             #expect(!Mount.all().contains { $0.mountpoint == path })
+        }
+    }
+
+    @Test("A mount ends while the kernel is to forget a page that a read holds")
+    func stopWithANoticeUnderWay() throws {
+        let file = MemoryFile(node: 2, length: 1 << 20, reading: .never)
+        try withMount(["slow": file]) { mount in
+            let reader = Reader(mount.file("slow"))
+            #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked > 0 ? true : nil } == true)
+            mount.session.kernelCache.forgetPages(of: 2, ByteRange(0, 1 << 20))
+            // Behind the notice, on the same thread: it is inside the kernel when this does not come about.
+            mount.session.kernelCache.forgetEntry("slow", in: rootNode)
+            let stopper = Thread("stopper") { mount.session.stop() }
+            #expect(mount.hasEnded.wait(atMost: .seconds(10)) { $0 ? true : nil } == true)
+            stopper?.join()
+            #expect(reader.result.wait(atMost: .seconds(10)) { $0 } != nil)
+            reader.thread?.join()
         }
     }
 

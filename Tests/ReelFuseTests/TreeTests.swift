@@ -31,6 +31,32 @@ struct TreeTests {
         }
     }
 
+    /// Linux asks for as much of a directory as the program does, from 6.16 on.
+    @Test("A directory is listed whole however much is asked for at once", arguments: [4096, 1 << 20, 16 << 20])
+    func largeListing(room: Int) throws {
+        let files = (0..<5000).map { number in
+            ("film \(number) " + String(repeating: "x", count: 200), MemoryFile(node: NodeID(number + 2), length: 1))
+        }
+        try withMount(Dictionary(uniqueKeysWithValues: files)) { mount in
+            let descriptor = open(mount.path, O_RDONLY | O_DIRECTORY)
+            defer { close(descriptor) }
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: room, alignment: 8)
+            defer { buffer.deallocate() }
+            var names = Set<UInt64>()
+            while true {
+                let count = getdents64(descriptor, buffer.baseAddress, room)
+                #expect(count >= 0)
+                if count <= 0 { break }
+                var offset = 0
+                while offset < count {
+                    names.insert(buffer.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+                    offset += Int(buffer.loadUnaligned(fromByteOffset: offset + 16, as: UInt16.self))
+                }
+            }
+            #expect(names.isSuperset(of: (2..<5002).map { UInt64($0) }))
+        }
+    }
+
     static let readaheadIsWritable = access("/sys/class/bdi", F_OK) == 0 && geteuid() == 0
 
     @Test("Root's mount has its kernel readahead raised", .enabled(if: readaheadIsWritable))

@@ -79,6 +79,7 @@ import Testing
         func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
         let directories = Mutex<[NodeID]>([])
         func forgetDirectory(_ node: NodeID) { directories.withLock { $0.append(node) } }
+        let readsDataFiles = false
         func forgetPages(of node: NodeID, _ range: ByteRange) {}
     }
 
