@@ -25,8 +25,8 @@ package struct Pace: Sendable {
     /// The same by the lower of the two rates: what a pause of a connection between two requests costs at least.
     package var turnaround: Int64 { Int64(min((wholeRate ?? 0) * timeToHead, Double(16 << 20))) }
 
-    /// Up to this far it is better to wait for a stream than to start another. Within 1 MiB, two of the kernel's
-    /// requests, and 16 MiB, what nobody wants to fetch for nothing.
+    /// Up to this far it is better to wait for a stream than to start another. Within 1 MiB, what the
+    /// kernel asks for at once at most, and 16 MiB, what nobody wants to fetch for nothing.
     package var joinDistance: Int64 { max(handover, 1 << 20) }
 
     /// Silence of this length is unusual: what hardly ever happens here, and no less than a wireless line takes to recover.
