@@ -26,7 +26,8 @@ package final class FuseSession: @unchecked Sendable {
         package var backingCalls = BackingCalls.kernel
 
         /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors keep
-        ///   those busy while others wait for the disk; more than eight only add memory (256 KiB each, 1 MiB where large directories are listed).
+        ///   those busy while others wait for the disk; more than eight only add memory (256 KiB each,
+        ///   1 MiB where large directories are listed).
         package init(
             source: String, mountpoint: String, ownership: Ownership, allowOther: Bool = false,
             backingDirectory: String? = nil,
