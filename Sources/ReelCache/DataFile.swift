@@ -186,21 +186,21 @@ final class DataFile: Sendable {
     /// they are.
     func leaveMemory(_ range: ByteRange) {
         guard hasFile else { return }
-        var lower = range.lower
-        while lower < range.upper {
-            let upper = lower + BlockSize.extent
-            let extent = Int(lower / BlockSize.extent)
-            if fill({ $0.leaveMemory(extent) }) { descriptor.leaveMemory(ByteRange(lower, upper)) }
-            lower = upper
+        var extent = Int(range.lower / BlockSize.extent)
+        while Int64(extent) * BlockSize.extent < range.upper {
+            if fill({ $0.leaveMemory(extent) }) { dropPages(ofExtent: extent) }
+            extent += 1
         }
     }
 
     /// After a sync.
     func leaveMemory() {
-        for extent in fill({ $0.takeLeaving() }) {
-            let lower = Int64(extent) * BlockSize.extent
-            descriptor.leaveMemory(ByteRange(lower, lower + BlockSize.extent))
-        }
+        for extent in fill({ $0.takeLeaving() }) { dropPages(ofExtent: extent) }
+    }
+
+    private func dropPages(ofExtent extent: Int) {
+        let lower = Int64(extent) * BlockSize.extent
+        descriptor.dropPages(ByteRange(lower, lower + BlockSize.extent))
     }
 
     // MARK: Tidying

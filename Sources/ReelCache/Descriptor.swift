@@ -70,7 +70,7 @@ struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Pages that are written leave the page cache, unless somebody has them mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
-    func leaveMemory(_ range: ByteRange) {
+    func dropPages(_ range: ByteRange) {
         _ = posix_fadvise(number, Int(range.lower), Int(range.count), POSIX_FADV_DONTNEED)
     }
 

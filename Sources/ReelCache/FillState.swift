@@ -89,7 +89,7 @@ struct FillState: Sendable {
         guard !map[block] else { return 0 }
         let extent = block / 64
         map[block] = true
-        verified[block] = unkept[extent, default: 0] & bit(block) == 0
+        verify(block)
         partial.remove(block)
         sums[extent, default: ExtentSums()][block % 64] = sum
         uses[extent] = max(uses[extent], now)
@@ -118,7 +118,7 @@ struct FillState: Sendable {
     /// Whoever wrote in part has gone. - Returns: the room that was taken for it.
     mutating func abandonPartial() -> Int64 {
         defer { partial = [] }
-        for block in partial { unkept[block / 64] = unkept[block / 64].map { $0 & ~bit(block) } }
+        for block in partial { unkept[block / 64, default: 0] &= ~bit(block) }
         return partial.reduce(0) { $0 + map.bytes(of: $1).count }
     }
 
@@ -226,7 +226,7 @@ struct FillState: Sendable {
             durable.load(extent: row.extent, word: row.word)
             stale.remove(row.extent)
             writtenUses[row.extent] = max(writtenUses[row.extent], row.lastUse)
-            if map.extents[row.extent] & ~durable.extents[row.extent] == 0 { sums[row.extent] = nil }
+            if isDurable(row.extent) { sums[row.extent] = nil }
         }
         syncing = [:]
     }
@@ -266,15 +266,15 @@ struct FillState: Sendable {
     /// Nobody reads here soon. - Returns: whether the extent may leave the page cache now. One of which some is not on the
     /// disk for sure has to wait until a sync has ended: were that to fail, the page cache has the only bytes that are right.
     mutating func leaveMemory(_ extent: Int) -> Bool {
-        let isDurable = map.extents[extent] & ~durable.extents[extent] == 0
-        if !isDurable { leaving.insert(extent) }
-        return isDurable
+        if isDurable(extent) { return true }
+        leaving.insert(extent)
+        return false
     }
 
     /// Those that had to wait and need not any more.
     mutating func takeLeaving() -> [Int] {
         guard !leaving.isEmpty else { return [] }
-        let ready = leaving.filter { map.extents[$0] & ~durable.extents[$0] == 0 }
+        let ready = leaving.filter(isDurable)
         leaving.subtract(ready)
         return ready.sorted()
     }
@@ -301,7 +301,7 @@ struct FillState: Sendable {
                 cleared.unkept[extent] = bits & mask
                 unkept[extent] = bits & ~mask == 0 ? nil : bits & ~mask
             }
-            if map.extents[extent] & ~durable.extents[extent] == 0 { sums[extent] = nil }
+            if isDurable(extent) { sums[extent] = nil }
             let kept = durable.extents[extent] & ~mask
             if kept != durable.extents[extent] {
                 cleared.rows.append(Row(extent: extent, word: kept, lastUse: uses[extent]))
@@ -331,6 +331,9 @@ struct FillState: Sendable {
         }
         for (extent, bits) in cleared.unkept where bits != 0 { unkept[extent, default: 0] |= bits }
     }
+
+    /// All that is filled of the extent.
+    private func isDurable(_ extent: Int) -> Bool { map.extents[extent] & ~durable.extents[extent] == 0 }
 
     private func bit(_ block: Int) -> UInt64 { 1 << UInt64(block % 64) }
 }

@@ -22,7 +22,9 @@ extension Ledger {
                     if let reader, read.readsOn, offset == read.range.lower, isLanding(cursors[reader]) {
                         actions += land(at: offset, now)
                     } else {
-                        actions += startStream(at: offset, count: demand(of: read, from: offset), .demand, now)
+                        actions += startStream(
+                            at: offset, count: demand(of: read, by: reader.map { cursors[$0] }, from: offset), .demand,
+                            now)
                     }
                     offset = streams.last!.end
                     trust(reader, offset - read.range.upper)
@@ -37,12 +39,11 @@ extension Ledger {
     }
 
     /// How much to ask for where a read misses: a proven reader wants what comes next as well.
-    private func demand(of read: WaitingRead, from offset: Int64) -> Int64 {
+    private func demand(of read: WaitingRead, by reader: Cursor?, from offset: Int64) -> Int64 {
         let count = read.range.upper - offset
-        guard read.readsOn, let cursor = cursors.last(where: { $0.isProven && $0.continues(with: read.range) })
-        else { return count }
-        let window = window(of: cursor)
-        return max(count, min(segment(of: window, for: cursor, lanes: lanes), cursor.position + window - offset))
+        guard read.readsOn, let reader else { return count }
+        let window = window(of: reader)
+        return max(count, min(segment(of: window, for: reader, lanes: lanes), reader.position + window - offset))
     }
 
     /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes that
@@ -193,8 +194,7 @@ extension Ledger {
     /// For who has just jumped here, where connections are slow: what he needs for his first picture comes by two requests
     /// at a time, and what lies before it in its block, which would be in its way, by a third.
     private mutating func land(at offset: Int64, _ now: Duration) -> [Action] {
-        var front = coverage.startOfGap(at: offset)
-        for other in streams where other.end <= offset { front = max(front, other.end) }
+        let front = startOfRequest(at: offset)
         // Known first, so that the others begin behind it; sent last.
         let before =
             front < offset ? startStream(at: front, count: offset - front, .demand, now, upTo: offset) : []
@@ -202,6 +202,11 @@ extension Ledger {
         let end = streams.last!.end
         guard end < length, firstUnplanned(from: end, limit: length) == end else { return first + before }
         return first + startStream(at: end, count: Readahead.landingNext, .demand, now) + before
+    }
+
+    /// The start of the block, or the end of what is there or on its way of it.
+    private func startOfRequest(at offset: Int64) -> Int64 {
+        streams.reduce(coverage.startOfGap(at: offset)) { $1.end <= offset ? max($0, $1.end) : $0 }
     }
 
     /// One range request around `offset`, which is missing: from the start of its block, so that whole blocks come, up
@@ -212,8 +217,7 @@ extension Ledger {
     ) -> [Action] {
         var range = ByteRange(0, length)
         if acceptsRanges {
-            range.lower = coverage.startOfGap(at: offset)
-            for other in streams where other.end <= offset { range.lower = max(range.lower, other.end) }
+            range.lower = startOfRequest(at: offset)
             let wanted = offset + min(count, length - offset)
             range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
             range.upper = coverage.firstCovered(from: offset, limit: min(range.upper, limit))

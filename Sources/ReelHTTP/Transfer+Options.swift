@@ -3,8 +3,10 @@ import Glibc
 import ReelCore
 
 extension Transfer {
-    /// Makes an easy handle that asks `place`. - Returns: false where there is no memory for one.
-    func prepare(_ configuration: TransportConfiguration) -> Bool {
+    /// Makes an easy handle that asks `place`.
+    /// - Parameter avoidsKept: it opens a connection, although some may be idle.
+    /// - Returns: false where there is no memory for one.
+    func prepare(_ configuration: TransportConfiguration, avoidsKept: Bool) -> Bool {
         guard var easy = EasyHandle() else { return false }
         let context = Unmanaged.passUnretained(self).toOpaque()
         easy.set(CURLOPT_PRIVATE, context: context)
@@ -13,13 +15,15 @@ extension Transfer {
         easy.set(CURLOPT_WRITEFUNCTION, receiveBody)
         easy.set(CURLOPT_WRITEDATA, context: context)
         easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
-        setConnectionOptions(of: easy, configuration)
+        setConnectionOptions(of: easy, configuration, avoidsKept: avoidsKept)
         setRequestOptions(of: &easy, configuration)
         self.easy = consume easy
         return true
     }
 
-    private func setConnectionOptions(of easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
+    private func setConnectionOptions(
+        of easy: borrowing EasyHandle, _ configuration: TransportConfiguration, avoidsKept: Bool
+    ) {
         reel_allow_http_only(easy.pointer)
         reel_leave_resolver(easy.pointer)
         easy.set(CURLOPT_NOSIGNAL, 1)

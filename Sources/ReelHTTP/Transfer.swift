@@ -25,10 +25,8 @@ final class Transfer {
     var easy: EasyHandle?
 
     var stage = Stage.waiting
-    /// It opens a connection although some are idle; one of these is taken for its own.
-    var (avoidsKept, hasTakenKept) = (false, false)
-    /// The answer ended as it should, so that its connection can be used again.
-    var isOver = false
+    /// An idle connection was counted as its own (`KeptConnections.take`).
+    var hasTakenKept = false
     /// What is asked at this moment, and `place.origin`.
     private(set) var place: ResourceURL
     private(set) var origin: String

@@ -108,11 +108,9 @@ final class TransferLoop {
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
                 transfer.receiver.sent()
-                transfer.avoidsKept =
-                    !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
-                transfer.hasTakenKept = !transfer.avoidsKept && kept.take(at: origin)
-                transfer.isOver = false
-                guard transfer.prepare(configuration),
+                let avoidsKept = !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
+                transfer.hasTakenKept = !avoidsKept && kept.take(at: origin)
+                guard transfer.prepare(configuration, avoidsKept: avoidsKept),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
                 else {
                     finish(transfer, with: .failed(.unreachable("no memory for a request")))
@@ -182,8 +180,8 @@ final class TransferLoop {
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             case .stop:
                 // Of a body that came whole nobody wants more: curl has its connection back already.
-                transfer.isOver = transfer.announced.map { transfer.received >= $0 } ?? false
-                finish(transfer, with: .failed(.cancelled))
+                let isWhole = transfer.announced.map { transfer.received >= $0 } ?? false
+                finish(transfer, with: .failed(.cancelled), isKept: isWhole)
             }
         }
     }
@@ -195,8 +193,8 @@ final class TransferLoop {
                 let context = reel_private(easy)
             else { continue }
             let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-            transfer.isOver = reel_message_result(message) == CURLE_OK
-            finish(transfer, with: transfer.verdict ?? verdict(transfer, reel_message_result(message)))
+            let result = reel_message_result(message)
+            finish(transfer, with: transfer.verdict ?? verdict(transfer, result), isKept: result == CURLE_OK)
         }
     }
 
@@ -216,7 +214,8 @@ final class TransferLoop {
     }
 
     /// Takes the handle from curl and the slot from the transfer, then goes on to another place or ends it.
-    private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?) {
+    /// - Parameter isKept: its connection can be used again.
+    private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
         let queue = hosts[transfer.origin]
         if transfer.buffer != nil {
             gathering.removeAll { $0 === transfer }
@@ -226,8 +225,7 @@ final class TransferLoop {
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
             counters.connections.add(opened, ordering: .relaxed)
-            kept.ended(
-                at: transfer.origin, hasTaken: transfer.hasTakenKept, isNew: opened > 0, isKept: transfer.isOver)
+            kept.ended(at: transfer.origin, hasTaken: transfer.hasTakenKept, isNew: opened > 0, isKept: isKept)
             curl_multi_remove_handle(mailbox.multi, easy)
         }
         switch transfer.stage {

@@ -66,13 +66,19 @@ struct FillStateTests {
         #expect(isReadyNow.0 && isReadyNow.1)
     }
 
-    /// Its first bytes were written before the sync that failed, the others behind it.
-    @Test func aBlockOfWhichSomeWasLostByASyncIsNeverClaimed() {
+    /// A sync has failed when block 1 was written in part and block 2 filled.
+    private func lostInPart() -> FillState {
         var state = state()
         state.wrote(1..<2)
         _ = state.fill(2, 2)
         begin(&state)
         state.loseUnsynced()
+        return state
+    }
+
+    /// Its first bytes were written before the sync that failed, the others behind it.
+    @Test func aBlockOfWhichSomeWasLostByASyncIsNeverClaimed() {
+        var state = lostInPart()
         _ = state.fill(1, 1)
         #expect(!state.isVerified(1..<2))
         state.verify(1)
@@ -86,11 +92,7 @@ struct FillStateTests {
     }
 
     @Test func aBlockThatIsWrittenAnewAfterItWasGivenUpCanBeDurable() {
-        var state = state()
-        state.wrote(1..<2)
-        _ = state.fill(2, 2)
-        begin(&state)
-        state.loseUnsynced()
+        var state = lostInPart()
         _ = state.abandonPartial()
         _ = state.fill(1, 1)
         begin(&state)

@@ -7,15 +7,6 @@ import Testing
 
 /// What readers leave behind does not stay in memory.
 @Suite struct BehindTests {
-    private final class Kernel: KernelCache {
-        let readsDataFiles: Bool
-        let pages = Mutex<[ByteRange]>([])
-        init(readsDataFiles: Bool) { self.readsDataFiles = readsDataFiles }
-        func forgetEntry(_ name: String, in parent: NodeID) {}
-        func forgetDirectory(_ node: NodeID) {}
-        func forgetPages(of node: NodeID, _ range: ByteRange) { pages.withLock { $0.append(range) } }
-    }
-
     /// Its last extents are fetched when the reader is 16 MiB before them, as the cache is small.
     private func withFilm(
         readsDataFiles: Bool, _ body: (VolumeFixture, FileOrigin, any FileHandle, Kernel) throws -> Void

@@ -73,16 +73,6 @@ import Testing
         func requests(_ path: String = "/") -> [ServerRequest] { server.requests.filter { $0.path == path } }
     }
 
-    /// What the kernel would be told to forget.
-    private final class Kernel: KernelCache {
-        let forgotten = Mutex<[String]>([])
-        func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
-        let directories = Mutex<[NodeID]>([])
-        func forgetDirectory(_ node: NodeID) { directories.withLock { $0.append(node) } }
-        let readsDataFiles = false
-        func forgetPages(of node: NodeID, _ range: ByteRange) {}
-    }
-
     private func withLibrary(
         refresh: Duration = .zero, timeout: Duration = .seconds(10), _ body: (VolumeFixture, Library) throws -> Void
     ) throws {

@@ -1,5 +1,6 @@
 import ReelCore
 import ReelThreads
+import Synchronization
 import TestKit
 
 @testable import ReelVolume
@@ -42,4 +43,18 @@ extension Result where Success == [UInt8], Failure == VolumeError {
     func isRight(_ film: FileOrigin, _ offset: Int64, _ count: Int64) -> Bool {
         self == .success(film.expectedBytes(ByteRange(offset, offset + count)))
     }
+}
+
+/// What the kernel would be told to forget.
+final class Kernel: KernelCache {
+    let readsDataFiles: Bool
+    let forgotten = Mutex<[String]>([])
+    let directories = Mutex<[NodeID]>([])
+    let pages = Mutex<[ByteRange]>([])
+
+    init(readsDataFiles: Bool = false) { self.readsDataFiles = readsDataFiles }
+
+    func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
+    func forgetDirectory(_ node: NodeID) { directories.withLock { $0.append(node) } }
+    func forgetPages(of node: NodeID, _ range: ByteRange) { pages.withLock { $0.append(range) } }
 }
