@@ -11,7 +11,7 @@ extension CacheObject {
         let now = store.clock.now()
         var (isVerified, isKnown, filled) = file.fill { state in
             state.use(blocks, now: now)
-            return (state.isVerified(blocks), state.isKnown(blocks), state.map.filledBytes)
+            return (state.isVerified(blocks), state.isKnown(blocks), state.bytesOnDisk)
         }
         // The caller believes more than there is: it is told so.
         if !isKnown {

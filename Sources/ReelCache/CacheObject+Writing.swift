@@ -15,8 +15,51 @@ extension CacheObject {
             throw .badLength
         }
         let range = ByteRange(offset, offset + Int64(bytes.count))
-        let blocks = file.blocks(touching: range)
         cutBack(lost)
+        var start = range.lower
+        func slice(_ part: ByteRange) -> UnsafeRawBufferPointer {
+            UnsafeRawBufferPointer(rebasing: bytes[Int(part.lower - offset)..<Int(part.upper - offset)])
+        }
+        for block in file.blocks(touching: range) {
+            let part = range.clamped(to: file.bytes(of: block))
+            guard stage(slice(part), part, block) else { continue }
+            if start < part.lower {
+                let before = ByteRange(start, part.lower)
+                try writeNow(slice(before), before, lost)
+            }
+            start = part.upper
+        }
+        let rest = ByteRange(start, range.upper)
+        if !rest.isEmpty { try writeNow(slice(rest), rest, lost) }
+    }
+
+    /// Takes bytes of one block that is staged, or can be from here on: nothing of it is anywhere yet. - Returns: false where
+    /// they have to go another way.
+    private func stage(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) -> Bool {
+        guard let staging = store.staging else { return false }
+        let whole = file.bytes(of: block)
+        if let memory = file.staged[block] {
+            // Somebody asked for what was there.
+            if file.staged.stage(of: block) != .filling { return true }
+            memory.write(bytes, at: Int(part.lower - whole.lower))
+        } else {
+            guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
+                file.direct.isPossible, file.memoryBlock(block) == nil,
+                file.fill({ !$0.untouched(block..<block + 1).isEmpty }),
+                store.disk.mayWriteData, let memory = staging.memory(whole.count), store.makeRoom(for: whole.count)
+            else { return false }
+            memory.write(bytes, at: Int(part.lower - whole.lower))
+            file.staged.add(block, memory)
+        }
+        file.wrote(bytes, part, hasRoom: true)
+        return true
+    }
+
+    /// Through the page cache.
+    private func writeNow(
+        _ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ lost: ([Range<Int>]) -> Void
+    ) throws(CacheError) {
+        let blocks = file.blocks(touching: range)
         let new = file.fill { $0.untouched(blocks) }.filter { file.memoryBlock($0) == nil }
         let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
         let mayWrite = file.hasFile && store.disk.mayWriteData
@@ -46,7 +89,7 @@ extension CacheObject {
             return false
         }
         store.disk.dataWasWritten()
-        file.wrote(bytes, range, toDisk: true)
+        file.wrote(bytes, range, hasRoom: true)
         return true
     }
 
@@ -74,7 +117,7 @@ extension CacheObject {
                 store.room.release(room)
             }
         }
-        file.wrote(bytes, part, toDisk: false)
+        file.wrote(bytes, part, hasRoom: false)
     }
 
     /// A file that somebody has cut is made as long again as it must be, and doubted.

@@ -71,11 +71,19 @@ package final class CacheObject: Sendable {
             return false
         }
         let now = store.clock.now()
-        let bytes = file.fill { $0.fill(block, sum, isKept: memory == nil, now: now) }
-        if bytes > 0, memory == nil {
-            store.log?.note(FillLog.Entry(object: file.row, block: block, sum: sum))
-            store.filled(bytes)
+        let isStaged = file.staged.stage(of: block) == .filling
+        let place: FillState.Place = isStaged ? .staging : memory == nil ? .disk : .memory
+        let bytes = file.fill { $0.fill(block, sum, in: place, now: now) }
+        guard bytes > 0 else { return true }
+        switch place {
+        case .staging:
+            file.staged.isWhole(block)
+            store.staging?.add(block, of: file)
+        case .disk: store.filled(bytes, block, of: file, sum)
+        case .memory: break
         }
+        // It can be given to the kernel soon.
+        if file.fill({ $0.map.isComplete && $0.isStaging }) { store.staging?.hurry() }
         return true
     }
 
@@ -85,6 +93,7 @@ package final class CacheObject: Sendable {
         for blocks in blocks {
             file.dropMemory(blocks)
             let bytes = file.fill { $0.lose(blocks) + $0.clear(blocks).partialBytes }
+            store.staging?.remove(blocks, of: file)
             file.forgetPieces(blocks)
             store.room.release(bytes)
         }
@@ -103,7 +112,7 @@ package final class CacheObject: Sendable {
     /// A file that is given is not touched until `settle`.
     package func offer() -> Int32? {
         guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
-            file.descriptor.tellsOpens, file.fill({ $0.offer() })
+            file.direct.close(), file.tellsOpens, file.fill({ $0.offer() })
         else { return nil }
         guard file.hasNoHoles else {
             settle()

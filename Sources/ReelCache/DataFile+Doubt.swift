@@ -39,15 +39,21 @@ extension DataFile {
         return holes()
     }
 
+    private func isOnDisk(_ block: Int) -> Bool { memoryBlock(block) == nil && !staged.holdsAlone(block) }
+
     /// Blocks on the disk with holes where bytes were written.
     private func holes() -> [Int] {
         let map = fill { $0.map }
         let written = written
-        if map.isComplete, written.isEmpty, !isInMemory, descriptor.hasData(ByteRange(0, version.length)) { return [] }
-        var holes = written.filter { memoryBlock($0.key) == nil && !$0.value.allSatisfy { descriptor.hasData($0) } }
+        if map.isComplete, written.isEmpty, !isInMemory, !fill({ $0.isStaging }),
+            descriptor.hasData(ByteRange(0, version.length))
+        {
+            return []
+        }
+        var holes = written.filter { isOnDisk($0.key) && !$0.value.allSatisfy { descriptor.hasData($0) } }
             .map(\.key)
         map.forEachFilled { block in
-            if memoryBlock(block) == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
+            if isOnDisk(block), !descriptor.hasData(bytes(of: block)) { holes.append(block) }
         }
         return holes
     }

@@ -16,6 +16,9 @@ final class DataFile: Sendable {
     let isPinned: Atomic<Bool>
     /// The kernel was given the file itself: there may be readers that nobody here sees.
     let isShared = Atomic(false)
+    /// Blocks on their way to the disk, and how they get there.
+    let staged = StagedBlocks()
+    let direct = DirectWriter()
     /// Blocks that the disk did not take.
     private let memory = Mutex<[Int: MemoryBlock]>([:])
     /// Spares the hit path a second lock.
@@ -46,7 +49,15 @@ final class DataFile: Sendable {
     var hasFile: Bool { name != nil }
 
     /// Not a byte of it may go: somebody reads the file itself.
-    var isReadDirectly: Bool { isShared.load(ordering: .relaxed) && descriptor.isOpenElsewhere }
+    var isReadDirectly: Bool {
+        isShared.load(ordering: .relaxed) && direct.withoutOpening { descriptor.isOpenElsewhere }
+    }
+
+    /// Leases work here.
+    var tellsOpens: Bool { direct.withoutOpening { descriptor.tellsOpens } }
+
+    /// A block's bytes, where they are in memory.
+    func inMemory(_ block: Int) -> MemoryBlock? { memoryBlock(block) ?? staged[block] }
 
     /// Around what this program changes of the file.
     func change<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
@@ -70,11 +81,11 @@ final class DataFile: Sendable {
 
     // MARK: Pieces
 
-    /// Bytes that are in their place now.
-    func wrote(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, toDisk: Bool) {
+    /// Bytes that are in their place now. - Parameter hasRoom: room on the disk was taken for their blocks.
+    func wrote(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, hasRoom: Bool) {
         let blocks = blocks(touching: range)
         let isFilled = fill { state in
-            if toDisk { state.wrote(blocks) }
+            if hasRoom { state.wrote(blocks) }
             return blocks.map { state.map[$0] }
         }
         pieces.withLock { pieces in
@@ -154,14 +165,14 @@ final class DataFile: Sendable {
     }
 
     private func readOnce(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
-        guard isInMemory else { return descriptor.read(into: buffer, at: offset) }
+        guard isInMemory || !staged.isEmpty else { return descriptor.read(into: buffer, at: offset) }
         let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
         for block in blocks(touching: range) {
             let bytes = bytes(of: block)
             let part = range.clamped(to: bytes)
             let lower = Int(part.lower - offset)
             let slice = UnsafeMutableRawBufferPointer(rebasing: buffer[lower..<lower + Int(part.count)])
-            if let memory = memoryBlock(block) {
+            if let memory = inMemory(block) {
                 memory.read(into: slice, at: Int(part.lower - bytes.lower))
             } else if descriptor.read(into: slice, at: part.lower) != slice.count {
                 return -1
@@ -170,9 +181,10 @@ final class DataFile: Sendable {
         return Int(range.count)
     }
 
-    /// Calls with all bytes of a block; nil where they cannot be read.
+    /// Calls with all bytes of a block, those of the disk where it has them; nil where they cannot be read.
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
+        if staged.holdsAlone(block), let memory = staged[block] { return body(memory.bytes) }
         let range = bytes(of: block)
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(range.count), alignment: 4096)
         defer { scratch.deallocate() }

@@ -25,32 +25,40 @@ final class ChangeWatch: Sendable {
         /// As we left the file.
         var last: FileMark?
         var isForeign = false
+        /// Changes of our own that are being made.
+        var running = 0
     }
 
     private let state: Mutex<State>
 
     init(_ descriptor: borrowing Descriptor) { state = Mutex(State(last: FileMark(descriptor))) }
 
-    /// Around each change of our own; one at a time.
+    /// Around each change of our own. Whatever happens while one runs is taken for ours.
     func change<Failure: Error>(
         _ descriptor: borrowing Descriptor, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
-        look(descriptor)
+        look(descriptor, begins: true)
         defer {
             let mark = FileMark(descriptor)
-            state.withLock { $0.last = mark }
+            state.withLock { state in
+                state.running -= 1
+                state.last = mark
+            }
         }
         try body()
     }
 
     /// nil where somebody else has changed the file since it was opened.
     func own(_ descriptor: borrowing Descriptor) -> FileMark? {
-        look(descriptor)
+        look(descriptor, begins: false)
         return state.withLock { $0.isForeign ? nil : $0.last }
     }
 
-    private func look(_ descriptor: borrowing Descriptor) {
+    private func look(_ descriptor: borrowing Descriptor, begins: Bool) {
         let mark = FileMark(descriptor)
-        state.withLock { if mark != $0.last { $0.isForeign = true } }
+        state.withLock { state in
+            if state.running == 0, mark != state.last { state.isForeign = true }
+            if begins { state.running += 1 }
+        }
     }
 }

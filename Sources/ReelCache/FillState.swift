@@ -18,6 +18,9 @@ struct FillState: Sendable {
     private var syncing: [Int: UInt64] = [:]
     /// Bits by extent of filled blocks that no row may tell of: they are in memory, or their sync failed.
     private var unkept: [Int: UInt64] = [:]
+    /// Bits by extent of filled blocks whose bytes are not on the disk yet (`Staging`).
+    private var staged: [Int: UInt64] = [:]
+    private var stagedBytes: Int64 = 0
     /// Checksums of filled blocks that no row has yet.
     private var sums: [Int: ExtentSums] = [:]
     /// Blocks with some bytes written, not filled: room is taken for them, and no row tells of them.
@@ -46,6 +49,7 @@ struct FillState: Sendable {
     struct Cleared {
         var removed: [Row] = []
         fileprivate var unkept: [Int: UInt64] = [:]
+        fileprivate var staged: [Int: UInt64] = [:]
         fileprivate var verified: [Int: UInt64] = [:]
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
@@ -63,11 +67,20 @@ struct FillState: Sendable {
         writtenUses = self.uses
     }
 
-    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty }
+    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty || stagedBytes > 0 }
+
+    var isStaging: Bool { stagedBytes > 0 }
+
+    var stagedBlocks: [Int] {
+        staged.flatMap { extent, bits in (extent * 64..<extent * 64 + 64).filter { bits & bit($0) != 0 } }
+    }
+
+    /// In filled blocks whose bytes are on the disk.
+    var bytesOnDisk: Int64 { map.filledBytes - stagedBytes }
 
     /// Nothing of it may go from here on. - Returns: false where it is not all there.
     mutating func offer() -> Bool {
-        guard map.isComplete, verified.isComplete else { return false }
+        guard map.isComplete, verified.isComplete, stagedBytes == 0 else { return false }
         offers += 1
         return true
     }
@@ -83,9 +96,17 @@ struct FillState: Sendable {
         for block in blocks where !map[block] { partial.insert(block) }
     }
 
-    /// - Parameter isKept: false where the bytes are in memory, and no row may tell of them.
+    /// Where the bytes of a filled block are.
+    enum Place {
+        case disk
+        /// On their way to the disk: `landed` tells that they are there, and no row does before.
+        case staging
+        /// And there they stay: no row may tell of them.
+        case memory
+    }
+
     /// - Returns: bytes that became filled by this; 0 where they were.
-    mutating func fill(_ block: Int, _ sum: UInt64, isKept: Bool = true, now: Int64 = 0) -> Int64 {
+    mutating func fill(_ block: Int, _ sum: UInt64, in place: Place = .disk, now: Int64 = 0) -> Int64 {
         guard !map[block] else { return 0 }
         let extent = block / 64
         map[block] = true
@@ -93,8 +114,35 @@ struct FillState: Sendable {
         partial.remove(block)
         sums[extent, default: ExtentSums()][block % 64] = sum
         uses[extent] = max(uses[extent], now)
-        if isKept { changed.insert(extent) } else { unkept[extent, default: 0] |= bit(block) }
+        switch place {
+        case .disk: changed.insert(extent)
+        case .staging: stage(extent, bit(block))
+        case .memory: unkept[extent, default: 0] |= bit(block)
+        }
         return map.bytes(of: block).count
+    }
+
+    /// The bytes of a staged block are on the disk. - Returns: how many; 0 where it was lost or cleared meanwhile.
+    mutating func landed(_ block: Int) -> Int64 {
+        let before = stagedBytes
+        unstage(block / 64, bit(block))
+        if stagedBytes < before { changed.insert(block / 64) }
+        return before - stagedBytes
+    }
+
+    private mutating func stage(_ extent: Int, _ bits: UInt64) {
+        stagedBytes += bytes(of: extent, bits & ~(staged[extent] ?? 0))
+        staged[extent, default: 0] |= bits
+    }
+
+    private mutating func unstage(_ extent: Int, _ bits: UInt64) {
+        guard let known = staged[extent], known & bits != 0 else { return }
+        stagedBytes -= bytes(of: extent, known & bits)
+        staged[extent] = known & ~bits == 0 ? nil : known & ~bits
+    }
+
+    private func bytes(of extent: Int, _ bits: UInt64) -> Int64 {
+        (0..<64).reduce(0) { bits & (1 << UInt64($1)) == 0 ? $0 : $0 + map.bytes(of: extent * 64 + $1).count }
     }
 
     /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, tells of it until the next commit, and
@@ -110,6 +158,7 @@ struct FillState: Sendable {
             verified[block] = false
             if let bits = syncing[extent] { syncing[extent] = bits & ~bit(block) }
             unkept[extent] = (unkept[extent] ?? 0) & ~bit(block)
+            unstage(extent, bit(block))
             sums[extent]?[block % 64] = nil
         }
         return before - map.filledBytes
@@ -128,6 +177,8 @@ struct FillState: Sendable {
         let before = map.filledBytes
         map = durable
         unkept = [:]
+        staged = [:]
+        stagedBytes = 0
         return before - map.filledBytes
     }
 
@@ -203,7 +254,7 @@ struct FillState: Sendable {
     /// The snapshot before fdatasync; false where there is nothing to sync.
     mutating func beginSync() -> Bool {
         for extent in changed {
-            let bits = map.extents[extent] & ~durable.extents[extent] & ~(unkept[extent] ?? 0)
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~(unkept[extent] ?? 0) & ~(staged[extent] ?? 0)
             if bits != 0 { syncing[extent, default: 0] |= bits }
         }
         changed = []
@@ -241,7 +292,7 @@ struct FillState: Sendable {
     /// page cache has it, which its checksum tells.
     mutating func loseUnsynced() {
         for extent in changed.union(syncing.keys) {
-            let bits = map.extents[extent] & ~durable.extents[extent]
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~(staged[extent] ?? 0)
             unkept[extent, default: 0] |= bits
             verified.load(extent: extent, word: verified.extents[extent] & ~bits)
         }
@@ -301,6 +352,10 @@ struct FillState: Sendable {
                 cleared.unkept[extent] = bits & mask
                 unkept[extent] = bits & ~mask == 0 ? nil : bits & ~mask
             }
+            if let bits = staged[extent] {
+                cleared.staged[extent] = bits & mask
+                unstage(extent, mask)
+            }
             if isDurable(extent) { sums[extent] = nil }
             let kept = durable.extents[extent] & ~mask
             if kept != durable.extents[extent] {
@@ -330,6 +385,7 @@ struct FillState: Sendable {
             verified.load(extent: extent, word: verified.extents[extent] | bits)
         }
         for (extent, bits) in cleared.unkept where bits != 0 { unkept[extent, default: 0] |= bits }
+        for (extent, bits) in cleared.staged where bits != 0 { stage(extent, bits) }
     }
 
     /// All that is filled of the extent.

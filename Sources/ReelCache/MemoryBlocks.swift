@@ -2,22 +2,57 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// The account of the blocks that the disk did not take and that are kept in memory instead.
+/// The account of the blocks that are kept in memory, and the memory of those that have gone, for the next ones.
 final class MemoryAccount: Sendable {
-    /// What a few readers have ahead and behind them while nothing can be written; a film plays through it.
-    static let limit: Int64 = 32 << 20
+    /// Of blocks that the disk does not take: what a few readers have ahead and behind them while nothing can be written; a
+    /// film plays through it.
+    static let keptLimit: Int64 = 32 << 20
 
+    /// `@unchecked Sendable`: whoever took it out of the lock has it alone.
+    private struct Spare: @unchecked Sendable { let memory: UnsafeMutableRawBufferPointer }
+
+    private let limit: Int64
     private let used = Atomic<Int64>(0)
+    private let keepsSpares: Bool
+    private let spares = Mutex<[Spare]>([])
 
-    var bytes: Int64 { used.load(ordering: .relaxed) }
-
-    func reserve(_ bytes: Int64) -> Bool {
-        guard used.add(bytes, ordering: .relaxed).newValue > Self.limit else { return true }
-        used.subtract(bytes, ordering: .relaxed)
-        return false
+    /// - Parameter keepsSpares: blocks come and go all the time, and new pages cost more than what is done with them.
+    init(limit: Int64, keepsSpares: Bool = false) {
+        self.limit = limit
+        self.keepsSpares = keepsSpares
     }
 
-    func release(_ bytes: Int64) { used.subtract(bytes, ordering: .relaxed) }
+    deinit { giveUpSpares() }
+
+    var bytes: Int64 { used.load(ordering: .relaxed) }
+    /// Little is left of it.
+    var isShort: Bool { bytes > limit / 4 * 3 }
+
+    /// nil where the limit is reached.
+    fileprivate func take(_ count: Int) -> UnsafeMutableRawBufferPointer? {
+        guard used.add(Int64(count), ordering: .relaxed).newValue <= limit else {
+            used.subtract(Int64(count), ordering: .relaxed)
+            return nil
+        }
+        if count == Int(BlockSize.block), let spare = spares.withLock({ $0.popLast() }) { return spare.memory }
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 4096)
+        memory.initializeMemory(as: UInt8.self, repeating: 0)
+        return memory
+    }
+
+    fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer) {
+        used.subtract(Int64(memory.count), ordering: .relaxed)
+        guard keepsSpares, memory.count == Int(BlockSize.block) else { return memory.deallocate() }
+        spares.withLock { $0.append(Spare(memory: memory)) }
+    }
+
+    func giveUpSpares() {
+        let spares = spares.withLock { spares in
+            defer { spares = [] }
+            return spares
+        }
+        for spare in spares { spare.memory.deallocate() }
+    }
 }
 
 /// One block's bytes, off the disk. Its memory and its place in the account go with the last reference.
@@ -28,18 +63,14 @@ final class MemoryBlock: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     private let account: MemoryAccount
 
-    /// nil where the account has no room for it.
+    /// Zeros, or what a block before it had. nil where the account has no room for it.
     init?(_ count: Int64, _ account: MemoryAccount) {
-        guard account.reserve(count) else { return nil }
+        guard let memory = account.take(Int(count)) else { return nil }
         self.account = account
-        memory = .allocate(byteCount: Int(count), alignment: 4096)
-        memory.initializeMemory(as: UInt8.self, repeating: 0)
+        self.memory = memory
     }
 
-    deinit {
-        account.release(Int64(memory.count))
-        memory.deallocate()
-    }
+    deinit { account.giveBack(memory) }
 
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         UnsafeMutableRawBufferPointer(rebasing: memory[offset..<offset + bytes.count]).copyMemory(from: bytes)

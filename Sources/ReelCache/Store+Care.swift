@@ -97,6 +97,7 @@ extension Store {
     package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
         var bad: [Int] = []
         var extent = 0
+        settle()
         // Taken anew for each extent: what is held by nobody who can give up parts of it cannot be evicted.
         while let found = try known(version) {
             guard case .object(let object) = found else {
@@ -122,6 +123,9 @@ extension Store {
         guard case .object(let object) = try known(version) else { return }
         for run in runs(of: blocks) { try discard(run, of: object.file) }
     }
+
+    /// What is on its way to the disk gets there, and is read from there.
+    package func settle() { staging?.settle() }
 
     private enum Known {
         case object(CacheObject)

@@ -6,6 +6,12 @@ extension Store {
     /// A commit runs early once so much is filled: what a crash may forget, and what one fdatasync has to write.
     static let commitBytes: Int64 = 32 << 20
 
+    /// A block is filled, and its bytes are on the disk.
+    func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: UInt64) {
+        log?.note(FillLog.Entry(object: file.row, block: block, sum: sum))
+        filled(bytes)
+    }
+
     func filled(_ bytes: Int64) {
         let sum = uncommitted.add(bytes, ordering: .relaxed).newValue
         committer.schedule(urgent: sum >= Self.commitBytes)
@@ -16,6 +22,7 @@ extension Store {
     /// in one transaction.
     package func commit() {
         commits.withLock { state in
+            staging?.flush()
             uncommitted.store(0, ordering: .relaxed)
             log?.turn()
             let synced = files.all.filter(synchronise)
@@ -91,13 +98,19 @@ extension Store {
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
+        if disk.failure != nil { giveUpStaged() }
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
         for file in files.idle where file.hasFile && (try? file.descriptor.synchronise()) != nil {
             reached(.dataSynced)
         }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
-            for file in idle { file.dropMemory(0..<file.fill { $0.map.blockCount }) }
+            for file in idle {
+                let all = 0..<file.fill { $0.map.blockCount }
+                file.dropMemory(all)
+                staging?.remove(all, of: file)
+                file.direct.close()
+            }
             // What no row will ever tell of: written in part, or not saved by a sync that failed.
             for file in idle {
                 let (durable, isStray) = file.fill { ($0.durable, $0.hasLeftovers || $0.map != $0.durable) }
@@ -120,6 +133,14 @@ extension Store {
         }
         for file in removed { remove(file.name) }
         room.release(bytes)
+    }
+
+    /// Blocks of files that nobody holds any more, and that the disk does not take.
+    private func giveUpStaged() {
+        for file in files.idle {
+            let blocks = file.fill { $0.stagedBlocks }
+            room.release(file.fill { state in blocks.reduce(0) { $0 + state.lose($1..<$1 + 1) } })
+        }
     }
 
     /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names

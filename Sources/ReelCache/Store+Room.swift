@@ -28,8 +28,8 @@ extension Store {
             // An eighth at a time: finding out what can go costs more than letting it go.
             var freed: Int64 = 0
             for object in files.objects.sorted(by: { $0.lastUse < $1.lastUse }) where object.file.isInMemory {
-                guard freed < MemoryAccount.limit / 8 else { break }
-                freed += object.relinquishMemory(scarce: isScarce ? MemoryAccount.limit / 8 - freed : nil)
+                guard freed < MemoryAccount.keptLimit / 8 else { break }
+                freed += object.relinquishMemory(scarce: isScarce ? MemoryAccount.keptLimit / 8 - freed : nil)
             }
         }
         guard let block = MemoryBlock(count, memory) else { throw .full }

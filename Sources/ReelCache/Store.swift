@@ -22,7 +22,9 @@ package final class Store: Sendable {
     let disk: DiskWatch
     /// nil where the directory is left as it is.
     let log: FillLog?
-    let memory = MemoryAccount()
+    let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
+    /// nil: every write goes through the page cache.
+    let staging: Staging?
     /// Blocks that were not what was written to them.
     let damage = Atomic<Int64>(0)
     /// One commit at a time, so that `commit` returns only when all earlier ones have ended.
@@ -72,6 +74,7 @@ package final class Store: Sendable {
         directory path: String, source: String?, limits: CacheLimits, owner mountPoint: String,
         watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in },
+        stages: Bool = true,
         measure: @escaping @Sendable (Int32) -> Room.Disk?
     ) throws(CacheError) {
         let directory = try SourceDirectory.open(path, owner: mountPoint)
@@ -91,21 +94,27 @@ package final class Store: Sendable {
         writer = Gate(index.writer, damageMark: directory.damageMark)
         reader = index.reader.map { Gate($0, damageMark: directory.damageMark) } ?? writer
         committer = Committer()
+        staging = stages ? Staging() : nil
         disk = DiskWatch(forever: index.failure, watch)
         self.directory = directory
         log = index.log
         let surplus = room.shortfall(0)
         if surplus > 0 { _ = try? evict(surplus) }
         try committer.start(self)
+        staging?.start(self)
         committer.schedule()
     }
 
-    deinit { committer.stop(waiting: false) }
+    deinit {
+        committer.stop(waiting: false)
+        staging?.stop(waiting: false)
+    }
 
     /// Commits, ends the thread and unlocks the directory. Objects that still live can be read, no more.
     package func close() {
         commit()
         committer.stop(waiting: true)
+        staging?.stop(waiting: true)
         reader.close()
         // The last connection to close folds the log into the index.
         writer.close()

@@ -6,7 +6,7 @@ struct BufferPool: ~Copyable {
     /// Writing to a file in pieces of this size costs a third less than in curl's 16 KiB.
     static let bufferSize = Int(BlockSize.gathered)
     /// Kept for the next round; more are given back.
-    static let keptBuffers = 4
+    static let keptBuffers = 6
 
     private var free: [UnsafeMutableRawBufferPointer] = []
 

@@ -231,8 +231,9 @@ extension EndToEnd {
             return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "care\n" }
         }
 
-        /// Turns a bit of the one data file.
+        /// Turns a bit of the one data file, all of which is on the disk by then.
         private func flip(_ scene: Scene, at offset: Int64) throws {
+            try #require(run("cache", "verify", "--cache-dir", scene.cache).status == 0)
             let found = try ChildProcess.run(["find", scene.cache, "-path", "*/objects/*", "-type", "f"])
             let files = found.output.split(separator: "\n")
             try #require(files.count == 1, "\(files)")

@@ -153,7 +153,7 @@ struct FillStateTests {
 
     @Test func aBlockInMemoryIsFilledAndInNoRow() {
         var state = state()
-        _ = state.fill(5, 55, isKept: false)
+        _ = state.fill(5, 55, in: .memory)
         let isPending = state.beginSync()
         #expect(!isPending && state.map[5] && state.verified[5])
         _ = state.lose(5..<6)

@@ -19,15 +19,17 @@ final class Fixture: Sendable {
     var source: String { directory + "/cache/source" }
     var index: String { source + "/index.sqlite" }
 
-    /// - Parameter reached: called between two steps of the format's protocol.
+    /// - Parameters:
+    ///   - stages: as the program does; else every byte is in the data file as soon as it is written.
+    ///   - reached: called between two steps of the format's protocol.
     func open(
-        cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films",
+        cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films", stages: Bool = false,
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in }
     ) throws(CacheError) -> Store {
         // No test hangs on how full the machine's disk is.
         try Store(
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
-            reached: reached
+            reached: reached, stages: stages
         ) { _ in nil }
     }
 

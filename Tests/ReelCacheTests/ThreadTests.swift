@@ -34,10 +34,11 @@ private final class Reader: ObjectHolder {
 private final class Writing: Sendable { let turn = Mutex(()) }
 
 struct ThreadTests {
-    @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
+    @Test(arguments: [false, true])
+    func manyThreadsStayUnderTheCapAndAgreeInTheEnd(stages: Bool) async throws {
         let fixture = Fixture()
         let cap = 40 * BlockSize.block
-        let store = try fixture.open(cap: cap)
+        let store = try fixture.open(cap: cap, stages: stages)
         let writing = Writing()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for thread in 0..<4 {

@@ -1,0 +1,70 @@
+import ReelCore
+import Synchronization
+
+/// The blocks of one data file that are in memory on their way to the disk, or were a moment ago: see `Staging`.
+///
+///     filling ──all bytes came──▶ whole ⇄ writing ──▶ landed ──▶ gone
+///
+/// From writing back to whole where the disk refused. Any of them goes when its block is lost or discarded; a write that
+/// runs then is waited for (`Staging.remove`).
+final class StagedBlocks: Sendable {
+    enum Stage: Sendable { case filling, whole, writing, landed }
+
+    private struct Entry {
+        let memory: MemoryBlock
+        var stage = Stage.filling
+    }
+
+    private let entries = Mutex<[Int: Entry]>([:])
+    /// Spares the hit path a lock where there are none.
+    private let count = Atomic(0)
+
+    var isEmpty: Bool { count.load(ordering: .acquiring) == 0 }
+
+    /// Its bytes, also where they are on the disk by now.
+    subscript(block: Int) -> MemoryBlock? { isEmpty ? nil : entries.withLock { $0[block]?.memory } }
+
+    func stage(of block: Int) -> Stage? { isEmpty ? nil : entries.withLock { $0[block]?.stage } }
+
+    /// The disk does not have its bytes.
+    func holdsAlone(_ block: Int) -> Bool { stage(of: block).map { $0 != .landed } ?? false }
+
+    func add(_ block: Int, _ memory: MemoryBlock) { change { $0[block] = Entry(memory: memory) } }
+
+    func isWhole(_ block: Int) { change { $0[block]?.stage = .whole } }
+
+    /// nil where there is nothing of it to write, any more or yet.
+    func beginWriting(_ block: Int) -> MemoryBlock? {
+        change { entries in
+            guard entries[block]?.stage == .whole else { return nil }
+            entries[block]?.stage = .writing
+            return entries[block]?.memory
+        }
+    }
+
+    /// - Returns: false where it has gone meanwhile.
+    func endWriting(_ block: Int, _ memory: MemoryBlock, hasLanded: Bool) -> Bool {
+        change { entries in
+            guard let entry = entries[block], entry.memory === memory else { return false }
+            entries[block]?.stage = hasLanded ? .landed : .whole
+            return true
+        }
+    }
+
+    /// Its memory is for another, once who reads it now has done so. Nothing where the disk does not have it.
+    func giveUp(_ block: Int) {
+        change { entries in if entries[block]?.stage == .landed { entries[block] = nil } }
+    }
+
+    func remove(_ blocks: Range<Int>) {
+        guard !isEmpty else { return }
+        change { entries in for block in entries.keys where blocks.contains(block) { entries[block] = nil } }
+    }
+
+    private func change<Result>(_ body: (inout [Int: Entry]) -> Result) -> Result {
+        entries.withLock { entries in
+            defer { count.store(entries.count, ordering: .releasing) }
+            return body(&entries)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import ReelCore
+
+/// Which staged blocks are written next. A value: whole blocks and moments go in, runs of neighbours come out.
+///
+///     waiting ──next──▶ writing ──written──▶ gone
+///        ▲                  └─refused──▶ refused
+///        └──────── a while later ───────────┘
+struct StagingQueue<File: AnyObject & Sendable>: Sendable {
+    struct Item: Sendable {
+        let file: File
+        let block: Int
+        /// Goes up from item to item.
+        let number: UInt64
+        let since: Duration
+    }
+
+    /// Blocks written at once: a disk that takes 1 MiB costs half the time of one that takes 256 KiB.
+    let longestRun: Int
+    /// What a block waits for its neighbours.
+    let patience: Duration
+    /// How long a disk that refuses is left alone.
+    let refusedTime: Duration
+
+    private(set) var waiting: [Item] = []
+    private(set) var writing: [Item] = []
+    /// What the disk has not taken.
+    private(set) var refused: [Item] = []
+    private var refusedUntil = Duration.zero
+    private var nextNumber: UInt64 = 0
+    /// Somebody waits for all below this number.
+    private var urgentBelow: UInt64 = 0
+
+    init(longestRun: Int, patience: Duration, refusedTime: Duration) {
+        self.longestRun = longestRun
+        self.patience = patience
+        self.refusedTime = refusedTime
+    }
+
+    var isEmpty: Bool { waiting.isEmpty && writing.isEmpty && refused.isEmpty }
+    /// Something will leave it without another call.
+    var isMoving: Bool { !waiting.isEmpty || !writing.isEmpty }
+
+    /// - Returns: whether who writes has something new to think about.
+    mutating func add(_ block: Int, of file: File, now: Duration) -> Bool {
+        waiting.append(Item(file: file, block: block, number: nextNumber, since: now))
+        nextNumber += 1
+        return waiting.count == 1 || waiting.count >= longestRun
+    }
+
+    /// From here on nothing that is there now waits for neighbours. - Returns: what `isOut` takes.
+    mutating func hurry() -> UInt64 {
+        urgentBelow = nextNumber
+        return nextNumber
+    }
+
+    /// All that was there at that `hurry` has been written, or refused.
+    func isOut(_ number: UInt64) -> Bool {
+        !waiting.contains { $0.number < number } && !writing.contains { $0.number < number }
+    }
+
+    mutating func remove(_ blocks: Range<Int>, of file: File) {
+        waiting.removeAll { $0.file === file && blocks.contains($0.block) }
+        refused.removeAll { $0.file === file && blocks.contains($0.block) }
+    }
+
+    func isWriting(_ blocks: Range<Int>, of file: File) -> Bool {
+        writing.contains { $0.file === file && blocks.contains($0.block) }
+    }
+
+    /// Neighbours to write now, in the order of the file; nil where there is time for more of them to come.
+    /// - Parameter isPressed: there is no time.
+    mutating func next(now: Duration, isPressed: Bool) -> [Item]? {
+        if !refused.isEmpty, now >= refusedUntil {
+            waiting += refused
+            refused = []
+        }
+        let oldest = waiting.min { $0.number < $1.number }
+        let isDue = isPressed || (oldest.map { $0.number < urgentBelow || now - $0.since >= patience } ?? false)
+        guard
+            let run = runs.first(where: { isDue ? $0.contains { $0.number == oldest!.number } : $0.count == longestRun }
+            )
+        else { return nil }
+        let numbers = run.map(\.number)
+        waiting.removeAll { numbers.contains($0.number) }
+        writing = run
+        return run
+    }
+
+    /// The run has ended. - Parameter refused: what of it the disk has not taken.
+    mutating func ended(refused: [Item], now: Duration) {
+        writing = []
+        guard !refused.isEmpty else { return }
+        self.refused += refused
+        refusedUntil = now + refusedTime
+    }
+
+    /// How long there is nothing to do unless something comes; nil: for ever.
+    func pause(now: Duration) -> Duration? {
+        if let oldest = waiting.map(\.since).min() { return max(.zero, oldest + patience - now) }
+        return refused.isEmpty ? nil : max(.zero, refusedUntil - now)
+    }
+
+    /// What waits, as neighbours, none longer than may be written at once.
+    private var runs: [[Item]] {
+        let sorted = waiting.sorted {
+            (ObjectIdentifier($0.file), $0.block, $0.number) < (ObjectIdentifier($1.file), $1.block, $1.number)
+        }
+        var runs: [[Item]] = []
+        for item in sorted {
+            if let last = runs.last?.last, last.file === item.file, last.block + 1 == item.block,
+                runs[runs.count - 1].count < longestRun
+            {
+                runs[runs.count - 1].append(item)
+            } else {
+                runs.append([item])
+            }
+        }
+        return runs
+    }
+}
