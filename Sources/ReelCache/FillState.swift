@@ -16,10 +16,10 @@ struct FillState: Sendable {
     private var changed: Set<Int> = []
     /// Bits by extent that were filled when the running sync began.
     private var syncing: [Int: UInt64] = [:]
-    /// Bits by extent of filled blocks that no row may tell of: they are in memory, or their sync failed.
-    private var unkept: [Int: UInt64] = [:]
-    /// Bits by extent of filled blocks whose bytes are not on the disk yet (`Staging`).
-    private var staged: [Int: UInt64] = [:]
+    /// Filled blocks that no row may tell of: they are in memory, or their sync failed.
+    private var unkept = ExtentBits()
+    /// Filled blocks whose bytes are not on the disk yet (`Staging`).
+    private var staged = ExtentBits()
     private var stagedBytes: Int64 = 0
     /// Checksums of filled blocks that no row has yet.
     private var sums: [Int: ExtentSums] = [:]
@@ -48,9 +48,9 @@ struct FillState: Sendable {
     /// What `clear` took out, to be confirmed or put back.
     struct Cleared {
         var removed: [Row] = []
-        fileprivate var unkept: [Int: UInt64] = [:]
-        fileprivate var staged: [Int: UInt64] = [:]
-        fileprivate var verified: [Int: UInt64] = [:]
+        fileprivate var unkept = ExtentBits()
+        fileprivate var staged = ExtentBits()
+        fileprivate var verified = ExtentBits()
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
         var bytes: Int64 = 0
@@ -71,9 +71,7 @@ struct FillState: Sendable {
 
     var isStaging: Bool { stagedBytes > 0 }
 
-    var stagedBlocks: [Int] {
-        staged.flatMap { extent, bits in (extent * 64..<extent * 64 + 64).filter { bits & bit($0) != 0 } }
-    }
+    var stagedBlocks: [Int] { staged.blocks }
 
     /// In filled blocks whose bytes are on the disk.
     var bytesOnDisk: Int64 { map.filledBytes - stagedBytes }
@@ -117,7 +115,7 @@ struct FillState: Sendable {
         switch place {
         case .disk: changed.insert(extent)
         case .staging: stage(extent, bit(block))
-        case .memory: unkept[extent, default: 0] |= bit(block)
+        case .memory: unkept[extent] |= bit(block)
         }
         return map.bytes(of: block).count
     }
@@ -131,14 +129,13 @@ struct FillState: Sendable {
     }
 
     private mutating func stage(_ extent: Int, _ bits: UInt64) {
-        stagedBytes += bytes(of: extent, bits & ~(staged[extent] ?? 0))
-        staged[extent, default: 0] |= bits
+        stagedBytes += bytes(of: extent, bits & ~staged[extent])
+        staged[extent] |= bits
     }
 
     private mutating func unstage(_ extent: Int, _ bits: UInt64) {
-        guard let known = staged[extent], known & bits != 0 else { return }
-        stagedBytes -= bytes(of: extent, known & bits)
-        staged[extent] = known & ~bits == 0 ? nil : known & ~bits
+        stagedBytes -= bytes(of: extent, staged[extent] & bits)
+        staged[extent] &= ~bits
     }
 
     private func bytes(of extent: Int, _ bits: UInt64) -> Int64 {
@@ -157,7 +154,7 @@ struct FillState: Sendable {
             hasLeftovers = true
             verified[block] = false
             if let bits = syncing[extent] { syncing[extent] = bits & ~bit(block) }
-            unkept[extent] = (unkept[extent] ?? 0) & ~bit(block)
+            unkept[extent] &= ~bit(block)
             unstage(extent, bit(block))
             sums[extent]?[block % 64] = nil
         }
@@ -167,7 +164,7 @@ struct FillState: Sendable {
     /// Whoever wrote in part has gone. - Returns: the room that was taken for it.
     mutating func abandonPartial() -> Int64 {
         defer { partial = [] }
-        for block in partial { unkept[block / 64, default: 0] &= ~bit(block) }
+        for block in partial { unkept[block / 64] &= ~bit(block) }
         return partial.reduce(0) { $0 + map.bytes(of: $1).count }
     }
 
@@ -176,8 +173,8 @@ struct FillState: Sendable {
         hasLeftovers = false
         let before = map.filledBytes
         map = durable
-        unkept = [:]
-        staged = [:]
+        unkept = ExtentBits()
+        staged = ExtentBits()
         stagedBytes = 0
         return before - map.filledBytes
     }
@@ -220,7 +217,7 @@ struct FillState: Sendable {
 
     /// The checksum was right. A block whose sync failed is looked at each time: the page cache may lose it.
     mutating func verify(_ block: Int) {
-        if map[block], unkept[block / 64, default: 0] & bit(block) == 0 { verified[block] = true }
+        if map[block], !unkept.contains(block) { verified[block] = true }
     }
 
     /// What was looked at, of what the index tells.
@@ -254,7 +251,7 @@ struct FillState: Sendable {
     /// The snapshot before fdatasync; false where there is nothing to sync.
     mutating func beginSync() -> Bool {
         for extent in changed {
-            let bits = map.extents[extent] & ~durable.extents[extent] & ~(unkept[extent] ?? 0) & ~(staged[extent] ?? 0)
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~unkept[extent] & ~staged[extent]
             if bits != 0 { syncing[extent, default: 0] |= bits }
         }
         changed = []
@@ -292,12 +289,12 @@ struct FillState: Sendable {
     /// page cache has it, which its checksum tells.
     mutating func loseUnsynced() {
         for extent in changed.union(syncing.keys) {
-            let bits = map.extents[extent] & ~durable.extents[extent] & ~(staged[extent] ?? 0)
-            unkept[extent, default: 0] |= bits
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~staged[extent]
+            unkept[extent] |= bits
             verified.load(extent: extent, word: verified.extents[extent] & ~bits)
         }
         // What had been written of these is in doubt as well; the next sync would vouch for it.
-        for block in partial { unkept[block / 64, default: 0] |= bit(block) }
+        for block in partial { unkept[block / 64] |= bit(block) }
         changed = []
         syncing = [:]
     }
@@ -348,14 +345,10 @@ struct FillState: Sendable {
             cleared.verified[extent] = verified.extents[extent] & mask
             verified.load(extent: extent, word: verified.extents[extent] & ~mask)
             if let bits = syncing[extent] { syncing[extent] = bits & ~mask == 0 ? nil : bits & ~mask }
-            if let bits = unkept[extent] {
-                cleared.unkept[extent] = bits & mask
-                unkept[extent] = bits & ~mask == 0 ? nil : bits & ~mask
-            }
-            if let bits = staged[extent] {
-                cleared.staged[extent] = bits & mask
-                unstage(extent, mask)
-            }
+            cleared.unkept[extent] = unkept[extent] & mask
+            unkept[extent] &= ~mask
+            cleared.staged[extent] = staged[extent] & mask
+            unstage(extent, mask)
             if isDurable(extent) { sums[extent] = nil }
             let kept = durable.extents[extent] & ~mask
             if kept != durable.extents[extent] {
@@ -381,15 +374,15 @@ struct FillState: Sendable {
             if row.sums.known != 0 { sums[row.extent] = row.sums.over(sums[row.extent] ?? ExtentSums()) }
             changed.insert(row.extent)
         }
-        for (extent, bits) in cleared.verified {
+        for (extent, bits) in cleared.verified.words {
             verified.load(extent: extent, word: verified.extents[extent] | bits)
         }
-        for (extent, bits) in cleared.unkept where bits != 0 { unkept[extent, default: 0] |= bits }
-        for (extent, bits) in cleared.staged where bits != 0 { stage(extent, bits) }
+        for (extent, bits) in cleared.unkept.words { unkept[extent] |= bits }
+        for (extent, bits) in cleared.staged.words { stage(extent, bits) }
     }
 
     /// All that is filled of the extent.
     private func isDurable(_ extent: Int) -> Bool { map.extents[extent] & ~durable.extents[extent] == 0 }
 
-    private func bit(_ block: Int) -> UInt64 { 1 << UInt64(block % 64) }
+    private func bit(_ block: Int) -> UInt64 { ExtentBits.bit(block) }
 }
