@@ -38,15 +38,19 @@ extension CacheObject {
     private func stage(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) -> Bool {
         guard let staging = store.staging else { return false }
         let whole = file.bytes(of: block)
-        if let memory = file.staged[block] {
+        let stage = file.staged.stage(of: block)
+        if let stage, stage != .filling {
             // Somebody asked for what was there.
-            if file.staged.stage(of: block) != .filling { return true }
+            if file.fill({ $0.map[block] }) { return true }
+            staging.remove(block..<block + 1, of: file)
+        }
+        if stage == .filling, let memory = file.staged[block] {
             memory.write(bytes, at: Int(part.lower - whole.lower))
         } else {
             guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
                 file.direct.isPossible, file.memoryBlock(block) == nil,
                 file.fill({ !$0.untouched(block..<block + 1).isEmpty }),
-                store.disk.mayWriteData, let memory = staging.memory(whole.count), store.makeRoom(for: whole.count)
+                store.disk.mayWriteData, let memory = staging.memory(block, of: file), store.makeRoom(for: whole.count)
             else { return false }
             memory.write(bytes, at: Int(part.lower - whole.lower))
             file.staged.add(block, memory)
@@ -89,6 +93,7 @@ extension CacheObject {
             return false
         }
         store.disk.dataWasWritten()
+        store.staging?.wroteToPageCache(range.count)
         file.wrote(bytes, range, hasRoom: true)
         return true
     }

@@ -61,15 +61,11 @@ package final class CacheObject: Sendable {
     package var isInMemory: Bool { file.isInMemory }
 
     /// All bytes of the block were written: it is committed with the next batch.
-    /// - Returns: false where its bytes are not there any more; nothing of them is to be believed.
-    @discardableResult
+    /// - Returns: false where its bytes are not there any more: nothing of them is to be believed, and then it is to be lost.
     package func markFilled(_ block: Int) -> Bool {
         if file.fill({ $0.map[block] }) { return true }
         let memory = file.memoryBlock(block)
-        guard let sum = file.finish(block) else {
-            lose([block..<block + 1])
-            return false
-        }
+        guard let sum = file.finish(block) else { return false }
         let now = store.clock.now()
         let isStaged = file.staged.stage(of: block) == .filling
         let place: FillState.Place = isStaged ? .staging : memory == nil ? .disk : .memory
@@ -77,8 +73,9 @@ package final class CacheObject: Sendable {
         guard bytes > 0 else { return true }
         switch place {
         case .staging:
-            file.staged.isWhole(block)
-            store.staging?.add(block, of: file)
+            store.staging?.isWhole(block, of: file)
+            // Who lands it says so again; until then nobody would look after a disk that takes nothing.
+            store.committer.schedule()
         case .disk: store.filled(bytes, block, of: file, sum)
         case .memory: break
         }
@@ -89,6 +86,9 @@ package final class CacheObject: Sendable {
 
     /// These blocks are not what was written, or not there: they are filled no more. Their rows tell of them until the
     /// next commit; their checksums say until then that it is not so.
+    ///
+    /// No read may believe in them any more: what of them is in memory alone is gone when this returns, and the disk has
+    /// holes there.
     package func lose(_ blocks: [Range<Int>]) {
         for blocks in blocks {
             file.dropMemory(blocks)

@@ -184,7 +184,7 @@ final class DataFile: Sendable {
     /// Calls with all bytes of a block, those of the disk where it has them; nil where they cannot be read.
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
-        if staged.holdsAlone(block), let memory = staged[block] { return body(memory.bytes) }
+        if let memory = staged.alone(block) { return body(memory.bytes) }
         let range = bytes(of: block)
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(range.count), alignment: 4096)
         defer { scratch.deallocate() }

@@ -23,20 +23,10 @@ final class DirectWriter: Sendable {
     func withoutOpening<Result>(_ body: () -> Result) -> Result { state.withLock { _ in body() } }
 
     /// One behind the other in the file, from `offset` on. - Parameter blocks: whole pages.
-    /// - Returns: false where this file cannot be written to so; nothing was written then, or some of it.
-    func write(_ blocks: [MemoryBlock], at offset: Int64, to file: borrowing Descriptor) throws(CacheError) -> Bool {
-        let opened = state.withLock { state -> Int32? in
-            if state.descriptor == nil, !state.isRefused {
-                // The very file, whatever stands under its name by now.
-                let flags = O_WRONLY | O_CLOEXEC | reel_o_direct
-                state.descriptor = try? Descriptor(open("/proc/self/fd/\(file.number)", flags), from: "open")
-                state.isRefused = state.descriptor == nil
-            }
-            if state.isRefused { return nil }
-            state.users += 1
-            return state.descriptor?.number
-        }
-        guard let number = opened else { return false }
+    /// - Returns: 0, or an errno: some of it may have been written.
+    func write(_ blocks: [MemoryBlock], at offset: Int64, to file: borrowing Descriptor) -> Int32 {
+        let (number, error) = open(file)
+        guard error == 0 else { return error }
         defer {
             state.withLock { state in
                 state.users -= 1
@@ -46,13 +36,28 @@ final class DirectWriter: Sendable {
         let total = blocks.reduce(0) { $0 + $1.bytes.count }
         var pieces = blocks.map { iovec(iov_base: $0.whole.baseAddress, iov_len: $0.bytes.count) }
         let count = pwritev(number, &pieces, Int32(pieces.count), Int(offset))
-        if count == total { return true }
-        // Written in part is what a disk that is nearly full does; the rest tells why.
-        let isRefused = count < 0 && (errno == EINVAL || errno == EOPNOTSUPP)
-        if count < 0, !isRefused, errno != EINTR { throw .last("pwritev") }
-        if isRefused { state.withLock { $0.isRefused = true } }
-        return false
+        if count < 0 { return errno }
+        // What a disk does that is nearly full.
+        return count == total ? 0 : ENOSPC
     }
+
+    private func open(_ file: borrowing Descriptor) -> (number: Int32, error: Int32) {
+        state.withLock { state in
+            if state.isRefused { return (-1, EINVAL) }
+            if state.descriptor == nil {
+                // The very file, whatever stands under its name by now.
+                let flags = O_WRONLY | O_CLOEXEC | reel_o_direct
+                let number = Glibc.open("/proc/self/fd/\(file.number)", flags)
+                guard number >= 0 else { return (-1, errno) }
+                state.descriptor = try? Descriptor(number, from: "open")
+            }
+            state.users += 1
+            return (state.descriptor?.number ?? -1, 0)
+        }
+    }
+
+    /// This file takes other writes, and not these.
+    func refuse() { state.withLock { $0.isRefused = true } }
 
     /// At once, or when the write that runs has ended. - Returns: whether it is closed now.
     @discardableResult

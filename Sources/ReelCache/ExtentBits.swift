@@ -14,11 +14,6 @@ struct ExtentBits: Sendable, Equatable {
 
     func contains(_ block: Int) -> Bool { self[block / 64] & ExtentBits.bit(block) != 0 }
 
-    /// In no order.
-    var blocks: [Int] {
-        words.flatMap { extent, word in (extent * 64..<extent * 64 + 64).filter { word & ExtentBits.bit($0) != 0 } }
-    }
-
     /// The place of a block in its extent's word.
     static func bit(_ block: Int) -> UInt64 { 1 << UInt64(block % 64) }
 }

@@ -39,10 +39,10 @@ final class ChangeWatch: Sendable {
     ) throws(Failure) {
         look(descriptor, begins: true)
         defer {
-            let mark = FileMark(descriptor)
             state.withLock { state in
                 state.running -= 1
-                state.last = mark
+                // Inside: an older mark must not follow a newer one.
+                if state.running == 0 { state.last = FileMark(descriptor) }
             }
         }
         try body()
@@ -55,9 +55,8 @@ final class ChangeWatch: Sendable {
     }
 
     private func look(_ descriptor: borrowing Descriptor, begins: Bool) {
-        let mark = FileMark(descriptor)
         state.withLock { state in
-            if state.running == 0, mark != state.last { state.isForeign = true }
+            if state.running == 0, FileMark(descriptor) != state.last { state.isForeign = true }
             if begins { state.running += 1 }
         }
     }

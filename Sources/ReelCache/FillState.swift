@@ -21,6 +21,7 @@ struct FillState: Sendable {
     /// Filled blocks whose bytes are not on the disk yet (`Staging`).
     private var staged = ExtentBits()
     private var stagedBytes: Int64 = 0
+    private(set) var failedSyncs = 0
     /// Checksums of filled blocks that no row has yet.
     private var sums: [Int: ExtentSums] = [:]
     /// Blocks with some bytes written, not filled: room is taken for them, and no row tells of them.
@@ -71,8 +72,6 @@ struct FillState: Sendable {
 
     var isStaging: Bool { stagedBytes > 0 }
 
-    var stagedBlocks: [Int] { staged.blocks }
-
     /// In filled blocks whose bytes are on the disk.
     var bytesOnDisk: Int64 { map.filledBytes - stagedBytes }
 
@@ -120,11 +119,19 @@ struct FillState: Sendable {
         return map.bytes(of: block).count
     }
 
-    /// The bytes of a staged block are on the disk. - Returns: how many; 0 where it was lost or cleared meanwhile.
-    mutating func landed(_ block: Int) -> Int64 {
+    /// The bytes of a staged block are on the disk.
+    /// - Parameter failures: `failedSyncs` before they were written: a sync that failed since may have lost them.
+    /// - Returns: how many; 0 where it was lost or cleared meanwhile.
+    mutating func landed(_ block: Int, failures: Int) -> Int64 {
         let before = stagedBytes
         unstage(block / 64, bit(block))
-        if stagedBytes < before { changed.insert(block / 64) }
+        guard stagedBytes < before else { return 0 }
+        if failures == failedSyncs {
+            changed.insert(block / 64)
+        } else {
+            unkept[block / 64] |= bit(block)
+            doubt(block)
+        }
         return before - stagedBytes
     }
 
@@ -297,6 +304,7 @@ struct FillState: Sendable {
         for block in partial { unkept[block / 64] |= bit(block) }
         changed = []
         syncing = [:]
+        failedSyncs += 1
     }
 
     /// Extents that were used since their rows were written, with that use.

@@ -2,7 +2,7 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// The account of the blocks that are kept in memory, and the memory of those that have gone, for the next ones.
+/// The account of the blocks that are in memory, and the memory of those that have gone, for the next ones.
 final class MemoryAccount: Sendable {
     /// Of blocks that the disk does not take: what a few readers have ahead and behind them while nothing can be written; a
     /// film plays through it.
@@ -13,6 +13,7 @@ final class MemoryAccount: Sendable {
 
     private let limit: Int64
     private let used = Atomic<Int64>(0)
+    private let landed = Atomic<Int64>(0)
     private let keepsSpares: Bool
     private let spares = Mutex<[Spare]>([])
 
@@ -25,8 +26,11 @@ final class MemoryAccount: Sendable {
     deinit { giveUpSpares() }
 
     var bytes: Int64 { used.load(ordering: .relaxed) }
+    /// In blocks that the disk does not have.
+    var bytesAlone: Int64 { bytes - landed.load(ordering: .relaxed) }
     /// Little is left of it.
     var isShort: Bool { bytes > limit / 4 * 3 }
+    var hasSpares: Bool { spares.withLock { !$0.isEmpty } }
 
     /// nil where the limit is reached.
     fileprivate func take(_ count: Int) -> UnsafeMutableRawBufferPointer? {
@@ -40,11 +44,14 @@ final class MemoryAccount: Sendable {
         return memory
     }
 
-    fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer) {
+    fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer, hasLanded: Bool) {
+        if hasLanded { landed.subtract(Int64(memory.count), ordering: .relaxed) }
         used.subtract(Int64(memory.count), ordering: .relaxed)
         guard keepsSpares, memory.count == Int(BlockSize.block) else { return memory.deallocate() }
         spares.withLock { $0.append(Spare(memory: memory)) }
     }
+
+    fileprivate func landed(_ count: Int) { landed.add(Int64(count), ordering: .relaxed) }
 
     func giveUpSpares() {
         let spares = spares.withLock { spares in
@@ -62,6 +69,7 @@ final class MemoryAccount: Sendable {
 final class MemoryBlock: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     private let account: MemoryAccount
+    private let hasLanded = Atomic(false)
 
     /// Zeros, or what a block before it had. nil where the account has no room for it.
     init?(_ count: Int64, _ account: MemoryAccount) {
@@ -70,7 +78,7 @@ final class MemoryBlock: @unchecked Sendable {
         self.memory = memory
     }
 
-    deinit { account.giveBack(memory) }
+    deinit { account.giveBack(memory, hasLanded: hasLanded.load(ordering: .relaxed)) }
 
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         UnsafeMutableRawBufferPointer(rebasing: memory[offset..<offset + bytes.count]).copyMemory(from: bytes)
@@ -78,6 +86,11 @@ final class MemoryBlock: @unchecked Sendable {
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) {
         buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: memory[offset..<offset + buffer.count]))
+    }
+
+    /// The disk has its bytes as well.
+    func land() {
+        if !hasLanded.exchange(true, ordering: .relaxed) { account.landed(memory.count) }
     }
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(memory) }

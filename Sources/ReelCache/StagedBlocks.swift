@@ -4,8 +4,10 @@ import Synchronization
 /// The blocks of one data file that are in memory on their way to the disk, or were a moment ago: see `Staging`.
 ///
 ///     filling ──all bytes came──▶ whole ⇄ writing ──▶ landed ──▶ gone
+///        ⇅
+///     writing (spilt) ──▶ gone
 ///
-/// From writing back to whole where the disk refused. Any of them goes when its block is lost or discarded; a write that
+/// From writing back where the disk refused. Any of them goes when its block is lost or discarded; a write that
 /// runs then is waited for (`Staging.remove`).
 final class StagedBlocks: Sendable {
     enum Stage: Sendable { case filling, whole, writing, landed }
@@ -26,17 +28,30 @@ final class StagedBlocks: Sendable {
 
     func stage(of block: Int) -> Stage? { isEmpty ? nil : entries.withLock { $0[block]?.stage } }
 
-    /// The disk does not have its bytes.
-    func holdsAlone(_ block: Int) -> Bool { stage(of: block).map { $0 != .landed } ?? false }
+    /// Its bytes, where the disk does not have them.
+    func alone(_ block: Int) -> MemoryBlock? {
+        if isEmpty { return nil }
+        return entries.withLock { entries in
+            guard let entry = entries[block], entry.stage != .landed else { return nil }
+            return entry.memory
+        }
+    }
+
+    func holdsAlone(_ block: Int) -> Bool { alone(block) != nil }
 
     func add(_ block: Int, _ memory: MemoryBlock) { change { $0[block] = Entry(memory: memory) } }
 
     func isWhole(_ block: Int) { change { $0[block]?.stage = .whole } }
 
     /// nil where there is nothing of it to write, any more or yet.
-    func beginWriting(_ block: Int) -> MemoryBlock? {
+    func beginWriting(_ block: Int) -> MemoryBlock? { begin(block, from: .whole) }
+
+    /// The same of one that is not whole, and goes to the disk in its pieces.
+    func beginSpilling(_ block: Int) -> MemoryBlock? { begin(block, from: .filling) }
+
+    private func begin(_ block: Int, from stage: Stage) -> MemoryBlock? {
         change { entries in
-            guard entries[block]?.stage == .whole else { return nil }
+            guard entries[block]?.stage == stage else { return nil }
             entries[block]?.stage = .writing
             return entries[block]?.memory
         }
@@ -47,13 +62,31 @@ final class StagedBlocks: Sendable {
         change { entries in
             guard let entry = entries[block], entry.memory === memory else { return false }
             entries[block]?.stage = hasLanded ? .landed : .whole
+            if hasLanded { memory.land() }
             return true
+        }
+    }
+
+    /// What comes of it from here on goes where the rest is.
+    func endSpilling(_ block: Int, _ memory: MemoryBlock, hasLanded: Bool) {
+        change { entries in
+            guard entries[block]?.memory === memory else { return }
+            if hasLanded { entries[block] = nil } else { entries[block]?.stage = .filling }
         }
     }
 
     /// Its memory is for another, once who reads it now has done so. Nothing where the disk does not have it.
     func giveUp(_ block: Int) {
         change { entries in if entries[block]?.stage == .landed { entries[block] = nil } }
+    }
+
+    /// Those that are not whole yet. - Returns: which they were.
+    func removeFilling(_ blocks: Range<Int>) -> [Int] {
+        change { entries in
+            let filling = entries.filter { blocks.contains($0.key) && $0.value.stage == .filling }.map(\.key)
+            for block in filling { entries[block] = nil }
+            return filling
+        }
     }
 
     func remove(_ blocks: Range<Int>) {

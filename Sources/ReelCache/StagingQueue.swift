@@ -14,8 +14,6 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
         let since: Duration
     }
 
-    /// Blocks written at once: a disk that takes 1 MiB costs half the time of one that takes 256 KiB.
-    let longestRun: Int
     /// What a block waits for its neighbours.
     let patience: Duration
     /// How long a disk that refuses is left alone.
@@ -30,8 +28,7 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
     /// Somebody waits for all below this number.
     private var urgentBelow: UInt64 = 0
 
-    init(longestRun: Int, patience: Duration, refusedTime: Duration) {
-        self.longestRun = longestRun
+    init(patience: Duration, refusedTime: Duration) {
         self.patience = patience
         self.refusedTime = refusedTime
     }
@@ -40,11 +37,9 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
     /// Something will leave it without another call.
     var isMoving: Bool { !waiting.isEmpty || !writing.isEmpty }
 
-    /// - Returns: whether who writes has something new to think about.
-    mutating func add(_ block: Int, of file: File, now: Duration) -> Bool {
+    mutating func add(_ block: Int, of file: File, now: Duration) {
         waiting.append(Item(file: file, block: block, number: nextNumber, since: now))
         nextNumber += 1
-        return waiting.count == 1 || waiting.count >= longestRun
     }
 
     /// From here on nothing that is there now waits for neighbours. - Returns: what `isOut` takes.
@@ -68,18 +63,20 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
     }
 
     /// Neighbours to write now, in the order of the file; nil where there is time for more of them to come.
-    /// - Parameter isPressed: there is no time.
-    mutating func next(now: Duration, isPressed: Bool) -> [Item]? {
+    /// - Parameters:
+    ///   - longest: so many blocks are written at once.
+    ///   - isPressed: there is no time.
+    mutating func next(now: Duration, longest: Int, isPressed: Bool) -> [Item]? {
         if !refused.isEmpty, now >= refusedUntil {
             waiting += refused
             refused = []
         }
         let oldest = waiting.min { $0.number < $1.number }
         let isDue = isPressed || (oldest.map { $0.number < urgentBelow || now - $0.since >= patience } ?? false)
-        guard
-            let run = runs.first(where: { isDue ? $0.contains { $0.number == oldest!.number } : $0.count == longestRun }
-            )
-        else { return nil }
+        let found = runs(longest).first { run in
+            isDue ? run.contains { $0.number == oldest!.number } : run.count == longest
+        }
+        guard let run = found else { return nil }
         let numbers = run.map(\.number)
         waiting.removeAll { numbers.contains($0.number) }
         writing = run
@@ -94,21 +91,21 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
         refusedUntil = now + refusedTime
     }
 
-    /// How long there is nothing to do unless something comes; nil: for ever.
-    func pause(now: Duration) -> Duration? {
-        if let oldest = waiting.map(\.since).min() { return max(.zero, oldest + patience - now) }
-        return refused.isEmpty ? nil : max(.zero, refusedUntil - now)
+    /// When there is something to do unless something comes; nil: never.
+    var due: Duration? {
+        let oldest = waiting.map(\.since).min().map { $0 + patience }
+        return refused.isEmpty ? oldest : min(oldest ?? refusedUntil, refusedUntil)
     }
 
-    /// What waits, as neighbours, none longer than may be written at once.
-    private var runs: [[Item]] {
+    /// What waits, as neighbours.
+    private func runs(_ longest: Int) -> [[Item]] {
         let sorted = waiting.sorted {
             (ObjectIdentifier($0.file), $0.block, $0.number) < (ObjectIdentifier($1.file), $1.block, $1.number)
         }
         var runs: [[Item]] = []
         for item in sorted {
             if let last = runs.last?.last, last.file === item.file, last.block + 1 == item.block,
-                runs[runs.count - 1].count < longestRun
+                runs[runs.count - 1].count < longest
             {
                 runs[runs.count - 1].append(item)
             } else {

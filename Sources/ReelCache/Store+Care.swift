@@ -170,7 +170,7 @@ extension Store {
     package var failure: CacheError? { disk.failure }
 
     /// What the disk does not take.
-    package var bytesInMemory: Int64 { memory.bytes }
+    package var bytesInMemory: Int64 { memory.bytes + (staging?.refusedBytes ?? 0) }
 
     /// Blocks that were not what was written to them, since the program started.
     package var damagedBlocks: Int64 { damage.load(ordering: .relaxed) }

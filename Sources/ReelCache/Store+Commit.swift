@@ -25,7 +25,10 @@ extension Store {
             staging?.flush()
             uncommitted.store(0, ordering: .relaxed)
             log?.turn()
+            giveUpRefused()
+            staging?.syncBegins()
             let synced = files.all.filter(synchronise)
+            staging?.syncEnds()
             let facts = facts.begin()
             do throws(CacheError) {
                 try write(synced, facts, &state.strays)
@@ -98,7 +101,6 @@ extension Store {
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
-        if disk.failure != nil { giveUpStaged() }
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
         for file in files.idle where file.hasFile && (try? file.descriptor.synchronise()) != nil {
             reached(.dataSynced)
@@ -135,11 +137,21 @@ extension Store {
         room.release(bytes)
     }
 
-    /// Blocks of files that nobody holds any more, and that the disk does not take.
-    private func giveUpStaged() {
+    /// Blocks of files that nobody holds any more, and that the disk has not taken.
+    private func giveUpRefused() {
+        guard let staging else { return }
         for file in files.idle {
-            let blocks = file.fill { $0.stagedBlocks }
-            room.release(file.fill { state in blocks.reduce(0) { $0 + state.lose($1..<$1 + 1) } })
+            let blocks = staging.refusedBlocks(of: file)
+            guard !blocks.isEmpty else { continue }
+            // Under the gate nobody begins to hold it.
+            try? writer.use { (_) throws(CacheError) in
+                guard !files.isHeld(file.row), files.file(file.row) === file else { return }
+                for block in blocks {
+                    let bytes = file.fill { $0.lose(block..<block + 1) }
+                    staging.remove(block..<block + 1, of: file)
+                    room.release(bytes)
+                }
+            }
         }
     }
 

@@ -192,7 +192,12 @@ extension Store {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
             } catch {
                 file.fill { $0.putBack(cleared) }
-                for block in blocks where !file.staged.holdsAlone(block) { _ = file.fill { $0.landed(block) } }
+                for block in blocks where !file.staged.holdsAlone(block) {
+                    _ = file.fill { $0.landed(block, failures: $0.failedSyncs) }
+                }
+                // Nothing is left of what was written of others; nor is their room.
+                for block in file.staged.removeFilling(blocks) { file.forgetPieces(block..<block + 1) }
+                committer.schedule()
                 room.release(cleared.partialBytes)
                 disk.failed(error)
                 throw error

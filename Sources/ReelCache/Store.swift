@@ -81,20 +81,23 @@ package final class Store: Sendable {
         let index = try openIndex(of: directory, source)
         let objects = directory.objects.number
         let indexPath = directory.index
+        let staging = stages ? Staging() : nil
         room = Room(limits, used: index.used) {
             measure(objects).map {
                 var disk = $0
                 disk.index = sizeOnDisk(ofIndex: indexPath)
+                // It is in the account already, and will take what is free now.
+                disk.free -= staging?.bytesAlone ?? 0
                 return disk
             }
         }
+        self.staging = staging
         self.limits = limits
         self.reached = reached
         clock = UseClock(after: index.lastUse)
         writer = Gate(index.writer, damageMark: directory.damageMark)
         reader = index.reader.map { Gate($0, damageMark: directory.damageMark) } ?? writer
         committer = Committer()
-        staging = stages ? Staging() : nil
         disk = DiskWatch(forever: index.failure, watch)
         self.directory = directory
         log = index.log

@@ -35,9 +35,9 @@ extension RemoteFile {
         services.store.found(damaged: blocks)
         forget(blocks)
         services.origin.perform { [self] in
-            object.lose(blocks)
-            // What was written of them in between went with it.
+            // What was written of them in between goes as well, and nobody is to read what is no longer there.
             forget(blocks)
+            object.lose(blocks)
         }
     }
 }

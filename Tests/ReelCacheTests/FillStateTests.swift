@@ -161,6 +161,57 @@ struct FillStateTests {
         begin(&state)
     }
 
+    @Test func aStagedBlockIsFilledAndInNoRowUntilItHasLanded() {
+        var state = state()
+        _ = state.fill(5, 55, in: .staging)
+        _ = state.fill(6, 66)
+        #expect(state.map[5] && state.verified[5] && state.isPending && state.isStaging)
+        #expect(state.bytesOnDisk == BlockSize.block)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 1 << 6)])
+        state.endSync()
+        // A sync that failed lost nothing that had not been written.
+        #expect(state.verified[5])
+        let (landed, again) = (state.landed(5, failures: 0), state.landed(5, failures: 0))
+        #expect(landed == BlockSize.block && again == 0 && !state.isStaging)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 3 << 5)] && state.rowsAfterSync[0].sums[5] == 55)
+        state.endSync()
+        #expect(!state.isPending && state.bytesOnDisk == 2 * BlockSize.block)
+    }
+
+    /// It may have been in the page cache when a sync for others told that bytes were lost, which is told once.
+    @Test func aStagedBlockThatWasBeingWrittenWhenASyncFailedIsNeverClaimed() {
+        var state = state()
+        _ = state.fill(5, 55, in: .staging)
+        let failures = state.failedSyncs
+        _ = state.fill(6, 66)
+        begin(&state)
+        state.loseUnsynced()
+        #expect(state.verified[5])
+        _ = state.landed(5, failures: failures)
+        #expect(!state.verified[5] && state.map[5])
+        let isBegun = state.beginSync()
+        #expect(!isBegun)
+    }
+
+    @Test func aStagedBlockThatIsLostOrClearedNeverLands() {
+        var state = state()
+        for block in 1...3 { _ = state.fill(block, 1, in: .staging) }
+        _ = state.lose(1..<2)
+        let cleared = state.clear(2..<3)
+        let landed = [state.landed(1, failures: 0), state.landed(2, failures: 0)]
+        #expect(landed == [0, 0] && state.isStaging)
+        state.putBack(cleared)
+        #expect(state.map[2] && !state.map[1])
+        let isBegun = state.beginSync()
+        #expect(!isBegun)
+        let later = [state.landed(2, failures: 0), state.landed(3, failures: 0)]
+        #expect(later == [BlockSize.block, BlockSize.block] && !state.isStaging)
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 0b1100)])
+    }
+
     @Test func aLostBlockIsWrittenAgainWithItsNewChecksum() {
         var state = FillState(durable: BlockMap(length: 3 * BlockSize.block))
         _ = state.fill(0, 1)

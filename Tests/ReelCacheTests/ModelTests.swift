@@ -120,7 +120,7 @@ struct ModelTests {
                 if Int.random(in: 0..<5, using: &random) == 0 {
                     model.files[version]!.partial.insert(block)
                 } else {
-                    object.markFilled(block)
+                    #expect(object.markFilled(block), hint)
                     model.files[version]!.partial.remove(block)
                     model.files[version]!.map[block] = true
                     model.files[version]!.salts[block] = salt

@@ -26,7 +26,7 @@ private final class Reader: ObjectHolder {
     }
 
     func fill(_ block: Int) throws {
-        object.markFilled(block)
+        #expect(object.markFilled(block))
         filled.withLock { _ = $0.insert(block) }
     }
 }
