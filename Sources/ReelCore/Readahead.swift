@@ -21,6 +21,12 @@ package enum Readahead {
     package static let most: Int64 = 32 << 20
     /// For who reads at a rate of its own, as players do, and has read as much: half a minute of 30 Mbit/s.
     package static let longest: Int64 = 128 << 20
+    /// For who reads faster than lines with a delay bring (bytes a second): what is fetched ahead of such a reader should
+    /// still be in memory when he comes, and no round trip is worth more.
+    static let fastest = 256.0 * 1024 * 1024
+    static let near: Int64 = 8 << 20
+    /// So much read tells a rate before a second has passed.
+    static let telling: Int64 = 64 << 20
     /// Where somebody lands who has read on elsewhere in the file, as far as to `settled`: a player that jumps. It needs
     /// some pieces before its first picture, and each asked for by itself would be a round trip.
     package static let landing: Int64 = 1 << 20
@@ -70,7 +76,7 @@ package struct Cursor: Hashable, Sendable {
     package var lastStarved: Duration?
     /// What is asked for ahead of this reader while it may still stop early.
     var onTrust: Int64 = 0
-    /// Bytes a second that are read here; nil before the first second.
+    /// Bytes a second that are read here; nil before the first second, or the first 64 MiB.
     private var rate: Double?
     private var measuredSince: Duration
     private var measuredBytes: Int64 = 0
@@ -110,7 +116,8 @@ package struct Cursor: Hashable, Sendable {
         let needed = rate.map { max(Readahead.early, Int64(min($0 * Readahead.seconds, 1e12))) } ?? .max
         // Who takes bytes as they come gains nothing by more; of who has a rate no more is at stake than was read.
         let most = rate == nil || isHungry(lastRead) ? Readahead.most : max(Readahead.most, min(run, Readahead.longest))
-        return min(grown, needed, most, limit)
+        let isFast = rate.map { $0 >= Readahead.fastest } ?? false
+        return min(grown, needed, isFast ? Readahead.near : most, limit)
     }
 
     /// The reader takes bytes as fast as they come.
@@ -118,7 +125,7 @@ package struct Cursor: Hashable, Sendable {
 
     package mutating func advance(to range: ByteRange, now: Duration) {
         measuredBytes += max(0, range.upper - position)
-        if now - measuredSince >= .seconds(1) {
+        if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {
             rate = Double(measuredBytes) / (now - measuredSince).seconds
             measuredSince = now
             measuredBytes = 0

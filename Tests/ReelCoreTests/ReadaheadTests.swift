@@ -244,6 +244,19 @@ import Testing
         #expect(copy.requests.allSatisfy { $0.count <= Readahead.longest })
     }
 
+    @Test func whoCopiesFasterThanLinesBringIsKeptNear() {
+        for (millisecond, most) in [(1, Readahead.near), (100, Readahead.longest)] {
+            var cursor = Cursor(at: ByteRange(0, 128 << 10), now: .zero)
+            var now = Duration.zero
+            // One of 1 GiB, and one of 10 MiB a second.
+            for offset in stride(from: Int64(1 << 20), to: 400 << 20, by: 1 << 20) {
+                now += .milliseconds(millisecond)
+                cursor.advance(to: ByteRange(offset, offset + 1 << 20), now: now)
+            }
+            #expect(cursor.window(atMost: .max) == most)
+        }
+    }
+
     @Test func withoutTrustNothingIsFetchedAheadForWhoHasReadLittle() {
         var player = Player(length: gigabyte)
         player.ledger.isTrusting = false
