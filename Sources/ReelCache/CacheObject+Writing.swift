@@ -39,17 +39,18 @@ extension CacheObject {
         guard let staging = store.staging else { return false }
         let whole = file.bytes(of: block)
         let stage = file.staged.stage(of: block)
-        if let stage, stage != .filling {
+        let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
+        if let stage, stage != .filling || !isBegun {
             // Somebody asked for what was there.
-            if file.fill({ $0.map[block] }) { return true }
+            if isFilled { return true }
             staging.remove(block..<block + 1, of: file)
         }
-        if stage == .filling, let memory = file.staged[block] {
+        if stage == .filling, isBegun, let memory = file.staged[block] {
             memory.write(bytes, at: Int(part.lower - whole.lower))
         } else {
             guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
                 file.direct.isPossible, file.memoryBlock(block) == nil,
-                file.fill({ !$0.untouched(block..<block + 1).isEmpty }),
+                !isFilled, !isBegun,
                 store.disk.mayWriteData, let memory = staging.memory(block, of: file), store.makeRoom(for: whole.count)
             else { return false }
             memory.write(bytes, at: Int(part.lower - whole.lower))

@@ -35,6 +35,8 @@ extension DataFile {
     /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
         fill { $0.doubt() }
+        // What is looked at is the disk's.
+        staged.giveUpLanded()
         doubtPieces()
         return holes()
     }

@@ -174,8 +174,9 @@ final class DataFile: Sendable {
             let slice = UnsafeMutableRawBufferPointer(rebasing: buffer[lower..<lower + Int(part.count)])
             if let memory = inMemory(block) {
                 memory.read(into: slice, at: Int(part.lower - bytes.lower))
-            } else if descriptor.read(into: slice, at: part.lower) != slice.count {
-                return -1
+            } else {
+                let count = descriptor.read(into: slice, at: part.lower)
+                if count != slice.count { return count < 0 ? -1 : lower + count }
             }
         }
         return Int(range.count)

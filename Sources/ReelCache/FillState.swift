@@ -54,7 +54,12 @@ struct FillState: Sendable {
         fileprivate var verified = ExtentBits()
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
+
+        init(failures: Int) { self.failures = failures }
+
         var bytes: Int64 = 0
+        /// `failedSyncs` at that moment.
+        let failures: Int
         /// Room of blocks that were written in part.
         var partialBytes: Int64 = 0
     }
@@ -339,7 +344,7 @@ struct FillState: Sendable {
 
     /// Takes blocks out of every stage.
     mutating func clear(_ blocks: Range<Int>) -> Cleared {
-        var cleared = Cleared()
+        var cleared = Cleared(failures: failedSyncs)
         let before = map.filledBytes
         let blocks = blocks.clamped(to: 0..<map.blockCount)
         guard !blocks.isEmpty else { return cleared }

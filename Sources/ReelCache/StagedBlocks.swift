@@ -80,6 +80,12 @@ final class StagedBlocks: Sendable {
         change { entries in if entries[block]?.stage == .landed { entries[block] = nil } }
     }
 
+    /// The same of all that the disk has.
+    func giveUpLanded() {
+        guard !isEmpty else { return }
+        change { entries in entries = entries.filter { $0.value.stage != .landed } }
+    }
+
     /// Those that are not whole yet. - Returns: which they were.
     func removeFilling(_ blocks: Range<Int>) -> [Int] {
         change { entries in

@@ -26,16 +26,17 @@ extension Staging {
             switch step {
             case .end: return
             case .write(let items, let isSlow): write(items, isSlow)
-            case .again, nil:
-                if state.withLock(notifying: false, { $0.queue.due == nil && now() >= due($0) }) { rest() }
+            case .again, nil: if state.withLock(notifying: false, { now() >= restDue($0) }) { rest() }
             }
         }
     }
 
     /// When there is something to do, be it to rest, unless something comes.
-    private func due(_ state: State) -> Duration {
-        if let due = state.queue.due { return due }
-        return state.landed.isEmpty && !account.hasSpares ? .forever : state.lastCame + Staging.idleTime
+    private func due(_ state: State) -> Duration { min(state.queue.due ?? .forever, restDue(state)) }
+
+    private func restDue(_ state: State) -> Duration {
+        if state.queue.isMoving || state.landed.isEmpty && !account.hasSpares { return .forever }
+        return state.lastCame + Staging.idleTime
     }
 
     private func next(_ state: inout State) -> Step? {
@@ -55,10 +56,8 @@ extension Staging {
         func end() {
             defer { run = [] }
             guard let first = run.first, let store else { return }
-            let start = now()
             let isTaken = store.write(run.map(\.memory), to: first.item.file, from: first.item.block, isSlow)
             if !isTaken { refused += run.map(\.item) }
-            if !isSlow { state.withLock(notifying: false) { $0.pace.wrote(run.count, in: now() - start, now: now()) } }
         }
         for item in items {
             if let memory = item.file.staged.beginWriting(item.block) { run.append((item, memory)) } else { end() }
@@ -74,7 +73,7 @@ extension Staging {
         }
         for place in surplus { place.file?.staged.giveUp(place.block) }
         // Who looks after files that nobody holds any more looks at these.
-        if !refused.isEmpty { store?.committer.schedule() }
+        if let store, refused.contains(where: { !store.files.isHeld($0.file.row) }) { store.committer.schedule() }
     }
 
     /// Nothing has come for a while: what the disk has leaves memory.
@@ -103,6 +102,7 @@ extension Staging {
             guard let file = place.file, let memory = file.staged.beginSpilling(place.block) else { continue }
             let isTaken = store?.spill(memory, place.block, of: file) ?? false
             file.staged.endSpilling(place.block, memory, hasLanded: isTaken)
+            if !isTaken { state.withLock(notifying: false) { $0.filling.insert(place, at: 0) } }
             return isTaken
         }
     }
@@ -131,8 +131,12 @@ extension Store {
         attempt(file) { () throws(CacheError) in
             // Somebody has cut it. Grown again by this write, what is gone would be zeros; who fills finds out.
             guard file.descriptor.isLong(file.version.length) else { return false }
+            let start = now()
             let error = isSlow ? EAGAIN : file.direct.write(blocks, at: offset, to: file.descriptor)
-            if error == 0 { return true }
+            if error == 0 {
+                staging?.wrote(blocks.count, in: now() - start)
+                return true
+            }
             for (index, block) in blocks.enumerated() {
                 try file.descriptor.write(block.bytes, at: offset + Int64(index) * BlockSize.block)
                 staging?.wroteToPageCache(Int64(block.bytes.count))
@@ -147,6 +151,7 @@ extension Store {
         guard disk.mayWriteData, let pieces = file.pieces(of: block) else { return false }
         let lower = file.bytes(of: block).lower
         return attempt(file) { () throws(CacheError) in
+            guard file.descriptor.isLong(file.version.length) else { return false }
             for range in pieces.all.map(\.range) {
                 let bytes = memory.bytes[Int(range.lower - lower)..<Int(range.upper - lower)]
                 try file.descriptor.write(UnsafeRawBufferPointer(rebasing: bytes), at: range.lower)

@@ -68,8 +68,12 @@ final class Staging: Sendable {
             let oldest = state.withLock(notifying: false) { $0.landed.isEmpty ? nil : $0.landed.removeFirst() }
             if let oldest {
                 oldest.file?.staged.giveUp(oldest.block)
-            } else if !waitForDisk(), !spill() {
-                return nil
+            } else {
+                switch waitForDisk() {
+                case .hasWritten: break
+                case .hasNothingToWrite: if !spill() { return nil }
+                case .isBehind: return nil
+                }
             }
         }
     }
@@ -100,20 +104,21 @@ final class Staging: Sendable {
         state.withLock(notifying: false) { $0.filling = left + $0.filling.suffix(1) }
     }
 
-    /// - Returns: whether it has written something.
-    private func waitForDisk() -> Bool {
+    private enum Waited { case hasWritten, hasNothingToWrite, isBehind }
+
+    private func waitForDisk() -> Waited {
         let start = now()
         // What waits for neighbours is looked at again, as memory is short.
         let limit = state.withLock { $0.pace.waitingTime(start) }
-        let hasLanded = state.wait(atMost: limit) { state -> Bool? in
-            if !state.landed.isEmpty { return true }
-            return state.queue.isMoving ? nil : false
+        let waited = state.wait(atMost: limit) { state -> Waited? in
+            if !state.landed.isEmpty { return .hasWritten }
+            return state.queue.isMoving ? nil : .hasNothingToWrite
         }
         state.withLock(notifying: false) { state in
             state.pace.hasWaited(now() - start)
-            if hasLanded == nil { state.pace.isTooSlow(now()) }
+            if waited == nil { state.pace.isTooSlow(now()) }
         }
-        return hasLanded ?? false
+        return waited ?? .isBehind
     }
 
     /// All bytes of the block are in memory, and it is filled.
@@ -126,6 +131,11 @@ final class Staging: Sendable {
             return count == 1 || count >= state.pace.run
         }
         if isNews { state.withLock { _ in } }
+    }
+
+    /// A direct write has ended.
+    func wrote(_ blocks: Int, in time: Duration) {
+        state.withLock(notifying: false) { $0.pace.wrote(blocks, in: time, now: now()) }
     }
 
     /// Bytes that the next sync has to write.

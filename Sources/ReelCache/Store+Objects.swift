@@ -193,7 +193,7 @@ extension Store {
             } catch {
                 file.fill { $0.putBack(cleared) }
                 for block in blocks where !file.staged.holdsAlone(block) {
-                    _ = file.fill { $0.landed(block, failures: $0.failedSyncs) }
+                    _ = file.fill { $0.landed(block, failures: cleared.failures) }
                 }
                 // Nothing is left of what was written of others; nor is their room.
                 for block in file.staged.removeFilling(blocks) { file.forgetPieces(block..<block + 1) }

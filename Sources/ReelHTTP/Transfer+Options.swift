@@ -38,9 +38,9 @@ extension Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         if !configuration.usesProxies { easy.set(CURLOPT_PROXY, "") }
         if let file = configuration.certificateAuthorities { easy.set(CURLOPT_CAINFO, file) }
-        // Large for streams; a probe of one byte needs no half megabyte.
-        let wanted = request.range.map { min($0.count, Int64(BufferPool.bufferSize)) } ?? Int64(BufferPool.bufferSize)
-        easy.set(CURLOPT_BUFFERSIZE, max(16 << 10, Int(wanted)))
+        // What curl's own program uses. curl allocates it for each request: half a megabyte would come from the system
+        // each time, page by page, which takes as long as all the receiving.
+        easy.set(CURLOPT_BUFFERSIZE, 100 << 10)
     }
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {

@@ -219,6 +219,57 @@ struct StagingTests {
         }
     }
 
+    private func answer(_ object: CacheObject, _ block: Int) -> CacheRead {
+        var buffer = [UInt8](repeating: 0, count: Int(BlockSize.block))
+        return buffer.withUnsafeMutableBytes { object.read(into: $0, at: Int64(block) * BlockSize.block) }
+    }
+
+    @Test func aCutFileIsNoSickDiskWhateverIsInMemory() throws {
+        try withFastDisk { fixture, store, staging in
+            let object = try store.fill(wanted, 0..<2)
+            store.settle()
+            try object.fill(3)
+            staging.flush()
+            #expect(object.file.staged.stage(of: 3) == .landed)
+            try #require(truncate(try #require(fixture.objectFiles.first), 0) == 0)
+            #expect(answer(object, 0) != .bytes(Int(BlockSize.block)))
+            #expect(store.failure == nil)
+        }
+    }
+
+    /// What memory has tells nothing of what the disk has, once that is in doubt.
+    @Test func aDoubtIsNotSettledByMemory() throws {
+        try withFastDisk { fixture, store, staging in
+            let object = try store.fill(wanted, 0..<2)
+            staging.flush()
+            #expect(object.file.staged.stage(of: 0) == .landed)
+            let path = try #require(fixture.objectFiles.first)
+            // Zeros at the end of a block, and no hole in it.
+            try #require(truncate(path, off_t(BlockSize.block - 100)) == 0)
+            try #require(truncate(path, off_t(wanted.length)) == 0)
+            #expect(answer(object, 1) == .damaged([1..<2]))
+            #expect(answer(object, 0) == .damaged([0..<1]))
+        }
+    }
+
+    /// A block that cannot be spilt now can be later.
+    @Test(.enabled(if: geteuid() == 0)) func whatAFullDiskDoesNotTakeMakesWayLater() throws {
+        let fixture = Fixture()
+        mkdir(fixture.directory + "/cache", 0o700)
+        let disk = try SmallDisk(.tmpfs, megabytes: 40, at: fixture.directory + "/cache")
+        defer { disk.end() }
+        try withFastDisk(fixture) { _, store, staging in
+            let scanned = try (0..<Staging.mostBlocks).map { try store.object(for: version("\($0)", blocks: 3)) }
+            for object in scanned { try object.put(1) }
+            disk.fill()
+            #expect(!staging.spill())
+            disk.free()
+            #expect(eventually { staging.spill() })
+            #expect(scanned[0].file.staged.isEmpty && !scanned[1].file.staged.isEmpty)
+            for object in scanned[0..<2] { #expect(object.bytes(of: 1) == content(1, BlockSize.block)) }
+        }
+    }
+
     @Test(.enabled(if: geteuid() == 0)) func aDiskThatTakesNoMoreKeepsNobodyFromReadingNorMemoryForEver() throws {
         let fixture = Fixture()
         mkdir(fixture.directory + "/cache", 0o700)
