@@ -49,8 +49,7 @@ extension CacheObject {
             memory.write(bytes, at: Int(part.lower - whole.lower))
         } else {
             guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
-                file.direct.isPossible, file.memoryBlock(block) == nil,
-                !isFilled, !isBegun,
+                file.direct.isPossible, file.memoryBlock(block) == nil, !isFilled, !isBegun,
                 store.disk.mayWriteData, let memory = staging.memory(block, of: file), store.makeRoom(for: whole.count)
             else { return false }
             memory.write(bytes, at: Int(part.lower - whole.lower))

@@ -6,7 +6,7 @@ final class Committer: Sendable {
     /// What a crash forgets at most, beside 32 MiB.
     static let interval = Duration.seconds(2)
 
-    private struct State: Sendable {
+    private struct State: ThreadState {
         weak var store: Store?
         /// On the clock of `now()`; nil: nothing to do.
         var dueAt: Duration?
@@ -37,15 +37,7 @@ final class Committer: Sendable {
     }
 
     /// Ends the thread. - Parameter waiting: false where the caller may be the thread itself.
-    func stop(waiting: Bool) {
-        let thread = state.withLock { state in
-            state.isStopping = true
-            defer { state.thread = nil }
-            return state.thread
-        }
-        guard let thread else { return }
-        if waiting { thread.join() } else { thread.detach() }
-    }
+    func stop(waiting: Bool) { state.stop(waiting: waiting) }
 
     private func run() {
         while true {

@@ -29,7 +29,7 @@ final class Staging: Sendable {
         let block: Int
     }
 
-    struct State: Sendable {
+    struct State: ThreadState {
         var queue = StagingQueue<DataFile>(patience: .milliseconds(500), refusedTime: .seconds(5))
         var pace = DiskPace()
         /// Begun, the oldest first; some of them have become whole since, or gone.
@@ -80,10 +80,11 @@ final class Staging: Sendable {
 
     private func isOpen() -> Bool {
         let (isOpen, isFirst) = state.withLock(notifying: false) { state in
-            defer { state.hasThread = true }
-            return (!state.isStopping && !state.pace.isSlow(now()), !state.hasThread)
+            let isOpen = !state.isStopping && !state.pace.isSlow(now())
+            defer { state.hasThread = state.hasThread || isOpen }
+            return (isOpen, !state.hasThread)
         }
-        guard isFirst, isOpen else { return isOpen }
+        guard isOpen, isFirst else { return isOpen }
         let thread = Thread("staging") { [self] in run() }
         state.withLock { state in
             state.thread = thread
@@ -184,13 +185,5 @@ final class Staging: Sendable {
     }
 
     /// - Parameter waiting: false where the caller may be the thread itself.
-    func stop(waiting: Bool) {
-        let thread = state.withLock { state in
-            state.isStopping = true
-            defer { state.thread = nil }
-            return state.thread
-        }
-        guard let thread else { return }
-        if waiting { thread.join() } else { thread.detach() }
-    }
+    func stop(waiting: Bool) { state.stop(waiting: waiting) }
 }

@@ -1,0 +1,20 @@
+/// What a thread and those who stop it share, in a `Monitor`.
+package protocol ThreadState: Sendable {
+    /// The thread ends when it sees this.
+    var isStopping: Bool { get set }
+    /// nil: none was started, or somebody has joined or detached it.
+    var thread: Thread? { get set }
+}
+
+extension Monitor where Value: ThreadState {
+    /// Ends the thread. - Parameter waiting: false where the caller may be the thread itself.
+    package func stop(waiting: Bool) {
+        let thread = withLock { state in
+            state.isStopping = true
+            defer { state.thread = nil }
+            return state.thread
+        }
+        guard let thread else { return }
+        if waiting { thread.join() } else { thread.detach() }
+    }
+}
