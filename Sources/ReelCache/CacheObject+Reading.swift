@@ -48,8 +48,7 @@ extension CacheObject {
             let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
             let found: UInt64?
             if isWhole {
-                let lower = Int(bytes.lower - range.lower)
-                found = checksum(UnsafeRawBufferPointer(rebasing: buffer[lower..<lower + Int(bytes.count)]))
+                found = checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower)))
             } else {
                 found = file.withWhole(block) { checksum($0) }
             }

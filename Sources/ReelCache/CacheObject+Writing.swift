@@ -17,20 +17,17 @@ extension CacheObject {
         let range = ByteRange(offset, offset + Int64(bytes.count))
         cutBack(lost)
         var start = range.lower
-        func slice(_ part: ByteRange) -> UnsafeRawBufferPointer {
-            UnsafeRawBufferPointer(rebasing: bytes[Int(part.lower - offset)..<Int(part.upper - offset)])
-        }
         for block in file.blocks(touching: range) {
             let part = range.clamped(to: file.bytes(of: block))
-            guard stage(slice(part), part, block) else { continue }
+            guard stage(bytes.part(part, from: offset), part, block) else { continue }
             if start < part.lower {
                 let before = ByteRange(start, part.lower)
-                try writeNow(slice(before), before, lost)
+                try writeNow(bytes.part(before, from: offset), before, lost)
             }
             start = part.upper
         }
         let rest = ByteRange(start, range.upper)
-        if !rest.isEmpty { try writeNow(slice(rest), rest, lost) }
+        if !rest.isEmpty { try writeNow(bytes.part(rest, from: offset), rest, lost) }
     }
 
     /// Takes bytes of one block that is staged, or can be from here on: nothing of it is anywhere yet. - Returns: false where
@@ -38,18 +35,16 @@ extension CacheObject {
     private func stage(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) -> Bool {
         guard let staging = store.staging else { return false }
         let whole = file.bytes(of: block)
-        let stage = file.staged.stage(of: block)
         let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
-        if let stage, stage != .filling || !isBegun {
-            // Somebody asked for what was there.
-            if isFilled { return true }
-            staging.remove(block..<block + 1, of: file)
-        }
-        if stage == .filling, isBegun, let memory = file.staged[block] {
+        // Somebody asked for what was there.
+        if isFilled { return file.staged[block] != nil }
+        if isBegun, let memory = file.staged.filling(block) {
             memory.write(bytes, at: Int(part.lower - whole.lower))
         } else {
+            // What is left of an earlier life of it does not count.
+            if file.staged[block] != nil { staging.remove(block..<block + 1, of: file) }
             guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
-                file.direct.isPossible, file.memoryBlock(block) == nil, !isFilled, !isBegun,
+                file.direct.isPossible, file.memoryBlock(block) == nil, !isBegun,
                 store.disk.mayWriteData, let memory = staging.memory(block, of: file), store.makeRoom(for: whole.count)
             else { return false }
             memory.write(bytes, at: Int(part.lower - whole.lower))
@@ -77,9 +72,7 @@ extension CacheObject {
         }
         for block in blocks {
             let part = range.clamped(to: file.bytes(of: block))
-            let lower = Int(part.lower - range.lower)
-            let slice = UnsafeRawBufferPointer(rebasing: bytes[lower..<lower + Int(part.count)])
-            try keepInMemory(slice, part, block, lost)
+            try keepInMemory(bytes.part(part, from: range.lower), part, block, lost)
         }
     }
 
@@ -143,8 +136,7 @@ extension DataFile {
         let range = bytes(of: block)
         guard let pieces = pieces(of: block) else { return false }
         for piece in pieces.all {
-            let lower = Int(piece.range.lower - range.lower)
-            let part = UnsafeMutableRawBufferPointer(rebasing: memory.whole[lower..<lower + Int(piece.range.count)])
+            let part = memory.whole.part(piece.range, from: range.lower)
             guard descriptor.read(into: part, at: piece.range.lower) == part.count else { return false }
         }
         return pieces.agree(with: memory.bytes, of: range)

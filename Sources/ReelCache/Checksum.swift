@@ -69,9 +69,7 @@ struct Pieces: Sendable {
     /// - Parameter block: where the first of `bytes` lies.
     func agree(with bytes: UnsafeRawBufferPointer, of block: ByteRange) -> Bool {
         all.allSatisfy { piece in
-            let lower = Int(piece.range.lower - block.lower)
-            let part = UnsafeRawBufferPointer(rebasing: bytes[lower..<lower + Int(piece.range.count)])
-            return ReelCache.checksum(part) == piece.checksum.value
+            ReelCache.checksum(bytes.part(piece.range, from: block.lower)) == piece.checksum.value
         }
     }
 }

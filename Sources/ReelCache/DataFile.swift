@@ -91,9 +91,7 @@ final class DataFile: Sendable {
         pieces.withLock { pieces in
             for (block, isFilled) in zip(blocks, isFilled) where !isFilled {
                 let part = range.clamped(to: self.bytes(of: block))
-                let lower = Int(part.lower - range.lower)
-                let slice = UnsafeRawBufferPointer(rebasing: bytes[lower..<lower + Int(part.count)])
-                pieces[block, default: Pieces()].add(slice, at: part)
+                pieces[block, default: Pieces()].add(bytes.part(part, from: range.lower), at: part)
             }
         }
     }
@@ -170,13 +168,12 @@ final class DataFile: Sendable {
         for block in blocks(touching: range) {
             let bytes = bytes(of: block)
             let part = range.clamped(to: bytes)
-            let lower = Int(part.lower - offset)
-            let slice = UnsafeMutableRawBufferPointer(rebasing: buffer[lower..<lower + Int(part.count)])
+            let slice = buffer.part(part, from: offset)
             if let memory = inMemory(block) {
                 memory.read(into: slice, at: Int(part.lower - bytes.lower))
             } else {
                 let count = descriptor.read(into: slice, at: part.lower)
-                if count != slice.count { return count < 0 ? -1 : lower + count }
+                if count != slice.count { return count < 0 ? -1 : Int(part.lower - offset) + count }
             }
         }
         return Int(range.count)

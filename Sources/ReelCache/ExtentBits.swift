@@ -1,10 +1,8 @@
 import ReelCore
 
 /// A set of blocks, as one word an extent that has any.
-struct ExtentBits: Sendable, Equatable {
+struct ExtentBits: Sendable {
     private(set) var words: [Int: UInt64] = [:]
-
-    var isEmpty: Bool { words.isEmpty }
 
     /// The word of an extent.
     subscript(extent: Int) -> UInt64 {

@@ -54,14 +54,13 @@ struct FillState: Sendable {
         fileprivate var verified = ExtentBits()
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
-
-        init(failures: Int) { self.failures = failures }
-
         var bytes: Int64 = 0
         /// `failedSyncs` at that moment.
         let failures: Int
         /// Room of blocks that were written in part.
         var partialBytes: Int64 = 0
+
+        init(failures: Int) { self.failures = failures }
     }
 
     /// - Parameter uses: by extent; as many as `durable` has.
@@ -73,7 +72,7 @@ struct FillState: Sendable {
         writtenUses = self.uses
     }
 
-    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty || stagedBytes > 0 }
+    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty || isStaging }
 
     var isStaging: Bool { stagedBytes > 0 }
 
@@ -82,7 +81,7 @@ struct FillState: Sendable {
 
     /// Nothing of it may go from here on. - Returns: false where it is not all there.
     mutating func offer() -> Bool {
-        guard map.isComplete, verified.isComplete, stagedBytes == 0 else { return false }
+        guard map.isComplete, verified.isComplete, !isStaging else { return false }
         offers += 1
         return true
     }
@@ -141,17 +140,13 @@ struct FillState: Sendable {
     }
 
     private mutating func stage(_ extent: Int, _ bits: UInt64) {
-        stagedBytes += bytes(of: extent, bits & ~staged[extent])
+        stagedBytes += map.bytes(of: bits & ~staged[extent], inExtent: extent)
         staged[extent] |= bits
     }
 
     private mutating func unstage(_ extent: Int, _ bits: UInt64) {
-        stagedBytes -= bytes(of: extent, staged[extent] & bits)
+        stagedBytes -= map.bytes(of: staged[extent] & bits, inExtent: extent)
         staged[extent] &= ~bits
-    }
-
-    private func bytes(of extent: Int, _ bits: UInt64) -> Int64 {
-        (0..<64).reduce(0) { bits & (1 << UInt64($1)) == 0 ? $0 : $0 + map.bytes(of: extent * 64 + $1).count }
     }
 
     /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, tells of it until the next commit, and

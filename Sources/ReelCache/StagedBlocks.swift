@@ -29,12 +29,14 @@ final class StagedBlocks: Sendable {
     func stage(of block: Int) -> Stage? { isEmpty ? nil : entries.withLock { $0[block]?.stage } }
 
     /// Its bytes, where the disk does not have them.
-    func alone(_ block: Int) -> MemoryBlock? {
+    func alone(_ block: Int) -> MemoryBlock? { memory(of: block) { $0 != .landed } }
+
+    /// Its bytes, where some are still to come.
+    func filling(_ block: Int) -> MemoryBlock? { memory(of: block) { $0 == .filling } }
+
+    private func memory(of block: Int, where isMeant: (Stage) -> Bool) -> MemoryBlock? {
         if isEmpty { return nil }
-        return entries.withLock { entries in
-            guard let entry = entries[block], entry.stage != .landed else { return nil }
-            return entry.memory
-        }
+        return entries.withLock { entries in entries[block].flatMap { isMeant($0.stage) ? $0.memory : nil } }
     }
 
     func holdsAlone(_ block: Int) -> Bool { alone(block) != nil }

@@ -153,8 +153,7 @@ extension Store {
         return attempt(file) { () throws(CacheError) in
             guard file.descriptor.isLong(file.version.length) else { return false }
             for range in pieces.all.map(\.range) {
-                let bytes = memory.bytes[Int(range.lower - lower)..<Int(range.upper - lower)]
-                try file.descriptor.write(UnsafeRawBufferPointer(rebasing: bytes), at: range.lower)
+                try file.descriptor.write(memory.bytes.part(range, from: lower), at: range.lower)
                 staging?.wroteToPageCache(range.count)
             }
             return true

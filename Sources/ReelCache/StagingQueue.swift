@@ -33,7 +33,6 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
         self.refusedTime = refusedTime
     }
 
-    var isEmpty: Bool { waiting.isEmpty && writing.isEmpty && refused.isEmpty }
     /// Something will leave it without another call.
     var isMoving: Bool { !waiting.isEmpty || !writing.isEmpty }
 

@@ -44,9 +44,13 @@ package struct BlockMap: Hashable, Sendable {
     }
 
     /// Bytes in filled blocks of one extent.
-    package func filledBytes(inExtent extent: Int) -> Int64 {
-        let bytes = Int64(extents[extent].nonzeroBitCount) * BlockSize.block
-        guard extent == extents.count - 1, self[blockCount - 1] else { return bytes }
+    package func filledBytes(inExtent extent: Int) -> Int64 { bytes(of: extents[extent], inExtent: extent) }
+
+    /// Bytes in those blocks of one extent whose bits are set in `word`, filled or not.
+    package func bytes(of word: UInt64, inExtent extent: Int) -> Int64 {
+        let bytes = Int64(word.nonzeroBitCount) * BlockSize.block
+        let last = blockCount - 1
+        guard extent == extents.count - 1, word & (1 << UInt64(last % 64)) != 0 else { return bytes }
         return bytes - (Int64(blockCount) * BlockSize.block - length)
     }
 

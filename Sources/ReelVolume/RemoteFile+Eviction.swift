@@ -34,11 +34,14 @@ extension RemoteFile {
             "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
         services.store.found(damaged: blocks)
         forget(blocks)
-        services.origin.perform { [self] in
-            // What was written of them in between goes as well, and nobody is to read what is no longer there.
-            forget(blocks)
-            object.lose(blocks)
-        }
+        // What was written of them in between goes as well.
+        services.origin.perform { [self] in takeOut(blocks) }
+    }
+
+    /// On the origin's thread. First no read believes in them: what is in memory alone is gone at once.
+    func takeOut(_ blocks: [Range<Int>]) {
+        forget(blocks)
+        object.lose(blocks)
     }
 }
 

@@ -122,10 +122,7 @@ extension RemoteFile {
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
             return state.ledger.arrived(id, place.range, now: moment)
         }
-        for block in result.whole where !object.markFilled(block) {
-            forget([block..<block + 1])
-            object.lose([block..<block + 1])
-        }
+        for block in result.whole where !object.markFilled(block) { takeOut([block..<block + 1]) }
         perform(result.actions)
         return switch result.answer {
         case .more: .more

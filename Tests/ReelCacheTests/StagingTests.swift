@@ -373,7 +373,7 @@ struct StagingQueueTests {
         let run3 = queue.next(now: .zero, longest: 4, isPressed: false)
         #expect(run3 == nil)
         queue.remove(20..<21, of: one)
-        #expect(queue.isEmpty && queue.due == nil)
+        #expect(!queue.isMoving && queue.refused.isEmpty && queue.due == nil)
     }
 
     @Test func whatTheDiskRefusedIsTriedAgainAWhileLaterAndHoldsNobodyUp() {
