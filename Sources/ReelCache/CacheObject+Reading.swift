@@ -2,16 +2,31 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// Copies bytes of blocks that the caller knows to be filled, or of the written parts of others. A block that was
-    /// filled before the program started is held against its checksum at its first read.
+    /// As many bytes touch no more blocks than a word has bits.
+    private static let mostAtOnce = 63 * Int(BlockSize.block)
+
+    /// Copies bytes of blocks that the caller knows to be filled, or of the written parts of others. What the disk has and
+    /// nobody has vouched for is held against its checksum: what was filled before the program started, at its first read;
+    /// what no sync has made durable yet, at every read.
     /// - Parameter buffer: ends within the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> CacheRead {
+        guard buffer.count > Self.mostAtOnce else { return readOnce(into: buffer, at: offset) }
+        var damaged: [Range<Int>] = []
+        for start in stride(from: 0, to: buffer.count, by: Self.mostAtOnce) {
+            let part = UnsafeMutableRawBufferPointer(
+                rebasing: buffer[start..<min(buffer.count, start + Self.mostAtOnce)])
+            if case .damaged(let blocks) = readOnce(into: part, at: offset + Int64(start)) { damaged += blocks }
+        }
+        return damaged.isEmpty ? .bytes(buffer.count) : .damaged(damaged)
+    }
+
+    private func readOnce(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> CacheRead {
         let range = ByteRange(offset, offset + Int64(buffer.count))
         let blocks = file.blocks(touching: range)
         let now = store.clock.now()
-        var (isVerified, isKnown, filled) = file.fill { state in
+        let (uncertain, isKnown, filled) = file.fill { state in
             state.use(blocks, now: now)
-            return (state.isVerified(blocks), state.isKnown(blocks), state.bytesOnDisk)
+            return (state.uncertain(blocks), state.isKnown(blocks), state.bytesOnDisk)
         }
         // The caller believes more than there is: it is told so.
         if !isKnown {
@@ -20,45 +35,47 @@ extension CacheObject {
             }
             if !unknown.isEmpty { return .damaged(unknown.map { $0..<$0 + 1 }) }
         }
-        let count = file.read(into: buffer, at: offset)
+        let (count, fromMemory) = file.read(into: buffer, at: offset)
         guard count == buffer.count else {
             // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put there.
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
         }
-        if isVerified, !file.isInMemory, file.hasLostBytes(of: filled) {
+        var toCheck = uncertain & ~fromMemory
+        if toCheck == 0, !file.isInMemory, file.hasLostBytes(of: filled) {
             // Somebody else's doing, or zeros that the filesystem keeps as holes.
             let holes = file.doubt().filter { block in !file.fill { $0.map[block] } || !isIntact(block) }
             if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
             file.countsNoBlocks()
-            isVerified = false
+            toCheck = ~fromMemory
         }
-        if isVerified { return .bytes(buffer.count) }
-        let bad = check(blocks, buffer, range)
-        return bad.isEmpty ? .bytes(buffer.count) : .damaged(bad)
+        if toCheck == 0 { return .bytes(buffer.count) }
+        let bad = blocks.filter { block in
+            toCheck & 1 << UInt64(block - blocks.lowerBound) != 0 && !isRight(block, in: buffer, of: range)
+        }
+        return bad.isEmpty ? .bytes(buffer.count) : .damaged(bad.map { $0..<$0 + 1 })
     }
 
-    /// Looks at every block that nobody has looked at yet. - Returns: those that are not what was written.
-    private func check(_ blocks: Range<Int>, _ buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> [Range<
-        Int
-    >] {
-        var bad: [Range<Int>] = []
-        for block in file.fill({ $0.unverified(blocks) }) where file.memoryBlock(block) == nil {
-            let bytes = file.bytes(of: block)
-            let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
-            let found: UInt64?
-            if isWhole {
-                found = checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower)))
-            } else {
-                found = file.withWhole(block) { checksum($0) }
-            }
-            if let found, found == store.sum(of: block, in: file) {
-                file.fill { $0.verify(block) }
-            } else if file.fill({ $0.map[block] }) {
-                bad.append(block..<block + 1)
-            }
+    /// Whether bytes that came from the disk are what was written there; true also where nothing of the block counts any
+    /// more, as whoever made it so has told.
+    private func isRight(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
+        let bytes = file.bytes(of: block)
+        if !file.fill({ $0.map[block] }) {
+            if file.hasPieces(of: block, in: range) { return true }
+            // It may have been filled, lost or thrown away meanwhile.
+            let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
+            if !isFilled { return !isBegun }
         }
-        return bad
+        let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
+        let found =
+            isWhole
+            ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower)))
+            : file.withWhole(block) { checksum($0) }
+        if let found, found == store.sum(of: block, in: file) {
+            file.fill { $0.verify(block) }
+            return true
+        }
+        return !file.fill { $0.map[block] }
     }
 
     /// Holds a filled block against its checksum, also where that was done before.

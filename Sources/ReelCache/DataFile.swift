@@ -111,6 +111,17 @@ final class DataFile: Sendable {
 
     func pieces(of block: Int) -> Pieces? { pieces.withLock { $0[block] } }
 
+    /// Whether the disk has what was written of a block that is not filled, as far as this range goes.
+    func hasPieces(of block: Int, in range: ByteRange) -> Bool {
+        // What comes meanwhile is added to the very same sums.
+        let written = pieces.withLock { pieces in
+            pieces[block]?.all.filter { !$0.range.clamped(to: range).isEmpty }.map { ($0.range, $0.checksum.value) }
+        }
+        return (written ?? []).allSatisfy { range, sum in
+            withDisk(range) { checksum($0) } == sum
+        }
+    }
+
     /// What was written of blocks that are not filled.
     var written: [Int: [ByteRange]] { pieces.withLock { $0.mapValues { $0.all.map(\.range) } } }
 
@@ -153,37 +164,48 @@ final class DataFile: Sendable {
 
     // MARK: Reading
 
-    /// Bytes of the file or, block by block, of memory; -1 on error.
-    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
+    /// Bytes of the file or, block by block, of memory.
+    /// - Returns: how many, -1 on error; and which of the first 64 blocks came from memory, as bits.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> (count: Int, fromMemory: UInt64) {
         while true {
             let before = moves.load(ordering: .acquiring)
-            let count = readOnce(into: buffer, at: offset)
-            if moves.load(ordering: .acquiring) == before { return count }
+            let result = readOnce(into: buffer, at: offset)
+            if moves.load(ordering: .acquiring) == before { return result }
         }
     }
 
-    private func readOnce(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
-        guard isInMemory || !staged.isEmpty else { return descriptor.read(into: buffer, at: offset) }
+    private func readOnce(
+        into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+    ) -> (count: Int, fromMemory: UInt64) {
+        guard isInMemory || !staged.isEmpty else { return (descriptor.read(into: buffer, at: offset), 0) }
         let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
-        for block in blocks(touching: range) {
+        let blocks = blocks(touching: range)
+        var fromMemory: UInt64 = 0
+        for block in blocks {
             let bytes = bytes(of: block)
             let part = range.clamped(to: bytes)
             let slice = buffer.part(part, from: offset)
             if let memory = inMemory(block) {
                 memory.read(into: slice, at: Int(part.lower - bytes.lower))
+                fromMemory |= 1 << UInt64(block - blocks.lowerBound)
             } else {
                 let count = descriptor.read(into: slice, at: part.lower)
-                if count != slice.count { return count < 0 ? -1 : Int(part.lower - offset) + count }
+                if count != slice.count {
+                    return (count < 0 ? -1 : Int(part.lower - offset) + count, fromMemory)
+                }
             }
         }
-        return Int(range.count)
+        return (Int(range.count), fromMemory)
     }
 
     /// Calls with all bytes of a block, those of the disk where it has them; nil where they cannot be read.
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
         if let memory = staged.alone(block) { return body(memory.bytes) }
-        let range = bytes(of: block)
+        return withDisk(bytes(of: block), body)
+    }
+
+    private func withDisk<Result>(_ range: ByteRange, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(range.count), alignment: 4096)
         defer { scratch.deallocate() }
         guard descriptor.read(into: scratch, at: range.lower) == scratch.count else { return nil }

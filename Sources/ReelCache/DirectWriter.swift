@@ -22,11 +22,21 @@ final class DirectWriter: Sendable {
     /// end the program by SIGIO.
     func withoutOpening<Result>(_ body: () -> Result) -> Result { state.withLock { _ in body() } }
 
+    /// What came of a write.
+    enum Outcome: Equatable {
+        case written
+        /// It can be written through the page cache: something else is short for the moment, or this filesystem has no
+        /// such writes, which is asked of it once.
+        case notSo
+        /// The errno of a disk that does not take it. Some may be written, and the page cache would take all of it: to lose
+        /// it without a word before the next sync, as a filesystem may give up dirty pages that it cannot write back.
+        case failed(Int32)
+    }
+
     /// One behind the other in the file, from `offset` on. - Parameter blocks: whole pages.
-    /// - Returns: 0, or an errno: some of it may have been written.
-    func write(_ blocks: [MemoryBlock], at offset: Int64, to file: borrowing Descriptor) -> Int32 {
+    func write(_ blocks: [MemoryBlock], at offset: Int64, to file: borrowing Descriptor) -> Outcome {
         let (number, error) = open(file)
-        guard error == 0 else { return error }
+        guard error == 0 else { return judged(error, isOpening: true) }
         defer {
             state.withLock { state in
                 state.users -= 1
@@ -36,9 +46,9 @@ final class DirectWriter: Sendable {
         let total = blocks.reduce(0) { $0 + $1.bytes.count }
         var pieces = blocks.map { iovec(iov_base: $0.whole.baseAddress, iov_len: $0.bytes.count) }
         let count = pwritev(number, &pieces, Int32(pieces.count), Int(offset))
-        if count < 0 { return errno }
+        if count < 0 { return judged(errno, isOpening: false) }
         // What a disk does that is nearly full.
-        return count == total ? 0 : ENOSPC
+        return count == total ? .written : .failed(ENOSPC)
     }
 
     private func open(_ file: borrowing Descriptor) -> (number: Int32, error: Int32) {
@@ -53,6 +63,18 @@ final class DirectWriter: Sendable {
             }
             state.users += 1
             return (state.descriptor?.number ?? -1, 0)
+        }
+    }
+
+    private func judged(_ error: Int32, isOpening: Bool) -> Outcome {
+        switch error {
+        case EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM: return .notSo
+        // Without /proc it cannot be opened; everything else that opening meets is what another write would meet.
+        case EINVAL, EOPNOTSUPP,
+            ENOENT where isOpening, EACCES where isOpening:
+            refuse()
+            return .notSo
+        default: return .failed(error)
         }
     }
 

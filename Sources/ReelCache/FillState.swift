@@ -10,7 +10,7 @@ struct FillState: Sendable {
     private(set) var map: BlockMap
     /// As the rows of the index say; a part of `map`, but for failures.
     private(set) var durable: BlockMap
-    /// Filled, and looked at since the program started: what can be read without a check.
+    /// Filled, and looked at since the program started: what can be read without a check once it is durable.
     private(set) var verified: BlockMap
     /// Extents with filled blocks that nobody has begun to sync.
     private var changed: Set<Int> = []
@@ -81,7 +81,7 @@ struct FillState: Sendable {
 
     /// Nothing of it may go from here on. - Returns: false where it is not all there.
     mutating func offer() -> Bool {
-        guard map.isComplete, verified.isComplete, !isStaging else { return false }
+        guard map.isComplete, verified.isComplete, durable.isComplete else { return false }
         offers += 1
         return true
     }
@@ -192,15 +192,18 @@ struct FillState: Sendable {
         Self.forEachExtent(of: blocks) { extent, _ in uses[extent] = now }
     }
 
-    /// Filled blocks among these that nobody has looked at yet.
-    func unverified(_ blocks: Range<Int>) -> [Int] { blocks.filter { map[$0] && !verified[$0] } }
-
-    func isVerified(_ blocks: Range<Int>) -> Bool {
-        var isVerified = true
+    /// Blocks that are held against their checksum whenever they are read from the disk, as bits, the first of `blocks` the
+    /// least significant: filled and not looked at yet, or not durable, filled or not. Until a sync has vouched for them a
+    /// filesystem that cannot write them back may drop them from the page cache, and zeros are read in their place.
+    /// - Parameter blocks: 64 at most.
+    func uncertain(_ blocks: Range<Int>) -> UInt64 {
+        var bits: UInt64 = 0
         Self.forEachExtent(of: blocks) { extent, mask in
-            if map.extents[extent] & ~verified.extents[extent] & mask != 0 { isVerified = false }
+            let word = ~(verified.extents[extent] & durable.extents[extent]) & mask
+            let shift = extent * 64 - blocks.lowerBound
+            bits |= shift < 0 ? word >> UInt64(-shift) : word << UInt64(shift)
         }
-        return isVerified
+        return bits
     }
 
     /// False where some of these blocks have no bytes on the disk.

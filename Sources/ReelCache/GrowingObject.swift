@@ -12,11 +12,43 @@ package final class GrowingObject: Sendable {
         /// Whole blocks.
         var reserved: Int64 = 0
         var isFinished = false
-        /// Of the blocks that are whole.
-        var sums: [UInt64] = []
         /// From here on nothing is on the disk; nil: everything is.
         var endOnDisk: Int64?
         var memory: [Int: MemoryBlock] = [:]
+    }
+
+    /// The checksums of all bytes on the disk, by block.
+    private struct Sums {
+        private var whole: [UInt64] = []
+        /// Of the block that is being written.
+        private var running = RunningChecksum()
+        /// Where in the file that ends.
+        private var end: Int64 = 0
+
+        mutating func add(_ bytes: UnsafeRawBufferPointer) {
+            var rest = bytes
+            while !rest.isEmpty {
+                let count = min(rest.count, Int(BlockSize.block - end % BlockSize.block))
+                running.add(UnsafeRawBufferPointer(rebasing: rest[..<count]))
+                end += Int64(count)
+                if end % BlockSize.block == 0 {
+                    whole.append(running.value)
+                    running = RunningChecksum()
+                }
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            }
+        }
+
+        /// What was written of a block, and its checksum.
+        subscript(block: Int) -> (bytes: ByteRange, sum: UInt64)? {
+            let lower = Int64(block) * BlockSize.block
+            guard lower < end else { return nil }
+            return (
+                ByteRange(lower, min(end, lower + BlockSize.block)), block < whole.count ? whole[block] : running.value
+            )
+        }
+
+        var all: [UInt64] { end % BlockSize.block == 0 ? whole : whole + [running.value] }
     }
 
     private let key: String
@@ -24,8 +56,7 @@ package final class GrowingObject: Sendable {
     private let store: Store
     private let name: FileName?
     private let descriptor: Descriptor
-    /// Of the block that is being written.
-    private let running = Mutex(RunningChecksum())
+    private let sums = Mutex(Sums())
     private let state = Mutex(State())
 
     init(_ key: String, _ validator: Validator, _ store: Store) {
@@ -84,27 +115,8 @@ package final class GrowingObject: Sendable {
             state.withLock { $0.endOnDisk = length }
             return false
         }
-        note(bytes, at: length)
+        sums.withLock { $0.add(bytes) }
         return true
-    }
-
-    private func note(_ bytes: UnsafeRawBufferPointer, at length: Int64) {
-        var rest = bytes
-        var offset = length
-        while !rest.isEmpty {
-            let count = min(rest.count, Int(BlockSize.block - offset % BlockSize.block))
-            let part = UnsafeRawBufferPointer(rebasing: rest[..<count])
-            offset += Int64(count)
-            let isWhole = offset % BlockSize.block == 0
-            let sum = running.withLock { running -> UInt64 in
-                running.add(part)
-                let value = running.value
-                if isWhole { running = RunningChecksum() }
-                return value
-            }
-            if isWhole { state.withLock { $0.sums.append(sum) } }
-            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
-        }
     }
 
     private func appendToMemory(_ bytes: UnsafeRawBufferPointer, at length: Int64) throws(CacheError) {
@@ -142,10 +154,12 @@ package final class GrowingObject: Sendable {
         let (end, length) = state.withLock { ($0.endOnDisk ?? .max, $0.length) }
         let upper = min(offset + Int64(buffer.count), length)
         guard offset < upper else { return 0 }
-        let onDisk = Int(max(0, min(upper, end) - offset))
-        if onDisk > 0 {
-            let part = UnsafeMutableRawBufferPointer(rebasing: buffer[..<onDisk])
-            guard descriptor.read(into: part, at: offset) == onDisk else { return -1 }
+        let onDisk = ByteRange(offset, max(offset, min(upper, end)))
+        for block in BlockSize.blocks(touching: onDisk, length: length) {
+            guard read(block, of: onDisk, into: buffer) else {
+                store.disk.failed(.system("pread", EIO))
+                return -1
+            }
         }
         var place = max(offset, end)
         while place < upper {
@@ -159,14 +173,32 @@ package final class GrowingObject: Sendable {
         return Int(upper - offset)
     }
 
+    /// Copies what lies in one block on the disk, held against the block's checksum: no sync tells of a write-back that
+    /// failed while the body still comes, and the page cache may have dropped the bytes then.
+    /// - Parameter range: of `buffer`. - Returns: false where they are not what was written.
+    private func read(_ block: Int, of range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Bool {
+        guard let (written, sum) = sums.withLock({ $0[block] }) else { return false }
+        let part = range.clamped(to: written)
+        let slice = buffer.part(part, from: range.lower)
+        if part == written {
+            return descriptor.read(into: slice, at: part.lower) == slice.count
+                && checksum(UnsafeRawBufferPointer(slice)) == sum
+        }
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(written.count), alignment: 4096)
+        defer { scratch.deallocate() }
+        guard descriptor.read(into: scratch, at: written.lower) == scratch.count,
+            checksum(UnsafeRawBufferPointer(scratch)) == sum
+        else { return false }
+        slice.copyMemory(from: UnsafeRawBufferPointer(scratch.part(part, from: written.lower)))
+        return true
+    }
+
     /// The end was reached: the complete object, committed like any other; nil where the disk has not all of it. Another
     /// version of the same key and length makes way. Once only, after the last `append`.
     package func finish() throws(CacheError) -> CacheObject? {
-        var (length, reserved, sums, isOnDisk) = state.withLock {
-            ($0.length, $0.reserved, $0.sums, $0.endOnDisk == nil)
-        }
+        let (length, reserved, isOnDisk) = state.withLock { ($0.length, $0.reserved, $0.endOnDisk == nil) }
         guard isOnDisk, let name else { return nil }
-        if length % BlockSize.block != 0 { sums.append(running.withLock { $0.value }) }
+        let sums = sums.withLock { $0.all }
         let copy = try Descriptor(fcntl(descriptor.number, F_DUPFD_CLOEXEC, 0), from: "fcntl")
         let object = try store.adopt(Version(key: key, validator: validator, length: length), name, copy, sums)
         state.withLock { $0.isFinished = true }

@@ -132,16 +132,15 @@ extension Store {
             // Somebody has cut it. Grown again by this write, what is gone would be zeros; who fills finds out.
             guard file.descriptor.isLong(file.version.length) else { return false }
             let start = now()
-            let error = isSlow ? EAGAIN : file.direct.write(blocks, at: offset, to: file.descriptor)
-            if error == 0 {
-                staging?.wrote(blocks.count, in: now() - start)
-                return true
+            switch isSlow ? .notSo : file.direct.write(blocks, at: offset, to: file.descriptor) {
+            case .written: staging?.wrote(blocks.count, in: now() - start)
+            case .failed(let error): throw .system("pwritev", error)
+            case .notSo:
+                for (index, block) in blocks.enumerated() {
+                    try file.descriptor.write(block.bytes, at: offset + Int64(index) * BlockSize.block)
+                    staging?.wroteToPageCache(Int64(block.bytes.count))
+                }
             }
-            for (index, block) in blocks.enumerated() {
-                try file.descriptor.write(block.bytes, at: offset + Int64(index) * BlockSize.block)
-                staging?.wroteToPageCache(Int64(block.bytes.count))
-            }
-            if ![EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM, ENOSPC].contains(error) { file.direct.refuse() }
             return true
         }
     }

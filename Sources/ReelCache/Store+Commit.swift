@@ -52,7 +52,11 @@ extension Store {
     /// True where there are rows to write. A second fdatasync may well succeed and yet not bring back what the first
     /// one lost: what it was to save is never committed.
     private func synchronise(_ file: DataFile) -> Bool {
-        guard file.fill({ $0.beginSync() }) else { return false }
+        file.fill { $0.beginSync() } && hasReachedDisk(file)
+    }
+
+    /// fdatasync(2), which tells a failure once: whoever hears of it has to note it.
+    private func hasReachedDisk(_ file: DataFile) -> Bool {
         do throws(CacheError) {
             try file.descriptor.synchronise()
             reached(.dataSynced)
@@ -102,9 +106,7 @@ extension Store {
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
-        for file in files.idle where file.hasFile && (try? file.descriptor.synchronise()) != nil {
-            reached(.dataSynced)
-        }
+        for file in files.idle where file.hasFile { _ = hasReachedDisk(file) }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
             for file in idle {

@@ -13,12 +13,19 @@ extension EndToEnd {
             return String(part.prefix { $0.isNumber })
         }
 
+        /// Passthrough begins when a file is durable. - Parameter length: of the one file that is cached.
+        private func waitUntilDurable(_ scene: Scene, _ length: Int64) {
+            let blocks = Int((length + BlockSize.block - 1) / BlockSize.block)
+            #expect(eventually { CacheFolder(path: scene.cache).committedBlocks == blocks }, "not committed")
+        }
+
         @Test("A complete file is read past the daemon, in part cached ones are not, and all bytes are right")
         func completeFile() throws {
             let film = FileOrigin(length: 9 << 20 + 11)
             try withMount(of: film) { scene, server, mount in
                 guard geteuid() == 0 else { return }
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                waitUntilDurable(scene, film.length)
                 mount.dropPages("film.mkv")
                 let before = try served(mount)
                 let bytes = server.bodyBytesSent
@@ -40,6 +47,7 @@ extension EndToEnd {
             try withScene(limit: .seconds(90)) { scene in
                 let mount = try scene.mount(server.address, ["--cache-size", "16M"])
                 #expect(small.difference(inFile: mount.file("small.mkv")) == nil)
+                waitUntilDurable(scene, small.length)
                 mount.dropPages("small.mkv")
                 let descriptor = open(mount.file("small.mkv"), O_RDONLY | O_CLOEXEC)
                 let length = Int(small.length)
@@ -65,6 +73,7 @@ extension EndToEnd {
             try withScene(limit: .seconds(90)) { scene in
                 var mount = try scene.mount(server.address, ["--cache-size", "16M"])
                 #expect(small.difference(inFile: mount.file("small.mkv")) == nil)
+                waitUntilDurable(scene, small.length)
                 let file = try OpenDescriptor(mount.file("small.mkv"))
                 mount.crash()
                 umount2(mount.path, Int32(MNT_DETACH))

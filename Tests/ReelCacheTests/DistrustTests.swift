@@ -1,6 +1,7 @@
 import CSQLite
 import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache
@@ -81,6 +82,7 @@ struct DistrustTests {
         for _ in 0..<63 { #expect(!file.hasLostBytes(of: tooMany)) }
         #expect(!file.hasLostBytes(of: length))
         for _ in 0..<63 { #expect(!file.hasLostBytes(of: tooMany)) }
+        store.commit()
         #expect(object.offer() != nil)
         object.settle()
         try file.descriptor.punch(BlockSize.block, 4096)
@@ -176,10 +178,71 @@ struct DistrustTests {
         #expect(object.holds(4))
         let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
         try data.punch(3 * BlockSize.block, 2 * BlockSize.block)
-        var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
-        let answer = bytes.withUnsafeMutableBytes { object.read(into: $0, at: 4 * BlockSize.block) }
-        guard case .damaged(let blocks) = answer else { throw CacheError.closed }
-        #expect(Set(blocks.joined()) == [3, 4])
+        #expect(object.damaged(4) == [4] && object.damaged(3) == [3])
+        store.close()
+    }
+
+    /// A filesystem that cannot write dirty pages back may drop them, and tells so by the next sync alone. Until then
+    /// zeros are read, where blocks of the disk are taken all the same.
+    @Test(arguments: [false, true]) func whatThePageCacheLosesBeforeASyncIsNotReadAsZeros(stages: Bool) throws {
+        let fixture = Fixture()
+        let store = try fixture.open(stages: stages)
+        let object = try store.fill(version(blocks: 6), 0..<4)
+        try object.put(4)
+        store.settle()
+        for block in 0..<4 { #expect(object.holds(block)) }
+        let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        let zeros = [UInt8](repeating: 0, count: Int(5 * BlockSize.block) - 4096)
+        try zeros.withUnsafeBytes { try data.write($0, at: 4096) }
+        for block in 0..<4 { #expect(object.damaged(block) == [block]) }
+        // A block that is not whole is in memory still, or looked at piece by piece.
+        #expect(stages ? object.holds(4) : object.damaged(4) == [4])
+        store.close()
+    }
+
+    @Test func whatThePageCacheLosesOfAGrowingFileIsNotReadAsZeros() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let growing = store.growingObject(key: "k", validator: Validator(entityTag: nil, lastModified: 5))
+        let bytes = content(0, 5 * BlockSize.block / 2)
+        try bytes.withUnsafeBytes { try growing.append($0) }
+        let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        func read(_ count: Int, at offset: Int64) -> Int {
+            var buffer = [UInt8](repeating: 0, count: count)
+            let answer = buffer.withUnsafeMutableBytes { growing.read(into: $0, at: offset) }
+            #expect(answer < 0 || buffer[..<answer] == bytes[Int(offset)...].prefix(answer))
+            return answer
+        }
+        #expect(read(bytes.count + 1, at: 0) == bytes.count && read(10, at: 2 * BlockSize.block + 7) == 10)
+        try [UInt8](repeating: 0, count: 4096).withUnsafeBytes {
+            try data.write($0, at: BlockSize.block)
+            try data.write($0, at: 2 * BlockSize.block)
+        }
+        #expect(read(Int(BlockSize.block), at: 0) == Int(BlockSize.block))
+        #expect(read(Int(BlockSize.block), at: BlockSize.block) == -1 && read(10, at: 2 * BlockSize.block - 5) == -1)
+        #expect(read(10, at: 2 * BlockSize.block + 4096) == -1)
+        store.close()
+    }
+
+    /// A disk that is smaller than it says: direct writes fail in their middle. What is put into the page cache instead is
+    /// gone as soon as it is written back.
+    @Test(.enabled(if: geteuid() == 0, "only root can mount a disk"), arguments: [false, true])
+    func aDiskThatFailsWhileItIsWrittenLosesNothingInSilence(stages: Bool) throws {
+        let fixture = Fixture()
+        mkdir(fixture.directory + "/cache", 0o700)
+        let disk = try SmallDisk(.ext4, megabytes: 48, backed: 12, at: fixture.directory + "/cache")
+        defer { disk.end() }
+        let store = try fixture.open(stages: stages)
+        let object = try store.object(for: version(blocks: 160))
+        for block in 0..<160 {
+            // More than memory has room for as well.
+            guard (try? object.fill(block)) != nil else { break }
+        }
+        store.settle()
+        // Fails, as the disk does; then the kernel wants its memory back.
+        _ = run("/bin/sync", ["-f", fixture.source])
+        try Descriptor(try #require(fixture.objectFiles.first), O_RDONLY).dropPages(ByteRange(0, 160 * BlockSize.block))
+        for block in object.filledBlocks { #expect(object.holds(block) || object.damaged(block) == [block]) }
         store.close()
     }
 

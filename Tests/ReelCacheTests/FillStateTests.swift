@@ -8,6 +8,11 @@ private struct Word: Equatable {
     var word: UInt64
 }
 
+/// The filled blocks that are looked at when they are read from the disk.
+private func looked(_ state: FillState, _ blocks: Range<Int>) -> [Int] {
+    blocks.filter { state.map[$0] && state.uncertain($0..<$0 + 1) == 1 }
+}
+
 private func words(_ state: FillState) -> [Word] { state.rowsAfterSync.map { Word(extent: $0.extent, word: $0.word) } }
 
 struct FillStateTests {
@@ -80,9 +85,9 @@ struct FillStateTests {
     @Test func aBlockOfWhichSomeWasLostByASyncIsNeverClaimed() {
         var state = lostInPart()
         _ = state.fill(1, 1)
-        #expect(!state.isVerified(1..<2))
+        #expect(state.uncertain(1..<2) == 1)
         state.verify(1)
-        #expect(!state.isVerified(1..<2))
+        #expect(state.uncertain(1..<2) == 1)
         _ = state.fill(3, 3)
         begin(&state)
         state.endSync()
@@ -135,11 +140,11 @@ struct FillStateTests {
         _ = state.fill(66, 33)
         state.loseUnsynced()
         #expect(state.map[1] && state.map[2] && state.map[66] && !state.isPending)
-        #expect(state.unverified(0..<70) == [2, 66])
+        #expect(looked(state, 0..<70) == [2, 66])
         #expect(state.sum(of: 2) == 22 && state.sum(of: 66) == 33)
         // A look does not vouch for the next one.
         state.verify(2)
-        #expect(state.unverified(0..<70) == [2, 66])
+        #expect(looked(state, 0..<70) == [2, 66])
         _ = state.fill(3, 44)
         begin(&state)
         #expect(words(state) == [Word(extent: 0, word: 0b1010)])
@@ -149,6 +154,46 @@ struct FillStateTests {
         _ = state.fill(2, 22)
         begin(&state)
         #expect(words(state) == [Word(extent: 0, word: 0b1110)])
+    }
+
+    /// A write-back that fails before a sync has told of it may take them out of the page cache.
+    @Test(arguments: [false, true]) func whatNoSyncHasVouchedForIsLookedAtEachTime(isStaged: Bool) {
+        var state = state()
+        _ = state.fill(5, 55, in: isStaged ? .staging : .disk)
+        if isStaged { _ = state.landed(5, failures: 0) }
+        state.verify(5)
+        #expect(looked(state, 0..<70) == [5])
+        begin(&state)
+        #expect(looked(state, 0..<70) == [5])
+        state.endSync()
+        #expect(looked(state, 0..<70).isEmpty)
+        state.doubt(5)
+        #expect(looked(state, 0..<70) == [5])
+        state.verify(5)
+        #expect(looked(state, 0..<70).isEmpty)
+    }
+
+    @Test func onlyADurableFileIsOffered() {
+        var state = state(2)
+        _ = state.fill(0, 1)
+        _ = state.fill(1, 1, in: .staging)
+        _ = state.landed(1, failures: 0)
+        begin(&state)
+        let tooSoon = state.offer()
+        state.endSync()
+        let inTime = state.offer()
+        #expect(!tooSoon && inTime && state.offers == 1)
+    }
+
+    @Test func whatIsUncertainIsToldFromTheFirstBlockOn() {
+        var state = state(200)
+        for block in 0..<200 { _ = state.fill(block, 1) }
+        begin(&state)
+        state.endSync()
+        for block in [60, 63, 64, 100, 123] { state.doubt(block) }
+        let bits: UInt64 = 1 | 1 << 3 | 1 << 4 | 1 << 40 | 1 << 63
+        #expect(state.uncertain(60..<124) == bits)
+        #expect(state.uncertain(61..<64) == 1 << 2 && state.uncertain(64..<65) == 1 && state.uncertain(65..<100) == 0)
     }
 
     @Test func aBlockInMemoryIsFilledAndInNoRow() {

@@ -123,6 +123,16 @@ extension CacheObject {
         return answer == .bytes(bytes.count) ? bytes : []
     }
 
+    /// The blocks that a read of this one finds damaged; none where it does not.
+    func damaged(_ block: Int) -> [Int] {
+        let range = filled.bytes(of: block)
+        var bytes = [UInt8](repeating: 0, count: Int(range.count))
+        guard case .damaged(let blocks) = bytes.withUnsafeMutableBytes({ read(into: $0, at: range.lower) }) else {
+            return []
+        }
+        return blocks.flatMap { Array($0) }
+    }
+
     func holds(_ block: Int, salt: Int = 0) -> Bool {
         bytes(of: block) == content(block, filled.bytes(of: block).count, salt: salt)
     }

@@ -148,16 +148,13 @@ struct StagingTests {
         store.close()
     }
 
-    @Test func aCompleteFileIsOfferedAsSoonAsTheDiskHasIt() throws {
+    @Test func aCompleteFileIsOfferedAsSoonAsTheDiskHasItForSure() throws {
         let fixture = Fixture()
         let store = try fixture.open(stages: true)
         let object = try store.fill(wanted, 0..<70)
-        // Not half a second later: nothing waits for neighbours of what is complete.
-        var offered: Int32?
-        #expect(
-            eventually {
-                offered = object.offer(); return offered != nil
-            })
+        #expect(object.offer() == nil)
+        store.commit()
+        #expect(object.offer() != nil)
         object.settle()
         store.close()
     }

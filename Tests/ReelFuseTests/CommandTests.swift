@@ -77,7 +77,7 @@ struct CommandTests {
     }
 
     static func contents(_ path: String) -> String {
-        let descriptor = open(path, O_RDONLY)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         defer { close(descriptor) }
         return String(decoding: readAll(descriptor), as: UTF8.self)
     }
@@ -111,7 +111,7 @@ struct CommandTests {
         try Self.withPlace { place in
             let (mountpoint, cache) = (place.mountpoint, place.cache)
             #expect(try Self.run([place.source, mountpoint, "-o", "rw,noatime,cache_dir=\(cache)"]).status == 0)
-            let descriptor = open(mountpoint + "/hello.txt", O_RDONLY)
+            let descriptor = open(mountpoint + "/hello.txt", O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             kill(try #require(Self.daemon(of: mountpoint)), SIGTERM)
             #expect(eventually { !Mount.all().contains { $0.mountpoint == mountpoint } })

@@ -20,7 +20,7 @@ struct EndTests {
                 sigemptyset(&signals)
                 sigaddset(&signals, SIGUSR2)
                 pthread_sigmask(SIG_UNBLOCK, &signals, nil)
-                let descriptor = open(path, O_RDONLY)
+                let descriptor = open(path, O_RDONLY | O_CLOEXEC)
                 var byte: UInt8 = 0
                 let number = code { read(descriptor, &byte, 1) }
                 result.withLock { $0 = number }
@@ -98,7 +98,7 @@ struct EndTests {
             // Through the page cache the readers share one request.
             let expected = isDirect ? 4 : 1
             #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked >= expected ? true : nil } == true)
-            let open = Glibc.open(mount.file("film"), O_RDONLY)
+            let open = Glibc.open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             defer { close(open) }
             let begin = ContinuousClock.now
             mount.session.stop()
@@ -127,7 +127,7 @@ struct EndTests {
     func lazilyUnmounted() throws {
         let file = MemoryFile(node: 2, length: 100)
         try withMount(["film": file]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             #expect(umount2(mount.path, Int32(MNT_DETACH)) == 0)
             #expect(readFile(descriptor, at: 0, count: 100) == file.bytes(0..<100))
             #expect(!mount.hasEnded.withLock { $0 })
@@ -151,7 +151,7 @@ struct EndTests {
                     let name = number % 2 == 0 ? "hit" : "parked"
                     let expected = files[name]!.bytes(0..<300_000)
                     while !isOver.withLock({ $0 }) {
-                        let descriptor = open(mount.file(name), O_RDONLY)
+                        let descriptor = open(mount.file(name), O_RDONLY | O_CLOEXEC)
                         guard descriptor >= 0 else { break }
                         let bytes = readFile(descriptor, at: 0, count: 300_000)
                         close(descriptor)

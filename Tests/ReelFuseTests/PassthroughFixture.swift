@@ -11,7 +11,7 @@ let passthroughIsUsable: Bool = {
     guard fuseIsUsable, libraryHasPassthrough, geteuid() == 0, uname(&name) == 0 else { return false }
     let release = withUnsafeBytes(of: &name.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
-    let map = open("/proc/self/uid_map", O_RDONLY)
+    let map = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC)
     defer { close(map) }
     let fields = String(decoding: readFile(map, at: 0, count: 100) ?? [], as: UTF8.self).split { $0.isWhitespace }
     return numbers.count == 2 && (numbers[0], numbers[1]) >= (6, 9) && fields == ["0", "0", "4294967295"]
@@ -66,7 +66,7 @@ struct PassthroughFixture {
 
     /// Opens, reads all, compares, closes.
     func isRight(flags: Int32 = 0) -> Bool {
-        let descriptor = open(path, O_RDONLY | flags)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | flags)
         defer { close(descriptor) }
         return readFile(descriptor, at: 0, count: Int(film.length) + 4096) == film.bytes(0..<film.length)
     }

@@ -10,7 +10,7 @@ struct PassthroughRefusalTests {
     @Test("A mount that was given no directory serves everything itself")
     func notAsked() throws {
         try withMount(["film": MemoryFile(node: 2, length: 5000, backing: "/proc/self/exe")]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             #expect(readFile(descriptor, at: 0, count: 6000) == MemoryFile(node: 2, length: 5000).bytes(0..<5000))
             #expect(!mount.session.isPassthroughPossible)
@@ -35,7 +35,7 @@ struct PassthroughRefusalTests {
     func passing(code: Int32) throws {
         try withPassthrough { fixture in
             fixture.registrations.state.withLock { $0.refusals = [code] }
-            let first = open(fixture.path, O_RDONLY)
+            let first = open(fixture.path, O_RDONLY | O_CLOEXEC)
             #expect(fixture.isRight() && fixture.opened == 1 && fixture.began == 0)
             close(first)
             #expect(fixture.areClosed())
@@ -58,10 +58,10 @@ struct PassthroughRefusalTests {
             let other = fixture.backing + ".other"
             defer { unlink(other) }
             try write(fixture.film.bytes(0..<fixture.film.length), to: other)
-            let first = open(fixture.path, O_RDONLY)
+            let first = open(fixture.path, O_RDONLY | O_CLOEXEC)
             for offer in [other, nil] {
                 fixture.offer(offer)
-                #expect(code { Int(open(fixture.path, O_RDONLY)) } == ESTALE)
+                #expect(code { Int(open(fixture.path, O_RDONLY | O_CLOEXEC)) } == ESTALE)
             }
             #expect(readFile(first, at: 0, count: 100) == fixture.film.bytes(0..<100))
             #expect(fixture.areClosed(but: 1))
@@ -94,7 +94,7 @@ struct PassthroughRefusalTests {
     @Test("A mount with such a file open is busy; ended all the same, the file reads on")
     func ended() throws {
         try withPassthrough { fixture in
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             let memory = mmap(nil, 4096, PROT_READ, MAP_PRIVATE, descriptor, 1 << 20)
             defer { munmap(memory, 4096) }
@@ -113,7 +113,7 @@ struct PassthroughRefusalTests {
     @Test("umount -l: the file reads on past the filesystem, and its close ends the session")
     func lazilyUnmounted() throws {
         try withPassthrough { fixture in
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             #expect(umount2(fixture.mount.path, Int32(MNT_DETACH)) == 0)
             #expect(readFile(descriptor, at: 0, count: 100) == fixture.film.bytes(0..<100))
             #expect(!fixture.mount.hasEnded.withLock { $0 })

@@ -17,15 +17,15 @@ struct PassthroughTests {
     @Test("With O_DIRECT a file is served, at any offset, also beside readers that go past the filesystem")
     func directIO() throws {
         try withPassthrough { fixture in
-            let alone = open(fixture.path, O_RDONLY | direct)
+            let alone = open(fixture.path, O_RDONLY | O_CLOEXEC | direct)
             #expect(readFile(alone, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
             close(alone)
             #expect(fixture.areClosed() && fixture.began == 0 && fixture.reads > 0)
-            let past = open(fixture.path, O_RDONLY)
+            let past = open(fixture.path, O_RDONLY | O_CLOEXEC)
             defer { close(past) }
             #expect(readFile(past, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
             let reads = fixture.reads
-            let beside = open(fixture.path, O_RDONLY | direct)
+            let beside = open(fixture.path, O_RDONLY | O_CLOEXEC | direct)
             defer { close(beside) }
             #expect(readFile(beside, at: 1_000_001, count: 5000) == fixture.film.bytes(1_000_001..<1_005_001))
             #expect(fixture.began == 2 && fixture.reads > reads)
@@ -36,7 +36,7 @@ struct PassthroughTests {
     func bytes() throws {
         try withPassthrough { fixture in
             #expect(fixture.isRight())
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             var status = stat()
             #expect(fstat(descriptor, &status) == 0 && Int64(status.st_size) == fixture.film.length)
@@ -55,7 +55,7 @@ struct PassthroughTests {
     @Test("Opens of one file share one registration, which ends with the last close")
     func shared() throws {
         try withPassthrough { fixture in
-            let descriptors = (0..<5).map { _ in open(fixture.path, O_RDONLY) }
+            let descriptors = (0..<5).map { _ in open(fixture.path, O_RDONLY | O_CLOEXEC) }
             for descriptor in descriptors {
                 #expect(readFile(descriptor, at: 1_000_000, count: 5000) == fixture.film.bytes(1_000_000..<1_005_000))
             }
@@ -73,7 +73,7 @@ struct PassthroughTests {
     @Test("A file that becomes complete while it is open is served until its last close")
     func completed() throws {
         try withPassthrough(isComplete: false) { fixture in
-            let first = open(fixture.path, O_RDONLY)
+            let first = open(fixture.path, O_RDONLY | O_CLOEXEC)
             #expect(readFile(first, at: 0, count: 1000) == fixture.film.bytes(0..<1000))
             fixture.offer(fixture.backing)
             #expect(fixture.isRight())
@@ -91,7 +91,7 @@ struct PassthroughTests {
     func servedMapping() throws {
         try withPassthrough(isComplete: false) { fixture in
             let length = Int(fixture.film.length)
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             let memory = mmap(nil, length, PROT_READ, MAP_PRIVATE, descriptor, 0)
             #expect(memory != MAP_FAILED)
             close(descriptor)
@@ -110,7 +110,7 @@ struct PassthroughTests {
     func mapping() throws {
         try withPassthrough { fixture in
             let length = Int(fixture.film.length)
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             let memory = mmap(nil, length, PROT_READ, MAP_PRIVATE, descriptor, 0)
             #expect(memory != MAP_FAILED)
             close(descriptor)
@@ -132,7 +132,7 @@ struct PassthroughTests {
             let other = open(fixture.backing, O_RDWR | O_CLOEXEC)
             defer { close(other) }
             #expect(reel_is_open_elsewhere(other) == 0)
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             #expect(reel_is_open_elsewhere(other) == EAGAIN)
             let memory = mmap(nil, 4096, PROT_READ, MAP_SHARED, descriptor, 0)
             close(descriptor)
@@ -146,7 +146,7 @@ struct PassthroughTests {
     @Test("Whatever would change a file read past the filesystem is refused")
     func readOnly() throws {
         try withPassthrough { fixture in
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             for flags in [O_WRONLY, O_RDWR, O_WRONLY | O_APPEND, O_RDWR | O_TRUNC] {
                 #expect(code { Int(open(fixture.path, flags)) } == EROFS)
@@ -165,7 +165,7 @@ struct PassthroughTests {
     @Test("sendfile and copies give its bytes, advice is heard, and what the kernel then asks for is served")
     func otherCalls() throws {
         try withPassthrough { fixture in
-            let descriptor = open(fixture.path, O_RDONLY)
+            let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             let target = fixture.backing + ".copy"
             defer { unlink(target) }
@@ -194,7 +194,7 @@ struct PassthroughTests {
             let threads = (0..<6).map { number in
                 Thread("racer") {
                     for round in 0..<60 {
-                        let descriptor = open(fixture.path, O_RDONLY)
+                        let descriptor = open(fixture.path, O_RDONLY | O_CLOEXEC)
                         let start = (round * 40_009 + number * 7) % 2_900_000
                         let bytes = readFile(descriptor, at: start, count: 9000)
                         close(descriptor)

@@ -20,7 +20,7 @@ struct ReadTests {
     func sequential(_ way: MemoryFile.Reading) throws {
         let file = MemoryFile(node: 2, length: Self.length, reading: way)
         try withMount(["film": file]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             #expect(readFile(descriptor, at: 0, count: Int(Self.length) + 4096) == file.bytes(0..<Self.length))
             #expect(readFile(descriptor, at: Int(Self.length), count: 1) == [])
@@ -33,7 +33,7 @@ struct ReadTests {
         var generator = SeededGenerator(seed: seed)
         let file = MemoryFile(node: 3, length: Self.length, reading: way)
         try withMount(["film": file]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY | flags)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC | flags)
             defer { close(descriptor) }
             for _ in 0..<60 {
                 let offset = Int.random(in: 0..<Int(Self.length), using: &generator)
@@ -48,7 +48,7 @@ struct ReadTests {
     func longest(flags: Int32) throws {
         let file = MemoryFile(node: 2, length: Self.length, reading: .parked)
         try withMount(["film": file]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY | flags)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC | flags)
             defer { close(descriptor) }
             #expect(readFile(descriptor, at: 0, count: Int(Self.length)) == file.bytes(0..<Self.length))
             #expect(mount.filesystem.state.withLock { $0.longestRead } <= 256 << 10)
@@ -59,7 +59,7 @@ struct ReadTests {
     func mapped(_ way: MemoryFile.Reading) throws {
         let file = MemoryFile(node: 2, length: Self.length, reading: way)
         try withMount(["film": file]) { mount in
-            let descriptor = open(mount.file("film"), O_RDONLY)
+            let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC)
             let memory = mmap(nil, Int(Self.length), PROT_READ, MAP_PRIVATE, descriptor, 0)
             close(descriptor)
             defer { munmap(memory, Int(Self.length)) }
@@ -80,7 +80,8 @@ struct ReadTests {
                 Thread("reader") {
                     for round in 0..<6 {
                         let file = files[(number + round) % files.count]
-                        let descriptor = open(mount.file("f\(file.node)"), O_RDONLY | (round % 2 == 0 ? 0 : direct))
+                        let descriptor = open(
+                            mount.file("f\(file.node)"), O_RDONLY | O_CLOEXEC | (round % 2 == 0 ? 0 : direct))
                         let bytes = readFile(descriptor, at: 0, count: 700_001)
                         close(descriptor)
                         if bytes != file.bytes(0..<700_001) { wrong.withLock { $0 += 1 } }
@@ -102,7 +103,7 @@ struct ReadTests {
             var status = stat()
             #expect(stat(mount.file("live"), &status) == 0 && status.st_size == 0)
             mount.filesystem.state.withLock { $0.files["live"]!.length = 500_000 }
-            let descriptor = open(mount.file("live"), O_RDONLY)
+            let descriptor = open(mount.file("live"), O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             file.wantsDirectIO = true
             #expect(readFile(descriptor, at: 0, count: 600_000) == file.bytes(0..<500_000))
@@ -124,7 +125,7 @@ struct ReadTests {
         ]
         try withMount(files) { mount in
             for name in files.keys {
-                let descriptor = open(mount.file(name), O_RDONLY)
+                let descriptor = open(mount.file(name), O_RDONLY | O_CLOEXEC)
                 defer { close(descriptor) }
                 var byte: UInt8 = 0
                 #expect(code { read(descriptor, &byte, 1) } == number)
@@ -135,7 +136,7 @@ struct ReadTests {
     @Test("A read that the filesystem loses is EIO, not a hang")
     func dropped() throws {
         try withMount(["lost": MemoryFile(node: 2, length: 100, reading: .dropped)]) { mount in
-            let descriptor = open(mount.file("lost"), O_RDONLY)
+            let descriptor = open(mount.file("lost"), O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             var byte: UInt8 = 0
             #expect(code { read(descriptor, &byte, 1) } == EIO)

@@ -38,7 +38,7 @@ struct TreeTests {
             ("film \(number) " + String(repeating: "x", count: 200), MemoryFile(node: NodeID(number + 2), length: 1))
         }
         try withMount(Dictionary(uniqueKeysWithValues: files)) { mount in
-            let descriptor = open(mount.path, O_RDONLY | O_DIRECTORY)
+            let descriptor = open(mount.path, O_RDONLY | O_CLOEXEC | O_DIRECTORY)
             defer { close(descriptor) }
             let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: room, alignment: 8)
             defer { buffer.deallocate() }
@@ -64,7 +64,7 @@ struct TreeTests {
         try withMount([:]) { mount in
             let device = try #require(Mount.all().last { $0.mountpoint == mount.path }?.device)
             let path = "/sys/class/bdi/\(device)/read_ahead_kb"
-            let descriptor = open(path, O_RDONLY)
+            let descriptor = open(path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }
             // Where /sys is read-only it stays as it was.
             let expected = access(path, W_OK) == 0 ? "512\n" : "128\n"
@@ -180,7 +180,7 @@ struct TreeTests {
         let new = MemoryFile(node: 4, length: 2000, seed: 99)
         try withMount(["film": old]) { mount in
             func bytes() -> [UInt8]? {
-                let descriptor = open(mount.file("film"), O_RDONLY)
+                let descriptor = open(mount.file("film"), O_RDONLY | O_CLOEXEC)
                 defer { close(descriptor) }
                 return readFile(descriptor, at: 0, count: 3000)
             }

@@ -159,6 +159,10 @@ import Testing
                 origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorders[number])
             }
             origin.promote(ids[2])
+            // The line may become free before a busy machine has let its thread look.
+            let isPromoted = Gate()
+            origin.perform { isPromoted.open() }
+            #expect(isPromoted.wait())
             gate.open()
             for recorder in recorders { #expect(recorder.finished().failure == nil) }
             #expect(server.requests.map(\.path) == ["/held", "/3", "/1", "/2"])
