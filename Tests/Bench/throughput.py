@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import floor
 from parts import Trouble, drop_page_cache, run
 from table import Row, Want
 
@@ -21,7 +22,7 @@ ROWS = [
         (Want(">=", 0.7, "local"), Want(">=", 1.5, "rclone", "as user"))),
     Row("random, 8 jobs", "  8 jobs", 1, (Want(">=", 0.7, "local"), Want(">=", 2, "rclone", "as user"))),
     Row("remounted", "from the disk after a remount, MB/s", 0),
-    Row("CPU, cold", "first read, CPU s/GiB", 2, (Want("<=", 0.5),), "curl"),
+    Row("CPU, cold", "first read, CPU s/GiB", 2, (Want("<=", 0.5),), "store"),
     Row("CPU, warm", "from the disk, CPU s/GiB", 2, (Want("<=", 0.12),)),
     Row("memory", "peak memory, MiB", 1, (Want("<=", 48),)),
     Row("sent, cold", "origin sent, × length: first read", 3, (Want("<=", 1.01),)),
@@ -55,6 +56,7 @@ class Throughput:
         # An ordinary user has the second column only: what is wanted of the first takes root.
         self.subjects = ["reelfs", "as user"] if os.geteuid() == 0 else ["as user"]
         self.subjects += ["rclone"] if shutil.which("rclone") else []
+        self.floor = floor.build(bench.work, self.size)
 
     def one_round(self, number):
         subjects = [*self.subjects, "local"]
@@ -65,6 +67,9 @@ class Throughput:
             mounts = {who: stack.enter_context(self.bench.mount("throughput/", who=who)) for who in self.subjects}
             for who in order:
                 self.cold(who, mounts.get(who))
+            for kind in floor.KINDS if self.floor else ():
+                with self.floor_mount(kind) as mount:
+                    self.cold(kind, mount)
             for again in range(AGAIN):
                 for who in order:
                     # Slow, and nothing is wanted beside it here: once is enough.
@@ -86,6 +91,18 @@ class Throughput:
             if number == 0:
                 mount = mounts[self.subjects[0]]
                 mount.run("cmp", mount.file("film.bin"), self.original)
+                for kind in floor.KINDS if self.floor else ():
+                    with self.floor_mount(kind) as mount:
+                        mount.run("cmp", mount.file("film.bin"), self.original)
+
+    @contextlib.contextmanager
+    def floor_mount(self, kind):
+        mount = floor.FloorMount(self.floor, kind, self.url, self.size, self.bench.work / f"mnt-{kind}",
+                                 self.bench.work / f"data-{kind}")
+        try:
+            yield mount
+        finally:
+            mount.forget()
 
     def cold(self, who, mount):
         # The origin's own disk is not what is measured, nor what others have left to be written.
