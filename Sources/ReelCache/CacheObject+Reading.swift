@@ -56,24 +56,26 @@ extension CacheObject {
         return bad.isEmpty ? .bytes(buffer.count) : .damaged(bad.map { $0..<$0 + 1 })
     }
 
-    /// Whether bytes that came from the disk are what was written there; true also where nothing of the block counts any
-    /// more, as whoever made it so has told.
+    /// Whether bytes that came from the disk are what was written there, or are so now; true also where nothing of the
+    /// block counts any more, as whoever made it so has told.
     private func isRight(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
         let bytes = file.bytes(of: block)
         if !file.fill({ $0.map[block] }) {
-            if file.hasPieces(of: block, in: range) { return true }
+            if file.readPieces(of: block, into: buffer, range) { return true }
             // It may have been filled, lost or thrown away meanwhile.
             let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
             if !isFilled { return !isBegun }
         }
         let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
-        let found =
-            isWhole
-            ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower)))
-            : file.withWhole(block) { checksum($0) }
-        if let found, found == store.sum(of: block, in: file) {
-            file.fill { $0.verify(block) }
-            return true
+        if let sum = store.sum(of: block, in: file) {
+            let isRight =
+                isWhole
+                ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower))) == sum
+                : file.descriptor.read(bytes, sum, into: buffer, range)
+            if isRight {
+                file.fill { $0.verify(block) }
+                return true
+            }
         }
         return !file.fill { $0.map[block] }
     }

@@ -77,6 +77,7 @@ extension CacheObject {
     }
 
     private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
+        let failures = file.fill { $0.failedSyncs }
         do throws(CacheError) {
             try file.change { () throws(CacheError) in try file.descriptor.write(bytes, at: range.lower) }
         } catch {
@@ -87,7 +88,7 @@ extension CacheObject {
         }
         store.disk.dataWasWritten()
         store.staging?.wroteToPageCache(range.count)
-        file.wrote(bytes, range, hasRoom: true)
+        file.wrote(bytes, range, hasRoom: true, failures: failures)
         return true
     }
 

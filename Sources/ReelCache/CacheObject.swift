@@ -65,11 +65,12 @@ package final class CacheObject: Sendable {
     package func markFilled(_ block: Int) -> Bool {
         if file.fill({ $0.map[block] }) { return true }
         let memory = file.memoryBlock(block)
-        guard let sum = file.finish(block) else { return false }
+        guard let sum = file.sum(ofWritten: block) else { return false }
         let now = store.clock.now()
         let isStaged = file.staged.stage(of: block) == .filling
         let place: FillState.Place = isStaged ? .staging : memory == nil ? .disk : .memory
         let bytes = file.fill { $0.fill(block, sum, in: place, now: now) }
+        file.forgetPieces(block..<block + 1)
         guard bytes > 0 else { return true }
         switch place {
         case .staging:

@@ -81,11 +81,14 @@ final class DataFile: Sendable {
 
     // MARK: Pieces
 
-    /// Bytes that are in their place now. - Parameter hasRoom: room on the disk was taken for their blocks.
-    func wrote(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, hasRoom: Bool) {
+    /// Bytes that are in their place now.
+    /// - Parameters:
+    ///   - hasRoom: room on the disk was taken for their blocks.
+    ///   - failures: `FillState.failedSyncs` before they were written to the file.
+    func wrote(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, hasRoom: Bool, failures: Int? = nil) {
         let blocks = blocks(touching: range)
         let isFilled = fill { state in
-            if hasRoom { state.wrote(blocks) }
+            if hasRoom { state.wrote(blocks, failures: failures) }
             return blocks.map { state.map[$0] }
         }
         pieces.withLock { pieces in
@@ -100,9 +103,10 @@ final class DataFile: Sendable {
         BlockSize.blocks(touching: range, length: version.length)
     }
 
-    /// The checksum of a block all bytes of which were written; nil where they are not there any more.
-    func finish(_ block: Int) -> UInt64? {
-        guard let pieces = pieces.withLock({ $0.removeValue(forKey: block) }) else { return nil }
+    /// The checksum of a block all bytes of which were written; nil where they are not there any more. Its pieces stay,
+    /// as readers look at them until it is filled.
+    func sum(ofWritten block: Int) -> UInt64? {
+        guard let pieces = pieces(of: block) else { return nil }
         let range = bytes(of: block)
         if let sum = pieces.whole(range) { return sum }
         guard pieces.cover(range) else { return nil }
@@ -111,15 +115,14 @@ final class DataFile: Sendable {
 
     func pieces(of block: Int) -> Pieces? { pieces.withLock { $0[block] } }
 
-    /// Whether the disk has what was written of a block that is not filled, as far as this range goes.
-    func hasPieces(of block: Int, in range: ByteRange) -> Bool {
+    /// Reads what was written of a block that is not filled from the disk, piece by piece. - Parameter buffer: for `range`.
+    /// - Returns: false where it is not what came, or nobody knows.
+    func readPieces(of block: Int, into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> Bool {
         // What comes meanwhile is added to the very same sums.
         let written = pieces.withLock { pieces in
             pieces[block]?.all.filter { !$0.range.clamped(to: range).isEmpty }.map { ($0.range, $0.checksum.value) }
         }
-        return (written ?? []).allSatisfy { range, sum in
-            withDisk(range) { checksum($0) } == sum
-        }
+        return written?.allSatisfy { descriptor.read($0, $1, into: buffer, range) } ?? false
     }
 
     /// What was written of blocks that are not filled.
@@ -202,14 +205,7 @@ final class DataFile: Sendable {
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
         if let memory = staged.alone(block) { return body(memory.bytes) }
-        return withDisk(bytes(of: block), body)
-    }
-
-    private func withDisk<Result>(_ range: ByteRange, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(range.count), alignment: 4096)
-        defer { scratch.deallocate() }
-        guard descriptor.read(into: scratch, at: range.lower) == scratch.count else { return nil }
-        return body(UnsafeRawBufferPointer(scratch))
+        return descriptor.withBytes(bytes(of: block), body)
     }
 
     // MARK: Leaving memory

@@ -67,15 +67,15 @@ final class DirectWriter: Sendable {
     }
 
     private func judged(_ error: Int32, isOpening: Bool) -> Outcome {
-        switch error {
-        case EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM: return .notSo
-        // Without /proc it cannot be opened; everything else that opening meets is what another write would meet.
-        case EINVAL, EOPNOTSUPP,
-            ENOENT where isOpening, EACCES where isOpening:
-            refuse()
-            return .notSo
-        default: return .failed(error)
+        // It may not be opened anew; whether it can be written, other writes tell.
+        let isPassing = [EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM] + (isOpening ? [EPERM, EACCES] : [])
+        if isPassing.contains(error) { return .notSo }
+        // There are no such writes here, or there is no /proc by which to open it.
+        guard [EINVAL, EOPNOTSUPP, ENOSYS].contains(error) || isOpening && error == ENOENT else {
+            return .failed(error)
         }
+        refuse()
+        return .notSo
     }
 
     /// This file takes other writes, and not these.

@@ -13,6 +13,8 @@ struct DiskHealth: Sendable {
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
+    /// A sync has failed: that the page cache takes bytes says nothing until they have reached the disk.
+    private var needsProof = false
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
 
@@ -23,7 +25,20 @@ struct DiskHealth: Sendable {
         retryAt = now + pause
     }
 
-    mutating func worked() { failure = nil }
+    mutating func syncFailed(_ error: CacheError, _ now: Duration) {
+        needsProof = true
+        failed(error, now)
+    }
+
+    /// - Parameter isOnDisk: not in the page cache alone.
+    mutating func worked(isOnDisk: Bool) {
+        guard isOnDisk || !needsProof else { return }
+        failure = nil
+        needsProof = false
+    }
+
+    /// Which says nothing of a disk that was full, or refused what was written.
+    mutating func synced() { if needsProof { worked(isOnDisk: true) } }
 }
 
 /// The health of one cache's disk, and who hears of its changes. Data files and the index are watched apart: bytes can be
@@ -65,18 +80,29 @@ final class DiskWatch: Sendable {
 
     /// An error of SQLite is the index's, any other one the data files'.
     func failed(_ error: CacheError) {
+        failed(error) { state in
+            if case .index = error { state.index.failed(error, now()) } else { state.data.failed(error, now()) }
+        }
+    }
+
+    /// Of data files.
+    func syncFailed(_ error: CacheError) { failed(error) { $0.data.syncFailed(error, now()) } }
+
+    private func failed(_ error: CacheError, _ change: (inout State) -> Void) {
         guard forever == nil else { return }
         let isNew = state.withLock { state in
             let wasWell = state.failure == nil
-            if case .index = error { state.index.failed(error, now()) } else { state.data.failed(error, now()) }
+            change(&state)
             isWell.store(false, ordering: .relaxed)
             return wasWell
         }
         if isNew { changed(error) }
     }
 
-    func dataWasWritten() { worked { $0.data.worked() } }
-    func indexWasWritten() { worked { $0.index.worked() } }
+    /// - Parameter isOnDisk: not in the page cache alone.
+    func dataWasWritten(isOnDisk: Bool = false) { worked { $0.data.worked(isOnDisk: isOnDisk) } }
+    func dataWasSynced() { worked { $0.data.synced() } }
+    func indexWasWritten() { worked { $0.index.worked(isOnDisk: true) } }
 
     private func worked(_ change: (inout State) -> Void) {
         guard !isWell.load(ordering: .relaxed) else { return }

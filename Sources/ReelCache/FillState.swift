@@ -93,8 +93,13 @@ struct FillState: Sendable {
     /// These get their first bytes by a write of `blocks`: room has to be made for them.
     func untouched(_ blocks: Range<Int>) -> [Int] { blocks.filter { !map[$0] && !partial.contains($0) } }
 
-    mutating func wrote(_ blocks: Range<Int>) {
-        for block in blocks where !map[block] { partial.insert(block) }
+    /// - Parameter failures: `failedSyncs` before they were written; nil where that was into memory.
+    mutating func wrote(_ blocks: Range<Int>, failures: Int? = nil) {
+        for block in blocks where !map[block] {
+            partial.insert(block)
+            // A sync that failed meanwhile did not see them, and may have lost them.
+            if let failures, failures != failedSyncs { unkept[block / 64] |= bit(block) }
+        }
     }
 
     /// Where the bytes of a filled block are.
@@ -269,6 +274,9 @@ struct FillState: Sendable {
         return !syncing.isEmpty
     }
 
+    /// False where the running sync is for rows alone, which lose something.
+    var isSyncingBlocks: Bool { syncing.values.contains { $0 != 0 } }
+
     /// What the rows may say once fdatasync has returned.
     var rowsAfterSync: [Row] {
         syncing.map { extent, bits in
@@ -299,15 +307,18 @@ struct FillState: Sendable {
     /// page cache has it, which its checksum tells.
     mutating func loseUnsynced() {
         for extent in changed.union(syncing.keys) {
-            let bits = map.extents[extent] & ~durable.extents[extent] & ~staged[extent]
-            unkept[extent] |= bits
-            verified.load(extent: extent, word: verified.extents[extent] & ~bits)
+            loseHold(of: map.extents[extent] & ~durable.extents[extent] & ~staged[extent], inExtent: extent)
         }
         // What had been written of these is in doubt as well; the next sync would vouch for it.
         for block in partial { unkept[block / 64] |= bit(block) }
         changed = []
         syncing = [:]
         failedSyncs += 1
+    }
+
+    private mutating func loseHold(of bits: UInt64, inExtent extent: Int) {
+        unkept[extent] |= bits
+        verified.load(extent: extent, word: verified.extents[extent] & ~bits)
     }
 
     /// Extents that were used since their rows were written, with that use.
@@ -390,6 +401,11 @@ struct FillState: Sendable {
         }
         for (extent, bits) in cleared.unkept.words { unkept[extent] |= bits }
         for (extent, bits) in cleared.staged.words { stage(extent, bits) }
+        guard cleared.failures != failedSyncs else { return }
+        // A sync that failed meanwhile did not see them.
+        for row in cleared.removed {
+            loseHold(of: row.word & ~durable.extents[row.extent] & ~staged[row.extent], inExtent: row.extent)
+        }
     }
 
     /// All that is filled of the extent.

@@ -155,11 +155,10 @@ package final class GrowingObject: Sendable {
         let upper = min(offset + Int64(buffer.count), length)
         guard offset < upper else { return 0 }
         let onDisk = ByteRange(offset, max(offset, min(upper, end)))
+        // No sync tells of a write-back that failed while the body still comes, and the page cache may have lost bytes then.
         for block in BlockSize.blocks(touching: onDisk, length: length) {
-            guard read(block, of: onDisk, into: buffer) else {
-                store.disk.failed(.system("pread", EIO))
-                return -1
-            }
+            guard let (written, sum) = sums.withLock({ $0[block] }), descriptor.read(written, sum, into: buffer, onDisk)
+            else { return -1 }
         }
         var place = max(offset, end)
         while place < upper {
@@ -171,26 +170,6 @@ package final class GrowingObject: Sendable {
             place += Int64(count)
         }
         return Int(upper - offset)
-    }
-
-    /// Copies what lies in one block on the disk, held against the block's checksum: no sync tells of a write-back that
-    /// failed while the body still comes, and the page cache may have dropped the bytes then.
-    /// - Parameter range: of `buffer`. - Returns: false where they are not what was written.
-    private func read(_ block: Int, of range: ByteRange, into buffer: UnsafeMutableRawBufferPointer) -> Bool {
-        guard let (written, sum) = sums.withLock({ $0[block] }) else { return false }
-        let part = range.clamped(to: written)
-        let slice = buffer.part(part, from: range.lower)
-        if part == written {
-            return descriptor.read(into: slice, at: part.lower) == slice.count
-                && checksum(UnsafeRawBufferPointer(slice)) == sum
-        }
-        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(written.count), alignment: 4096)
-        defer { scratch.deallocate() }
-        guard descriptor.read(into: scratch, at: written.lower) == scratch.count,
-            checksum(UnsafeRawBufferPointer(scratch)) == sum
-        else { return false }
-        slice.copyMemory(from: UnsafeRawBufferPointer(scratch.part(part, from: written.lower)))
-        return true
     }
 
     /// The end was reached: the complete object, committed like any other; nil where the disk has not all of it. Another

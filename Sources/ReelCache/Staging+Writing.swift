@@ -56,6 +56,8 @@ extension Staging {
         func end() {
             defer { run = [] }
             guard let first = run.first, let store else { return }
+            // The page cache takes what the disk does not, and may lose it: memory has the only bytes then.
+            let isSlow = isSlow && !run.contains { $0.item.wasRefused }
             let isTaken = store.write(run.map(\.memory), to: first.item.file, from: first.item.block, isSlow)
             if !isTaken { refused += run.map(\.item) }
         }
@@ -133,7 +135,9 @@ extension Store {
             guard file.descriptor.isLong(file.version.length) else { return false }
             let start = now()
             switch isSlow ? .notSo : file.direct.write(blocks, at: offset, to: file.descriptor) {
-            case .written: staging?.wrote(blocks.count, in: now() - start)
+            case .written:
+                staging?.wrote(blocks.count, in: now() - start)
+                disk.dataWasWritten(isOnDisk: true)
             case .failed(let error): throw .system("pwritev", error)
             case .notSo:
                 for (index, block) in blocks.enumerated() {

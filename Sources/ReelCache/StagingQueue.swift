@@ -12,6 +12,8 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
         /// Goes up from item to item.
         let number: UInt64
         let since: Duration
+        /// The disk has not taken it before.
+        var wasRefused = false
     }
 
     /// What a block waits for its neighbours.
@@ -86,7 +88,11 @@ struct StagingQueue<File: AnyObject & Sendable>: Sendable {
     mutating func ended(refused: [Item], now: Duration) {
         writing = []
         guard !refused.isEmpty else { return }
-        self.refused += refused
+        self.refused += refused.map { item in
+            var item = item
+            item.wasRefused = true
+            return item
+        }
         refusedUntil = now + refusedTime
     }
 

@@ -52,7 +52,9 @@ extension Store {
     /// True where there are rows to write. A second fdatasync may well succeed and yet not bring back what the first
     /// one lost: what it was to save is never committed.
     private func synchronise(_ file: DataFile) -> Bool {
-        file.fill { $0.beginSync() } && hasReachedDisk(file)
+        guard file.fill({ $0.beginSync() }), hasReachedDisk(file) else { return false }
+        if file.fill({ $0.isSyncingBlocks }) { disk.dataWasSynced() }
+        return true
     }
 
     /// fdatasync(2), which tells a failure once: whoever hears of it has to note it.
@@ -63,7 +65,7 @@ extension Store {
             return true
         } catch {
             file.fill { $0.loseUnsynced() }
-            disk.failed(error)
+            disk.syncFailed(error)
             return false
         }
     }

@@ -257,6 +257,42 @@ struct FillStateTests {
         #expect(words(state) == [Word(extent: 0, word: 0b1100)])
     }
 
+    /// A discard had taken it out when a sync failed, and could not write its rows: the sync did not see it.
+    @Test func whatIsPutBackAfterASyncThatFailedIsNeverClaimed() {
+        var state = state()
+        _ = state.fill(1, 1)
+        begin(&state)
+        state.endSync()
+        _ = state.fill(2, 2)
+        _ = state.fill(3, 3, in: .staging)
+        begin(&state)
+        let cleared = state.clear(0..<64)
+        state.loseUnsynced()
+        state.putBack(cleared)
+        let isBegun = state.beginSync()
+        #expect(state.map[1] && state.map[2] && state.map[3] && !isBegun)
+        #expect(state.verified[1] && !state.verified[2] && state.verified[3])
+        state.verify(2)
+        #expect(looked(state, 0..<70) == [2, 3])
+    }
+
+    /// A sync for others has failed between the write and the word of it.
+    @Test func whatWasWrittenWhileASyncFailedIsNeverClaimed() {
+        var state = state()
+        let failures = state.failedSyncs
+        _ = state.fill(1, 1)
+        begin(&state)
+        state.loseUnsynced()
+        state.wrote(2..<4, failures: failures)
+        state.wrote(4..<5, failures: state.failedSyncs)
+        for block in 2...4 { _ = state.fill(block, 1) }
+        begin(&state)
+        #expect(words(state) == [Word(extent: 0, word: 1 << 4)])
+        state.endSync()
+        state.verify(2)
+        #expect(looked(state, 0..<70) == [1, 2, 3])
+    }
+
     @Test func aLostBlockIsWrittenAgainWithItsNewChecksum() {
         var state = FillState(durable: BlockMap(length: 3 * BlockSize.block))
         _ = state.fill(0, 1)

@@ -382,7 +382,45 @@ struct StagingQueueTests {
         #expect(queue.isOut(end))
         #expect(queue.next(now: .seconds(5), longest: 4, isPressed: true) == nil)
         #expect(queue.due == .seconds(6))
-        #expect(blocks(queue.next(now: .seconds(6), longest: 4, isPressed: false)) == [1])
+        let again = queue.next(now: .seconds(6), longest: 4, isPressed: false)
+        #expect(blocks(again) == [1] && run?[0].wasRefused == false && again?[0].wasRefused == true)
+    }
+}
+
+struct DiskHealthTests {
+    private let error = CacheError.system("write", 5)
+
+    @Test func aDiskThatFailsIsLeftAloneForLongerEachTime() {
+        var health = DiskHealth()
+        var pauses: [Int] = []
+        var moment = Duration.zero
+        for _ in 0..<7 {
+            health.failed(error, moment)
+            let pause = (1...60).first { health.mayTry(moment + .seconds($0)) }
+            pauses.append(pause ?? 0)
+            moment += .seconds(pause ?? 0)
+        }
+        #expect(pauses == [1, 2, 4, 8, 16, 30, 30])
+        health.synced()
+        #expect(health.failure != nil, "what was full may be so still")
+        health.worked(isOnDisk: false)
+        #expect(health.failure == nil && health.mayTry(moment))
+    }
+
+    /// The page cache takes whatever it is given.
+    @Test(arguments: [true, false]) func afterASyncThatFailedOnlyTheDiskItselfIsProof(bySync: Bool) {
+        var health = DiskHealth()
+        health.syncFailed(error, .zero)
+        health.worked(isOnDisk: false)
+        #expect(!health.mayTry(.milliseconds(999)) && health.mayTry(.seconds(1)))
+        health.worked(isOnDisk: false)
+        health.syncFailed(error, .seconds(2))
+        #expect(!health.mayTry(.milliseconds(3999)) && health.mayTry(.seconds(4)))
+        if bySync { health.synced() } else { health.worked(isOnDisk: true) }
+        #expect(health.failure == nil)
+        health.failed(error, .seconds(5))
+        health.worked(isOnDisk: false)
+        #expect(health.failure == nil, "a proof is wanted once")
     }
 }
 
