@@ -42,7 +42,10 @@ extension CacheObject {
             return .damaged([blocks] + file.doubt().map { $0..<$0 + 1 })
         }
         var toCheck = uncertain & ~fromMemory
-        if toCheck == 0, !file.isInMemory, file.hasLostBytes(of: filled) {
+        let all = ~UInt64(0) >> UInt64(64 - blocks.count)
+        // What is looked at needs no other look.
+        let isAllChecked = toCheck != 0 && toCheck | fromMemory == all
+        if !isAllChecked, !file.isInMemory, file.hasLostBytes(of: filled) {
             // Somebody else's doing, or zeros that the filesystem keeps as holes.
             let holes = file.doubt().filter { block in !file.fill { $0.map[block] } || !isIntact(block) }
             if !holes.isEmpty { return .damaged(holes.map { $0..<$0 + 1 }) }
@@ -56,28 +59,32 @@ extension CacheObject {
         return bad.isEmpty ? .bytes(buffer.count) : .damaged(bad.map { $0..<$0 + 1 })
     }
 
-    /// Whether bytes that came from the disk are what was written there, or are so now; true also where nothing of the
-    /// block counts any more, as whoever made it so has told.
+    /// Whether what `buffer` has of a block that came from the disk is what was written there, or is so now; true also
+    /// where nothing of the block counts any more, as whoever made it so has told.
     private func isRight(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
+        if isProven(block, in: buffer, of: range) { return true }
         let bytes = file.bytes(of: block)
-        if !file.fill({ $0.map[block] }) {
-            if file.readPieces(of: block, into: buffer, range) { return true }
-            // It may have been filled, lost or thrown away meanwhile.
-            let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
-            if !isFilled { return !isBegun }
+        // It has moved meanwhile: it is in memory before it leaves the disk.
+        if let memory = file.inMemory(block) {
+            let part = range.clamped(to: bytes)
+            memory.read(into: buffer.part(part, from: range.lower), at: Int(part.lower - bytes.lower))
+            return true
         }
+        return !file.fill { $0.map[block] || $0.partial.contains(block) }
+    }
+
+    private func isProven(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
+        let bytes = file.bytes(of: block)
+        if !file.fill({ $0.map[block] }), file.readPieces(of: block, into: buffer, range) { return true }
+        // Also where it has been filled since.
+        guard file.fill({ $0.map[block] }), let sum = store.sum(of: block, in: file) else { return false }
         let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
-        if let sum = store.sum(of: block, in: file) {
-            let isRight =
-                isWhole
-                ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower))) == sum
-                : file.descriptor.read(bytes, sum, into: buffer, range)
-            if isRight {
-                file.fill { $0.verify(block) }
-                return true
-            }
-        }
-        return !file.fill { $0.map[block] }
+        let isProven =
+            isWhole
+            ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower))) == sum
+            : file.descriptor.read(bytes, sum, into: buffer, range)
+        if isProven { file.fill { $0.verify(block) } }
+        return isProven
     }
 
     /// Holds a filled block against its checksum, also where that was done before.

@@ -67,13 +67,13 @@ final class DirectWriter: Sendable {
     }
 
     private func judged(_ error: Int32, isOpening: Bool) -> Outcome {
-        // It may not be opened anew; whether it can be written, other writes tell.
-        let isPassing = [EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM] + (isOpening ? [EPERM, EACCES] : [])
-        if isPassing.contains(error) { return .notSo }
-        // There are no such writes here, or there is no /proc by which to open it.
-        guard [EINVAL, EOPNOTSUPP, ENOSYS].contains(error) || isOpening && error == ENOENT else {
-            return .failed(error)
-        }
+        if [EAGAIN, EINTR, EMFILE, ENFILE, ENOMEM].contains(error) { return .notSo }
+        // A file that may not be opened anew, or no /proc by which to: whether it can be written, other writes tell.
+        let isImpossible =
+            isOpening
+            ? ![EIO, EROFS, ENOSPC, EDQUOT, ESTALE].contains(error)
+            : [EINVAL, EOPNOTSUPP, ENOSYS].contains(error)
+        guard isImpossible else { return .failed(error) }
         refuse()
         return .notSo
     }

@@ -13,21 +13,18 @@ struct DiskHealth: Sendable {
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
-    /// A sync has failed: that the page cache takes bytes says nothing until they have reached the disk.
+    /// A sync or a direct write has failed: that the page cache takes bytes says nothing until they have reached the disk.
     private var needsProof = false
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
 
-    mutating func failed(_ error: CacheError, _ now: Duration) {
+    /// - Parameter needsProof: not for want of room.
+    mutating func failed(_ error: CacheError, _ now: Duration, needsProof: Bool = false) {
+        self.needsProof = self.needsProof || needsProof
         defer { failure = error }
         guard now >= retryAt else { return }
         pause = failure == nil ? .seconds(1) : min(pause * 2, Self.longestPause)
         retryAt = now + pause
-    }
-
-    mutating func syncFailed(_ error: CacheError, _ now: Duration) {
-        needsProof = true
-        failed(error, now)
     }
 
     /// - Parameter isOnDisk: not in the page cache alone.
@@ -39,6 +36,9 @@ struct DiskHealth: Sendable {
 
     /// Which says nothing of a disk that was full, or refused what was written.
     mutating func synced() { if needsProof { worked(isOnDisk: true) } }
+
+    /// There is nothing that could be the proof: the next bytes are.
+    mutating func hasNothingToSync(_ now: Duration) { if now >= retryAt { synced() } }
 }
 
 /// The health of one cache's disk, and who hears of its changes. Data files and the index are watched apart: bytes can be
@@ -79,20 +79,15 @@ final class DiskWatch: Sendable {
     }
 
     /// An error of SQLite is the index's, any other one the data files'.
-    func failed(_ error: CacheError) {
-        failed(error) { state in
-            if case .index = error { state.index.failed(error, now()) } else { state.data.failed(error, now()) }
-        }
-    }
-
-    /// Of data files.
-    func syncFailed(_ error: CacheError) { failed(error) { $0.data.syncFailed(error, now()) } }
-
-    private func failed(_ error: CacheError, _ change: (inout State) -> Void) {
+    func failed(_ error: CacheError, needsProof: Bool = false) {
         guard forever == nil else { return }
         let isNew = state.withLock { state in
             let wasWell = state.failure == nil
-            change(&state)
+            if case .index = error {
+                state.index.failed(error, now())
+            } else {
+                state.data.failed(error, now(), needsProof: needsProof)
+            }
             isWell.store(false, ordering: .relaxed)
             return wasWell
         }
@@ -102,6 +97,7 @@ final class DiskWatch: Sendable {
     /// - Parameter isOnDisk: not in the page cache alone.
     func dataWasWritten(isOnDisk: Bool = false) { worked { $0.data.worked(isOnDisk: isOnDisk) } }
     func dataWasSynced() { worked { $0.data.synced() } }
+    func hasNothingToSync() { worked { $0.data.hasNothingToSync(now()) } }
     func indexWasWritten() { worked { $0.index.worked(isOnDisk: true) } }
 
     private func worked(_ change: (inout State) -> Void) {

@@ -138,7 +138,10 @@ extension Store {
             case .written:
                 staging?.wrote(blocks.count, in: now() - start)
                 disk.dataWasWritten(isOnDisk: true)
-            case .failed(let error): throw .system("pwritev", error)
+            case .failed(let number):
+                let error = CacheError.system("pwritev", number)
+                if number != ENOSPC, number != EDQUOT { disk.failed(error, needsProof: true) }
+                throw error
             case .notSo:
                 for (index, block) in blocks.enumerated() {
                     try file.descriptor.write(block.bytes, at: offset + Int64(index) * BlockSize.block)

@@ -29,6 +29,7 @@ extension Store {
             staging?.syncBegins()
             let synced = files.all.filter(synchronise)
             staging?.syncEnds()
+            if !files.all.contains(where: { $0.fill { $0.isPending } }) { disk.hasNothingToSync() }
             let facts = facts.begin()
             do throws(CacheError) {
                 try write(synced, facts, &state.strays)
@@ -65,7 +66,9 @@ extension Store {
             return true
         } catch {
             file.fill { $0.loseUnsynced() }
-            disk.syncFailed(error)
+            disk.failed(error, needsProof: true)
+            // To find out whether it is well again, also where nothing comes.
+            committer.schedule(after: DiskHealth.longestPause)
             return false
         }
     }

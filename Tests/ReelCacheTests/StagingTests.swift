@@ -151,6 +151,7 @@ struct StagingTests {
     @Test func aCompleteFileIsOfferedAsSoonAsTheDiskHasItForSure() throws {
         let fixture = Fixture()
         let store = try fixture.open(stages: true)
+        store.committer.stop(waiting: true)
         let object = try store.fill(wanted, 0..<70)
         #expect(object.offer() == nil)
         store.commit()
@@ -410,17 +411,30 @@ struct DiskHealthTests {
     /// The page cache takes whatever it is given.
     @Test(arguments: [true, false]) func afterASyncThatFailedOnlyTheDiskItselfIsProof(bySync: Bool) {
         var health = DiskHealth()
-        health.syncFailed(error, .zero)
+        health.failed(error, .zero, needsProof: true)
         health.worked(isOnDisk: false)
         #expect(!health.mayTry(.milliseconds(999)) && health.mayTry(.seconds(1)))
         health.worked(isOnDisk: false)
-        health.syncFailed(error, .seconds(2))
+        health.failed(error, .seconds(2), needsProof: true)
         #expect(!health.mayTry(.milliseconds(3999)) && health.mayTry(.seconds(4)))
         if bySync { health.synced() } else { health.worked(isOnDisk: true) }
         #expect(health.failure == nil)
         health.failed(error, .seconds(5))
         health.worked(isOnDisk: false)
         #expect(health.failure == nil, "a proof is wanted once")
+    }
+
+    /// Else a library that is cached as a whole would never be believed in again.
+    @Test func whereThereIsNothingToSyncTheNextBytesAreTheProof() {
+        var health = DiskHealth()
+        health.failed(error, .zero, needsProof: true)
+        health.hasNothingToSync(.milliseconds(999))
+        #expect(health.failure != nil)
+        health.hasNothingToSync(.seconds(1))
+        #expect(health.failure == nil)
+        health.failed(error, .seconds(5))
+        health.hasNothingToSync(.seconds(100))
+        #expect(health.failure != nil, "a full disk is one until something fits")
     }
 }
 
