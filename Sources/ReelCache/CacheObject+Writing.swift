@@ -103,7 +103,7 @@ extension CacheObject {
             if file.fill({ $0.map[block] }) { return }
             let memory = try store.memoryBlock(file.bytes(of: block).count)
             let isHere = file.fill { $0.partial.contains(block) }
-            if isHere, !file.readBack(block, into: memory) {
+            if isHere, !file.readPieces(of: block, into: memory.whole, file.bytes(of: block)) {
                 lost([block..<block + 1])
                 file.forgetPieces(block..<block + 1)
             }
@@ -128,18 +128,5 @@ extension CacheObject {
         lose(lost)
         if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         store.damage.add(1, ordering: .relaxed)
-    }
-}
-
-extension DataFile {
-    /// Copies what was written of a block to memory. - Returns: false where it is not what came.
-    func readBack(_ block: Int, into memory: MemoryBlock) -> Bool {
-        let range = bytes(of: block)
-        guard let pieces = pieces(of: block) else { return false }
-        for piece in pieces.all {
-            let part = memory.whole.part(piece.range, from: range.lower)
-            guard descriptor.read(into: part, at: piece.range.lower) == part.count else { return false }
-        }
-        return pieces.agree(with: memory.bytes, of: range)
     }
 }

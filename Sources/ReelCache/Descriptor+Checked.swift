@@ -1,5 +1,7 @@
 import ReelCore
-import Synchronization
+
+/// For blocks that are looked at, without a limit: as many as there are threads. Spares for as many as often look at once.
+private let scratch = MemoryAccount(limit: .max, mostSpares: 4)
 
 /// Bytes of a file that are looked at before anybody gets them.
 extension Descriptor {
@@ -25,37 +27,9 @@ extension Descriptor {
 
     /// Calls with all bytes of a block, or of a part of one; nil where they cannot be read.
     func withBytes<Result>(_ range: ByteRange, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-        let scratch = Scratch.take()
-        defer { Scratch.giveBack(scratch) }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: scratch[..<Int(range.count)])
+        guard let memory = MemoryBlock(BlockSize.block, scratch) else { return nil }
+        let bytes = UnsafeMutableRawBufferPointer(rebasing: memory.whole[..<Int(range.count)])
         guard read(into: bytes, at: range.lower) == bytes.count else { return nil }
         return body(UnsafeRawBufferPointer(bytes))
-    }
-}
-
-/// Memory for a block that is looked at. As the allocator would give it, it would be new pages each time.
-private enum Scratch {
-    /// As many as often look at the same time.
-    private static let most = 4
-    private static let spares = Mutex<[UnsafeMutableRawBufferPointer]>([])
-
-    static func take() -> UnsafeMutableRawBufferPointer {
-        let spare = spares.withLock { spares in spares.popLast().map { Memory(bytes: $0) } }
-        return spare?.bytes ?? .allocate(byteCount: Int(BlockSize.block), alignment: 4096)
-    }
-
-    static func giveBack(_ bytes: UnsafeMutableRawBufferPointer) {
-        let memory = Memory(bytes: bytes)
-        let isKept = spares.withLock { spares in
-            guard spares.count < most else { return false }
-            spares.append(memory.bytes)
-            return true
-        }
-        if !isKept { bytes.deallocate() }
-    }
-
-    /// `@unchecked Sendable`: whoever has taken it has it alone.
-    private struct Memory: @unchecked Sendable {
-        let bytes: UnsafeMutableRawBufferPointer
     }
 }

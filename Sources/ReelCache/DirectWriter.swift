@@ -74,12 +74,9 @@ final class DirectWriter: Sendable {
             ? ![EIO, EROFS, ENOSPC, EDQUOT, ESTALE].contains(error)
             : [EINVAL, EOPNOTSUPP, ENOSYS].contains(error)
         guard isImpossible else { return .failed(error) }
-        refuse()
+        state.withLock { $0.isRefused = true }
         return .notSo
     }
-
-    /// This file takes other writes, and not these.
-    func refuse() { state.withLock { $0.isRefused = true } }
 
     /// At once, or when the write that runs has ended. - Returns: whether it is closed now.
     @discardableResult

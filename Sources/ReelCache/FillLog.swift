@@ -75,9 +75,7 @@ extension Connection {
             else { continue }
             let file = DataFile(row, descriptor, try fill(of: row))
             let blocks = file.fill { $0.map.blockCount }
-            var taken: [Int: UInt64] = [:]
             for entry in entries where entry.block < blocks && file.withWhole(entry.block, checksum) == entry.sum {
-                taken[entry.block] = entry.sum
                 // What was written last counts, also where a row tells of an older checksum.
                 file.fill { state in
                     _ = state.lose(entry.block..<entry.block + 1)
@@ -88,8 +86,9 @@ extension Connection {
             // The daemon that died may have been told that a sync failed, which is told once. What the disk has counts, and
             // not what the page cache kept of it.
             file.descriptor.dropPages(ByteRange(0, row.version.length))
-            for (block, sum) in taken where file.withWhole(block, checksum) != sum {
-                _ = file.fill { $0.lose(block..<block + 1) }
+            for entry in entries where file.fill({ $0.sum(of: entry.block) }) == entry.sum {
+                guard file.withWhole(entry.block, checksum) != entry.sum else { continue }
+                _ = file.fill { $0.lose(entry.block..<entry.block + 1) }
             }
             try transaction { () throws(CacheError) in try write(file) }
         }

@@ -41,11 +41,8 @@ package final class GrowingObject: Sendable {
 
         /// What was written of a block, and its checksum.
         subscript(block: Int) -> (bytes: ByteRange, sum: UInt64)? {
-            let lower = Int64(block) * BlockSize.block
-            guard lower < end else { return nil }
-            return (
-                ByteRange(lower, min(end, lower + BlockSize.block)), block < whole.count ? whole[block] : running.value
-            )
+            let bytes = BlockSize.bytes(of: block, length: end)
+            return bytes.isEmpty ? nil : (bytes, block < whole.count ? whole[block] : running.value)
         }
 
         var all: [UInt64] { end % BlockSize.block == 0 ? whole : whole + [running.value] }

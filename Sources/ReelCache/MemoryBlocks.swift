@@ -14,13 +14,14 @@ final class MemoryAccount: Sendable {
     private let limit: Int64
     private let used = Atomic<Int64>(0)
     private let landed = Atomic<Int64>(0)
-    private let keepsSpares: Bool
+    private let mostSpares: Int
     private let spares = Mutex<[Spare]>([])
 
-    /// - Parameter keepsSpares: blocks come and go all the time, and new pages cost more than what is done with them.
-    init(limit: Int64, keepsSpares: Bool = false) {
+    /// - Parameter mostSpares: kept where blocks come and go all the time, as new pages cost more than what is done with
+    ///   them.
+    init(limit: Int64, mostSpares: Int = 0) {
         self.limit = limit
-        self.keepsSpares = keepsSpares
+        self.mostSpares = mostSpares
     }
 
     deinit { giveUpSpares() }
@@ -47,8 +48,13 @@ final class MemoryAccount: Sendable {
     fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer, hasLanded: Bool) {
         if hasLanded { landed.subtract(Int64(memory.count), ordering: .relaxed) }
         used.subtract(Int64(memory.count), ordering: .relaxed)
-        guard keepsSpares, memory.count == Int(BlockSize.block) else { return memory.deallocate() }
-        spares.withLock { $0.append(Spare(memory: memory)) }
+        let spare = Spare(memory: memory)
+        let isKept = spares.withLock { spares in
+            guard spares.count < mostSpares, spare.memory.count == Int(BlockSize.block) else { return false }
+            spares.append(spare)
+            return true
+        }
+        if !isKept { memory.deallocate() }
     }
 
     fileprivate func landed(_ count: Int) { landed.add(Int64(count), ordering: .relaxed) }

@@ -46,7 +46,7 @@ final class Staging: Sendable {
         weak var store: Store?
     }
 
-    let account = MemoryAccount(limit: Staging.limit, keepsSpares: true)
+    let account = MemoryAccount(limit: Staging.limit, mostSpares: Staging.mostBlocks)
     let state = Monitor(State())
 
     func start(_ store: Store) { state.withLock { [weak store] in $0.store = store } }

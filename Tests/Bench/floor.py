@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from parts import Mount, Trouble, run, wait_until
+from parts import Mount, Trouble, run
 
 # What the program does for each: see floor.c.
 KINDS = ["relay", "store"]
@@ -44,13 +44,8 @@ class FloorMount(Mount):
         super().__init__(directory, cache)
 
     def open(self):
-        self.process = subprocess.Popen(
-            [self.program, self.kind, self.port, self.path, str(self.size), self.directory, self.cache / "data"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
-        self.pid = self.process.pid
-        wait_until(lambda: self.is_mounted() or self.process.poll() is not None, 15, "floor does not mount")
-        if self.process.poll() is not None:
-            raise Trouble("floor ends at once")
+        self.serve("floor", [self.program, self.kind, self.port, self.path, str(self.size), self.directory,
+                             self.cache / "data"])
         if os.geteuid() == 0:
             device = os.stat(self.directory).st_dev
             pathlib.Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb").write_text(str(READAHEAD_KIB))

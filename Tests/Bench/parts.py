@@ -143,6 +143,15 @@ class Mount:
     def file(self, name):
         return self.directory / name
 
+    def serve(self, name, words, **streams):
+        """Starts what serves the mount as long as it runs; returns once it is mounted."""
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        start_new_session=True, **streams)
+        self.pid = self.process.pid
+        wait_until(lambda: self.is_mounted() or self.process.poll() is not None, 15, f"{name} does not mount")
+        if self.process.poll() is not None:
+            raise Trouble(f"{name} ends at once")
+
     def is_mounted(self):
         return f" {self.directory} " in pathlib.Path("/proc/mounts").read_text()
 
@@ -193,14 +202,9 @@ class RcloneMount(Mount):
         super().__init__(directory, cache)
 
     def open(self):
-        self.process = subprocess.Popen(
-            ["rclone", "mount", ":http:", self.directory, "--http-url", self.url, "--vfs-cache-mode", "full",
-             "--cache-dir", self.cache, "--read-only", "--config", "/dev/null"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        self.pid = self.process.pid
-        wait_until(lambda: self.is_mounted() or self.process.poll() is not None, 15, "rclone does not mount")
-        if self.process.poll() is not None:
-            raise Trouble("rclone mount ends at once")
+        self.serve("rclone mount", ["rclone", "mount", ":http:", self.directory, "--http-url", self.url,
+                                    "--vfs-cache-mode", "full", "--cache-dir", self.cache, "--read-only",
+                                    "--config", "/dev/null"], stderr=subprocess.DEVNULL)
 
     def close(self):
         self.process.terminate()

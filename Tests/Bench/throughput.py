@@ -57,6 +57,7 @@ class Throughput:
         self.subjects = ["reelfs", "as user"] if os.geteuid() == 0 else ["as user"]
         self.subjects += ["rclone"] if shutil.which("rclone") else []
         self.floor = floor.build(bench.work, self.size)
+        self.floor_kinds = floor.KINDS if self.floor else []
 
     def one_round(self, number):
         subjects = [*self.subjects, "local"]
@@ -67,7 +68,7 @@ class Throughput:
             mounts = {who: stack.enter_context(self.bench.mount("throughput/", who=who)) for who in self.subjects}
             for who in order:
                 self.cold(who, mounts.get(who))
-            for kind in floor.KINDS if self.floor else ():
+            for kind in self.floor_kinds:
                 with self.floor_mount(kind) as mount:
                     self.cold(kind, mount)
             for again in range(AGAIN):
@@ -91,7 +92,7 @@ class Throughput:
             if number == 0:
                 mount = mounts[self.subjects[0]]
                 mount.run("cmp", mount.file("film.bin"), self.original)
-                for kind in floor.KINDS if self.floor else ():
+                for kind in self.floor_kinds:
                     with self.floor_mount(kind) as mount:
                         mount.run("cmp", mount.file("film.bin"), self.original)
 

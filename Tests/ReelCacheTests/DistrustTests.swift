@@ -51,9 +51,8 @@ struct DistrustTests {
     private func readAll(_ object: CacheObject) throws -> [Int] {
         var bad: Set<Int> = []
         for block in 0..<4 {
-            var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
             while object.filled[block] {
-                let answer = bytes.withUnsafeMutableBytes { object.read(into: $0, at: Int64(block) * BlockSize.block) }
+                let (answer, bytes) = object.read(block)
                 guard case .damaged(let blocks) = answer else {
                     #expect(bytes == content(block, BlockSize.block))
                     break
@@ -230,8 +229,7 @@ struct DistrustTests {
     @Test(.enabled(if: geteuid() == 0, "only root can mount a disk"), arguments: [false, true])
     func aDiskThatFailsWhileItIsWrittenLosesNothingInSilence(stages: Bool) throws {
         let fixture = Fixture()
-        mkdir(fixture.directory + "/cache", 0o700)
-        let disk = try SmallDisk(.ext4, megabytes: 48, backed: 12, at: fixture.directory + "/cache")
+        let disk = try fixture.disk(.ext4, megabytes: 48, backed: 12)
         defer { disk.end() }
         let store = try fixture.open(stages: stages)
         // What it would tell is not known yet.

@@ -26,6 +26,12 @@ struct FillStateTests {
         #expect(isPending)
     }
 
+    /// All of it becomes durable.
+    private func sync(_ state: inout FillState) {
+        begin(&state)
+        state.endSync()
+    }
+
     @Test func whatIsFilledWhileTheSyncRunsWaitsForTheNext() {
         var state = state()
         _ = state.fill(1, 1)
@@ -63,8 +69,7 @@ struct FillStateTests {
         state.endSync()
         let half = state.takeLeaving()
         #expect(half.isEmpty)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         let all = (state.takeLeaving(), state.takeLeaving())
         #expect(all.0 == [0] && all.1.isEmpty)
         let isReadyNow = (state.leaveMemory(0), state.leaveMemory(1))
@@ -89,8 +94,7 @@ struct FillStateTests {
         state.verify(1)
         #expect(state.uncertain(1..<2) == 1)
         _ = state.fill(3, 3)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         #expect(!state.durable[1] && !state.durable[2] && state.durable[3])
         let isReady = state.leaveMemory(0)
         #expect(!isReady)
@@ -100,8 +104,7 @@ struct FillStateTests {
         var state = lostInPart()
         _ = state.abandonPartial()
         _ = state.fill(1, 1)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         #expect(state.durable[1])
     }
 
@@ -113,8 +116,7 @@ struct FillStateTests {
         begin(&state)
         state.loseUnsynced()
         _ = state.fill(2, 2)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         let left = state.takeLeaving()
         #expect(left.isEmpty)
         let isReady = state.leaveMemory(0)
@@ -133,8 +135,7 @@ struct FillStateTests {
     @Test func whatAFailedSyncWasToSaveIsReadWithACheckAndNeverClaimed() {
         var state = state()
         _ = state.fill(1, 11)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         _ = state.fill(2, 22)
         begin(&state)
         _ = state.fill(66, 33)
@@ -188,8 +189,7 @@ struct FillStateTests {
     @Test func whatIsUncertainIsToldFromTheFirstBlockOn() {
         var state = state(200)
         for block in 0..<200 { _ = state.fill(block, 1) }
-        begin(&state)
-        state.endSync()
+        sync(&state)
         for block in [60, 63, 64, 100, 123] { state.doubt(block) }
         let bits: UInt64 = 1 | 1 << 3 | 1 << 4 | 1 << 40 | 1 << 63
         #expect(state.uncertain(60..<124) == bits)
@@ -261,8 +261,7 @@ struct FillStateTests {
     @Test func whatIsPutBackAfterASyncThatFailedIsNeverClaimed() {
         var state = state()
         _ = state.fill(1, 1)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         _ = state.fill(2, 2)
         _ = state.fill(3, 3, in: .staging)
         begin(&state)
@@ -297,8 +296,7 @@ struct FillStateTests {
         var state = FillState(durable: BlockMap(length: 3 * BlockSize.block))
         _ = state.fill(0, 1)
         _ = state.fill(1, 2)
-        begin(&state)
-        state.endSync()
+        sync(&state)
         #expect(state.sum(of: 1) == nil)
         _ = state.lose(1..<2)
         #expect(!state.map[1] && !state.durable[1])
@@ -311,8 +309,7 @@ struct FillStateTests {
     func clearingTakesExactlyTheBlocksAndCanBePutBack(_ blocks: Range<Int>) {
         var state = state()
         for block in 0..<70 { _ = state.fill(block, UInt64(block)) }
-        begin(&state)
-        state.endSync()
+        sync(&state)
         let before = state.map
         let cleared = state.clear(blocks)
         #expect((0..<70).allSatisfy { state.map[$0] == !blocks.contains($0) })

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache
@@ -31,6 +32,12 @@ final class Fixture: Sendable {
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
             reached: reached, stages: stages
         ) { _ in nil }
+    }
+
+    /// A disk of its own for the cache: `end` it before the fixture goes. Needs root.
+    func disk(_ kind: SmallDisk.Kind, megabytes: Int, backed: Int? = nil) throws -> SmallDisk {
+        mkdir(directory + "/cache", 0o700)
+        return try SmallDisk(kind, megabytes: megabytes, backed: backed, at: directory + "/cache")
     }
 
     /// Paths of all data files.
@@ -116,20 +123,22 @@ extension CacheObject {
         }
     }
 
-    func bytes(of block: Int) -> [UInt8] {
+    /// Reads the whole block.
+    func read(_ block: Int) -> (answer: CacheRead, bytes: [UInt8]) {
         let range = filled.bytes(of: block)
         var bytes = [UInt8](repeating: 0, count: Int(range.count))
         let answer = bytes.withUnsafeMutableBytes { read(into: $0, at: range.lower) }
+        return (answer, bytes)
+    }
+
+    func bytes(of block: Int) -> [UInt8] {
+        let (answer, bytes) = read(block)
         return answer == .bytes(bytes.count) ? bytes : []
     }
 
     /// The blocks that a read of this one finds damaged; none where it does not.
     func damaged(_ block: Int) -> [Int] {
-        let range = filled.bytes(of: block)
-        var bytes = [UInt8](repeating: 0, count: Int(range.count))
-        guard case .damaged(let blocks) = bytes.withUnsafeMutableBytes({ read(into: $0, at: range.lower) }) else {
-            return []
-        }
+        guard case .damaged(let blocks) = read(block).answer else { return [] }
         return blocks.flatMap { Array($0) }
     }
 

@@ -206,20 +206,13 @@ struct StagingTests {
             store.settle()
             #expect(status(path)?.st_size == 0)
             // Whatever is read tells what is gone, and what is in memory is there.
-            var buffer = [UInt8](repeating: 0, count: Int(BlockSize.block))
-            let answer = buffer.withUnsafeMutableBytes { object.read(into: $0, at: 40 * BlockSize.block) }
-            #expect(answer == .damaged([0..<1, 1..<2]))
+            #expect(object.read(40).answer == .damaged([0..<1, 1..<2]))
             object.lose([0..<2])
             try object.fill(1, salt: 3)
             store.settle()
             #expect(status(path).map { Int64($0.st_size) } == wanted.length)
             #expect(object.filledBlocks == [1, 40] && object.holds(1, salt: 3) && object.holds(40))
         }
-    }
-
-    private func answer(_ object: CacheObject, _ block: Int) -> CacheRead {
-        var buffer = [UInt8](repeating: 0, count: Int(BlockSize.block))
-        return buffer.withUnsafeMutableBytes { object.read(into: $0, at: Int64(block) * BlockSize.block) }
     }
 
     @Test func aCutFileIsNoSickDiskWhateverIsInMemory() throws {
@@ -230,7 +223,7 @@ struct StagingTests {
             staging.flush()
             #expect(object.file.staged.stage(of: 3) == .landed)
             try #require(truncate(try #require(fixture.objectFiles.first), 0) == 0)
-            #expect(answer(object, 0) != .bytes(Int(BlockSize.block)))
+            #expect(object.read(0).answer != .bytes(Int(BlockSize.block)))
             #expect(store.failure == nil)
         }
     }
@@ -245,16 +238,15 @@ struct StagingTests {
             // Zeros at the end of a block, and no hole in it.
             try #require(truncate(path, off_t(BlockSize.block - 100)) == 0)
             try #require(truncate(path, off_t(wanted.length)) == 0)
-            #expect(answer(object, 1) == .damaged([1..<2]))
-            #expect(answer(object, 0) == .damaged([0..<1]))
+            #expect(object.read(1).answer == .damaged([1..<2]))
+            #expect(object.read(0).answer == .damaged([0..<1]))
         }
     }
 
     /// A block that cannot be spilt now can be later.
     @Test(.enabled(if: geteuid() == 0)) func whatAFullDiskDoesNotTakeMakesWayLater() throws {
         let fixture = Fixture()
-        mkdir(fixture.directory + "/cache", 0o700)
-        let disk = try SmallDisk(.tmpfs, megabytes: 40, at: fixture.directory + "/cache")
+        let disk = try fixture.disk(.tmpfs, megabytes: 40)
         defer { disk.end() }
         try withFastDisk(fixture) { _, store, staging in
             let scanned = try (0..<Staging.mostBlocks).map { try store.object(for: version("\($0)", blocks: 3)) }
@@ -270,8 +262,7 @@ struct StagingTests {
 
     @Test(.enabled(if: geteuid() == 0)) func aDiskThatTakesNoMoreKeepsNobodyFromReadingNorMemoryForEver() throws {
         let fixture = Fixture()
-        mkdir(fixture.directory + "/cache", 0o700)
-        let disk = try SmallDisk(.tmpfs, megabytes: 16, at: fixture.directory + "/cache")
+        let disk = try fixture.disk(.tmpfs, megabytes: 16)
         defer { disk.end() }
         try withFastDisk(fixture) { _, store, staging in
             var object: CacheObject? = try store.fill(wanted, 0..<2)
@@ -385,56 +376,6 @@ struct StagingQueueTests {
         #expect(queue.due == .seconds(6))
         let again = queue.next(now: .seconds(6), longest: 4, isPressed: false)
         #expect(blocks(again) == [1] && run?[0].wasRefused == false && again?[0].wasRefused == true)
-    }
-}
-
-struct DiskHealthTests {
-    private let error = CacheError.system("write", 5)
-
-    @Test func aDiskThatFailsIsLeftAloneForLongerEachTime() {
-        var health = DiskHealth()
-        var pauses: [Int] = []
-        var moment = Duration.zero
-        for _ in 0..<7 {
-            health.failed(error, moment)
-            let pause = (1...60).first { health.mayTry(moment + .seconds($0)) }
-            pauses.append(pause ?? 0)
-            moment += .seconds(pause ?? 0)
-        }
-        #expect(pauses == [1, 2, 4, 8, 16, 30, 30])
-        health.synced()
-        #expect(health.failure != nil, "what was full may be so still")
-        health.worked(isOnDisk: false)
-        #expect(health.failure == nil && health.mayTry(moment))
-    }
-
-    /// The page cache takes whatever it is given.
-    @Test(arguments: [true, false]) func afterASyncThatFailedOnlyTheDiskItselfIsProof(bySync: Bool) {
-        var health = DiskHealth()
-        health.failed(error, .zero, needsProof: true)
-        health.worked(isOnDisk: false)
-        #expect(!health.mayTry(.milliseconds(999)) && health.mayTry(.seconds(1)))
-        health.worked(isOnDisk: false)
-        health.failed(error, .seconds(2), needsProof: true)
-        #expect(!health.mayTry(.milliseconds(3999)) && health.mayTry(.seconds(4)))
-        if bySync { health.synced() } else { health.worked(isOnDisk: true) }
-        #expect(health.failure == nil)
-        health.failed(error, .seconds(5))
-        health.worked(isOnDisk: false)
-        #expect(health.failure == nil, "a proof is wanted once")
-    }
-
-    /// Else a library that is cached as a whole would never be believed in again.
-    @Test func whereThereIsNothingToSyncTheNextBytesAreTheProof() {
-        var health = DiskHealth()
-        health.failed(error, .zero, needsProof: true)
-        health.hasNothingToSync(.milliseconds(999))
-        #expect(health.failure != nil)
-        health.hasNothingToSync(.seconds(1))
-        #expect(health.failure == nil)
-        health.failed(error, .seconds(5))
-        health.hasNothingToSync(.seconds(100))
-        #expect(health.failure != nil, "a full disk is one until something fits")
     }
 }
 

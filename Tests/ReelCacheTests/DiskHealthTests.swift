@@ -1,0 +1,54 @@
+import ReelCore
+import Testing
+
+@testable import ReelCache
+
+struct DiskHealthTests {
+    private let error = CacheError.system("write", 5)
+
+    @Test func aDiskThatFailsIsLeftAloneForLongerEachTime() {
+        var health = DiskHealth()
+        var pauses: [Int] = []
+        var moment = Duration.zero
+        for _ in 0..<7 {
+            health.failed(error, moment)
+            let pause = (1...60).first { health.mayTry(moment + .seconds($0)) }
+            pauses.append(pause ?? 0)
+            moment += .seconds(pause ?? 0)
+        }
+        #expect(pauses == [1, 2, 4, 8, 16, 30, 30])
+        health.synced()
+        #expect(health.failure != nil, "what was full may be so still")
+        health.worked(isOnDisk: false)
+        #expect(health.failure == nil && health.mayTry(moment))
+    }
+
+    /// The page cache takes whatever it is given.
+    @Test(arguments: [true, false]) func afterASyncThatFailedOnlyTheDiskItselfIsProof(bySync: Bool) {
+        var health = DiskHealth()
+        health.failed(error, .zero, needsProof: true)
+        health.worked(isOnDisk: false)
+        #expect(!health.mayTry(.milliseconds(999)) && health.mayTry(.seconds(1)))
+        health.worked(isOnDisk: false)
+        health.failed(error, .seconds(2), needsProof: true)
+        #expect(!health.mayTry(.milliseconds(3999)) && health.mayTry(.seconds(4)))
+        if bySync { health.synced() } else { health.worked(isOnDisk: true) }
+        #expect(health.failure == nil)
+        health.failed(error, .seconds(5))
+        health.worked(isOnDisk: false)
+        #expect(health.failure == nil, "a proof is wanted once")
+    }
+
+    /// Else a library that is cached as a whole would never be believed in again.
+    @Test func whereThereIsNothingToSyncTheNextBytesAreTheProof() {
+        var health = DiskHealth()
+        health.failed(error, .zero, needsProof: true)
+        health.hasNothingToSync(.milliseconds(999))
+        #expect(health.failure != nil)
+        health.hasNothingToSync(.seconds(1))
+        #expect(health.failure == nil)
+        health.failed(error, .seconds(5))
+        health.hasNothingToSync(.seconds(100))
+        #expect(health.failure != nil, "a full disk is one until something fits")
+    }
+}
