@@ -12,9 +12,13 @@ struct DiskPace: Sendable {
     static let longestRun = 16
     /// How long a slow disk is left alone at least: twice as long each time, until it has been fast again.
     static let pauses = Duration.seconds(1)...Duration.seconds(64)
-    /// What a thread may wait for the disk: a hiccup at once, and in the long run a tenth of its time.
-    static let longestWait = Duration.milliseconds(200)
+    /// The part of its time that a thread may wait for the disk in the long run.
     static let waitingShare = 10
+
+    /// What a fast disk may need before it writes: a seek, or a sync of others.
+    let seek: Duration
+    /// What a thread may wait for the disk at once: a hiccup.
+    let longestWait: Duration
 
     /// Blocks to write at once. Grows from one while the disk is fast.
     private(set) var run = 1
@@ -24,8 +28,14 @@ struct DiskPace: Sendable {
     /// Bytes in the page cache that no sync has taken yet, and those of the sync that runs.
     private var unsynced: Int64 = 0
     private var syncing: (bytes: Int64, since: Duration)?
-    private var mayWait = DiskPace.longestWait
+    private var mayWait: Duration
     private var refilledAt: Duration?
+
+    init(seek: Duration = .milliseconds(20), longestWait: Duration = .milliseconds(200)) {
+        self.seek = seek
+        self.longestWait = longestWait
+        mayWait = longestWait
+    }
 
     mutating func isSlow(_ now: Duration) -> Bool {
         if let slowUntil, now >= slowUntil, unsynced == 0, syncing == nil { self.slowUntil = nil }
@@ -34,20 +44,20 @@ struct DiskPace: Sendable {
 
     /// A direct write has ended.
     mutating func wrote(_ blocks: Int, in time: Duration, now: Duration) {
-        let fast = Self.fast(Int64(blocks) * BlockSize.block)
-        if time <= fast {
+        let limit = fast(Int64(blocks) * BlockSize.block)
+        if time <= limit {
             run = min(Self.longestRun, max(run, 2 * blocks))
             if run == Self.longestRun { pause = Self.pauses.lowerBound }
-        } else if time <= fast * 2 {
+        } else if time <= limit * 2 {
             run = max(1, min(run, blocks / 2))
         } else {
             isTooSlow(now)
         }
     }
 
-    /// A seek or a sync of others, and 64 MiB/s.
-    private static func fast(_ bytes: Int64) -> Duration {
-        .milliseconds(20) + .microseconds(bytes * 1_000_000 / (64 << 20))
+    /// 64 MiB/s, behind a seek.
+    private func fast(_ bytes: Int64) -> Duration {
+        seek + .microseconds(bytes * 1_000_000 / (64 << 20))
     }
 
     /// It was, or somebody has waited for it as long as he may.
@@ -71,7 +81,7 @@ struct DiskPace: Sendable {
         guard let (bytes, since) = syncing else { return }
         syncing = nil
         // A few bytes tell nothing of the disk.
-        if let slowUntil, now >= slowUntil, bytes >= BlockSize.extent, now - since <= Self.fast(bytes) {
+        if let slowUntil, now >= slowUntil, bytes >= BlockSize.extent, now - since <= fast(bytes) {
             self.slowUntil = nil
         }
     }
@@ -80,7 +90,7 @@ struct DiskPace: Sendable {
 
     /// - Returns: how long who fills memory may wait now.
     mutating func waitingTime(_ now: Duration) -> Duration {
-        if let refilledAt { mayWait = min(Self.longestWait, mayWait + (now - refilledAt) / Self.waitingShare) }
+        if let refilledAt { mayWait = min(longestWait, mayWait + (now - refilledAt) / Self.waitingShare) }
         refilledAt = now
         return mayWait
     }

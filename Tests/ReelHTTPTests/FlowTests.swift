@@ -90,10 +90,10 @@ import Testing
             #expect(recorder.finished().bytes == [1, 2, 3, 4, 5, 6])
         }
         let file = FileOrigin(length: 30)
-        file.fault = .drip(piece: 1, pause: .milliseconds(50))
+        file.fault = .drip(piece: 1, pause: .milliseconds(100))
         let slow = try ScriptedServer(["/film": file])
         try withTransport(to: slow) { origin in
-            let record = origin.fetch(slow.url("/film"), stallLimit: .milliseconds(500))
+            let record = origin.fetch(slow.url("/film"), stallLimit: .seconds(2))
             #expect(record.failure == nil && record.bytes == file.expectedBytes(ByteRange(0, 30)))
         }
     }
