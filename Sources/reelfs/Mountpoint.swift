@@ -28,6 +28,10 @@ enum Mountpoint {
                 }
                 return try prepare(path, for: source, isRemount: false)
             }
+            // Healed by the watcher between the two looks: what answered was the bare directory.
+            if Mount.all().last(where: { $0.mountpoint == absolute })?.device != mount.device {
+                return try prepare(path, for: source, isRemount: false)
+            }
             if isRemount { return .mounted(mount) }
             if redacted(source) != source, redacted(source) == mount.source {
                 throw .mount(

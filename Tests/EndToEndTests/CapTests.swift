@@ -36,7 +36,7 @@ extension EndToEnd {
         func gibibyte() throws {
             let film = FileOrigin(length: 1 << 30)
             let cap: Int64 = 64 << 20
-            try withMount(of: film, ["--cache-size", "64M"], limit: .seconds(240)) { scene, server, mount in
+            try withMount(of: film, ["--cache-size", "64M"], limit: .seconds(600)) { scene, server, mount in
                 let cache = CacheFolder(path: scene.cache)
                 let sampler = CacheSampler(cache)
                 defer { sampler.stop() }

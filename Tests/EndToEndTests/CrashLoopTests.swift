@@ -16,7 +16,7 @@ extension EndToEnd {
             let server = try folderServer(Dictionary(uniqueKeysWithValues: zip(names, films)))
             defer { server.stop() }
             var random = SeededGenerator()
-            try withScene(limit: .seconds(240)) { scene in
+            try withScene(limit: .seconds(600)) { scene in
                 let cache = CacheFolder(path: scene.cache)
                 var current = 0
                 for round in 0..<Self.rounds {

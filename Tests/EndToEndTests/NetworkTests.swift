@@ -16,6 +16,9 @@ extension EndToEnd {
             try withNetwork { network, scene in
                 let stage = try Stage(network)
                 defer { stage.stopServer() }
+                // What these tests time is the network: the cache is on a disk that is never busy.
+                let disk = try SmallDisk(.tmpfs, megabytes: 256, at: scene.cache)
+                defer { scene.endMounts(); disk.end() }
                 try body(scene, stage) {
                     try scene.mount(stage.address, ["-o", "timeout=3"], through: network.through)
                 }
@@ -38,7 +41,7 @@ extension EndToEnd {
                 #expect(try ChildProcess.run(["ls", "-l", mount.path]).status == 0)
                 #expect(try ChildProcess.run(["df", mount.path]).status == 0)
             }
-            #expect(time < .seconds(1), "ls, stat and df")
+            #expect(time < .seconds(2), "ls, stat and df")
         }
 
         /// Of the read alone: an open may have waited for a confirmation before.
@@ -78,11 +81,11 @@ extension EndToEnd {
                 try look(mount)
                 for megabyte in [Int64(30), 50, 70] {
                     let again = took { #expect(cut.codes.contains(missing(mount, at: megabyte))) }
-                    #expect(again < .seconds(1), "a missing part, known to be away")
+                    #expect(again < .seconds(2), "a missing part, known to be away")
                 }
                 mount.dropPages("whole.mkv")
                 let cached = took { #expect(stage.whole.difference(inFile: mount.file("whole.mkv")) == nil) }
-                #expect(cached < .seconds(1), "a cached file")
+                #expect(cached < .seconds(2), "a cached file")
                 let status = try ChildProcess.run([program, "status", mount.path])
                 #expect(status.output.contains("away"), "\(status.output)")
                 try cut.heal(stage)
@@ -109,7 +112,7 @@ extension EndToEnd {
                     if isHelper {
                         try mount.unmount()
                     } else {
-                        #expect(umount2(mount.path, 0) == 0)
+                        #expect(eventually { umount2(mount.path, 0) == 0 })
                         #expect(eventually { !isRunning(mount.pid) })
                     }
                 }
@@ -137,7 +140,7 @@ extension EndToEnd {
                     #expect(umount2(mount.path, 0) != 0 && errno == EBUSY)
                     #expect(try ChildProcess.run(["umount", "-l", mount.path], within: .seconds(5)).status == 0)
                 }
-                #expect(leaving < .seconds(1))
+                #expect(leaving < .seconds(2))
                 #expect(!mountTable().contains { $0.mountpoint == mount.path })
                 // The reader keeps its file, and its deadline.
                 #expect(try reader.wait(within: Self.deadline + .seconds(2)).status == 1)

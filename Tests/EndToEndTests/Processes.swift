@@ -1,9 +1,12 @@
 import Glibc
 
-/// True for a process that lives, and is no zombie.
+/// True for a process that lives: a zombie with other threads does, as one of them may be deep in a sync.
 func isRunning(_ pid: pid_t) -> Bool {
-    guard let status = contents("/proc/\(pid)/stat") else { return false }
-    return status.split(separator: ")").last?.dropFirst().first != "Z"
+    guard let fields = contents("/proc/\(pid)/stat")?.split(separator: ")").last?.split(separator: " ") else {
+        return false
+    }
+    // proc(5): the state is the third field, the number of threads the twentieth.
+    return fields.count > 17 && (fields[0] != "Z" || (Int(fields[17]) ?? 0) > 1)
 }
 
 /// The process that serves a mount, by its command line: also one that answers nobody.

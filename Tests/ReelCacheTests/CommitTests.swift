@@ -32,7 +32,7 @@ struct CommitTests {
             if block == 3 { store.commit() }
             if block > 3 { try object.put(block) }
         }
-        let image = try fixture.crashImage()
+        let image = try fixture.crashImage(of: store)
         let after = try image.open()
         #expect(after.usage.used == 4 * BlockSize.block)
         // The four that no row tells of were given back to the disk.
@@ -52,7 +52,7 @@ struct CommitTests {
         store.commit()
         for block in 6..<40 { try object.fill(block) }
         try object.put(41)
-        let image = try fixture.crashImage()
+        let image = try fixture.crashImage(of: store)
         // Of what was noted, one block's bytes never reached the disk.
         let data = try Descriptor(try #require(image.objectFiles.first), O_RDWR)
         try data.punch(7 * BlockSize.block, 4096)

@@ -27,11 +27,15 @@ final class Fixture: Sendable {
         cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films", stages: Bool = false,
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in }
     ) throws(CacheError) -> Store {
-        // No test hangs on how full the machine's disk is.
         try Store(
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
             reached: reached, stages: stages
-        ) { _ in nil }
+        ) { _ in
+            // Asked before anything is evicted, which a data file is not that another process has open too.
+            waitForStartingChildren()
+            // No test hangs on how full the machine's disk is.
+            return nil
+        }
     }
 
     /// A disk of its own for the cache: `end` it before the fixture goes. Needs root.
@@ -56,6 +60,9 @@ final class Fixture: Sendable {
         try #require(run("/bin/cp", ["-a", "--sparse=always", directory + "/cache", image.directory + "/"]) == 0)
         return image
     }
+
+    /// The same, and no commit begins or ends while it is copied.
+    func crashImage(of store: Store) throws -> Fixture { try store.commits.withLock { _ in try crashImage() } }
 }
 
 func names(in directory: String) -> [String] {
@@ -90,7 +97,7 @@ func run(_ program: String, _ arguments: [String]) -> Int32 {
     var child = pid_t()
     var pointers = ([program] + arguments).map { strdup($0) } + [nil]
     defer { pointers.forEach { free($0) } }
-    guard posix_spawn(&child, program, nil, nil, &pointers, environ) == 0 else { return -1 }
+    guard startingChild({ posix_spawn(&child, program, nil, nil, &pointers, environ) }) == 0 else { return -1 }
     var status: Int32 = 0
     while waitpid(child, &status, 0) < 0, errno == EINTR {}
     return status

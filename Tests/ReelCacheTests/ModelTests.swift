@@ -150,7 +150,7 @@ struct ModelTests {
                 let spare = Int64(fixture.objectFiles.count) * 8192
                 #expect(fixture.diskBytes <= model.used + spare && fixture.diskBytes <= cap + spare, hint)
             case 95..<97:
-                try compare(fixture.crashImage(), model, cap, hint)
+                try compare(fixture.crashImage(of: store), model, cap, hint)
             default:
                 for version in open.keys { model.files[version]!.isOpen = false }
                 for version in model.files.keys { model.files[version]!.partial = [] }

@@ -189,7 +189,7 @@ struct RoomTests {
         let object = try store.fill(version(blocks: 2), 0..<2)
         store.commit()
         store.forget(object.version)
-        let image = try fixture.crashImage()
+        let image = try fixture.crashImage(of: store)
         let after = try image.open()
         #expect(after.usage.used == 0)
         #expect(image.objectFiles.isEmpty)

@@ -27,7 +27,7 @@ struct CommandTests {
         let words = ([program] + arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
         var pid = pid_t()
-        let code = posix_spawn(&pid, program, &actions, nil, words + [nil], environ)
+        let code = startingChild { posix_spawn(&pid, program, &actions, nil, words + [nil], environ) }
         close(pipe.writing)
         defer { close(pipe.reading) }
         try #require(code == 0)

@@ -89,6 +89,13 @@ import Testing
         }
     }
 
+    /// All that was asked of it stands in line: the line may become free before a busy machine has let its thread look.
+    private func letIn(_ origin: CurlOrigin) {
+        let isIn = Gate()
+        origin.perform { isIn.open() }
+        #expect(isIn.wait())
+    }
+
     @Test func demandedRequestsGoFirst() throws {
         try withLineOfOne { origin, server, gate in
             let recorders = (0..<7).map { _ in Recorder() }
@@ -99,6 +106,7 @@ import Testing
                 _ = origin.start(
                     OriginRequest(url: server.url("/\(number)"), isDemanded: isDemanded), recorder)
             }
+            letIn(origin)
             gate.open()
             for recorder in recorders { #expect(recorder.finished().failure == nil) }
             #expect(server.requests.map(\.path) == ["/held", "/4", "/5", "/6", "/1", "/2", "/3"])
@@ -159,10 +167,7 @@ import Testing
                 origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorders[number])
             }
             origin.promote(ids[2])
-            // The line may become free before a busy machine has let its thread look.
-            let isPromoted = Gate()
-            origin.perform { isPromoted.open() }
-            #expect(isPromoted.wait())
+            letIn(origin)
             gate.open()
             for recorder in recorders { #expect(recorder.finished().failure == nil) }
             #expect(server.requests.map(\.path) == ["/held", "/3", "/1", "/2"])

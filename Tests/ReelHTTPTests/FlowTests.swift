@@ -48,13 +48,13 @@ import Testing
         try withTransport(to: server) { origin in
             let recorder = Recorder(answer: { $0.pieces.count == 1 ? .pause : .stop })
             let id = origin.start(
-                OriginRequest(url: server.url("/film"), stallLimit: .milliseconds(300)), recorder)
+                OriginRequest(url: server.url("/film"), stallLimit: .seconds(1)), recorder)
             #expect(eventually { recorder.byteCount > 0 })
             let paused = recorder.byteCount
             // Another request that does stall says when the limit has passed for both.
             file.fail(.silent, times: 2)
             for _ in 0..<2 {
-                #expect(origin.fetch(server.url("/film"), stallLimit: .milliseconds(300)).failure == .timedOut)
+                #expect(origin.fetch(server.url("/film"), stallLimit: .seconds(1)).failure == .timedOut)
             }
             #expect(recorder.byteCount == paused && !recorder.isEnded)
             origin.resume(id)
@@ -69,10 +69,10 @@ import Testing
         let server = try ScriptedServer(["/film": file])
         try withTransport(to: server) { origin in
             let start = ContinuousClock.now
-            let record = origin.fetch(server.url("/film"), stallLimit: .milliseconds(500))
+            let record = origin.fetch(server.url("/film"), stallLimit: .seconds(2))
             let taken = ContinuousClock.now - start
             #expect(record.failure == .timedOut)
-            #expect(taken > .milliseconds(500) && taken < .milliseconds(1500), "\(taken)")
+            #expect(taken > .seconds(2) && taken < .seconds(5), "\(taken)")
             if case .stallAfter(let count) = fault { #expect(record.bytes.count == count) }
         }
     }
@@ -190,7 +190,8 @@ import Testing
                 let failure = origin.fetch(url).failure
                 guard case .unreachable(let text) = failure else { throw Unexpected(failure) }
                 #expect(!text.contains("secret") && text.contains(url.host))
-                #expect(ContinuousClock.now - start < .seconds(3))
+                // Where a name server loses a question it is asked again after five.
+                #expect(ContinuousClock.now - start < .seconds(9))
             }
         }
     }

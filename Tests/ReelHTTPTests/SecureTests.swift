@@ -103,7 +103,7 @@ private func spawn(_ arguments: [String]) throws -> (pid_t, Int32) {
     var words: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
     defer { for word in words { free(word) } }
     var child = pid_t()
-    let result = posix_spawnp(&child, arguments[0], &actions, nil, &words, environ)
+    let result = startingChild { posix_spawnp(&child, arguments[0], &actions, nil, &words, environ) }
     close(ends[1])
     guard result == 0 else {
         close(ends[0])

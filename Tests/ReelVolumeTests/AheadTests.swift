@@ -59,9 +59,12 @@ import Testing
     @Test func onlyTheFirstOfManyGetTheSecondBlock() throws {
         let names = (0..<60).map { "f\($0).mkv" }
         try withFolder(names) { fixture, _, server in
+            let start = ContinuousClock.now
             for name in names { fixture.volume.close(try fixture.open(name).get()) }
+            // On a disk that takes a second for each there is enough for all.
+            let isFast = ContinuousClock.now - start < .seconds(50)
             let firsts = names.map { name in ranges(server, "/" + name).contains(ByteRange(0, Readahead.firstOfMedia)) }
-            #expect(firsts.prefix(32).allSatisfy { $0 } && firsts.contains(false))
+            #expect(firsts.prefix(32).allSatisfy { $0 } && (firsts.contains(false) || !isFast))
         }
     }
 

@@ -249,16 +249,16 @@ import Testing
             case "silence": library.root.value = .silence
             default: library.server.stop()
             }
-            #expect(
-                eventually {
-                    if fixture.names() != all { Issue.record("the tree is another") }
-                    return mark(fixture) != nil
-                })
             let expected = [
                 "500": "status-500", "a login page": "no-listing", "cut short": "cut-short",
                 "silence": "timed-out", "refused": "unreachable",
             ]
-            #expect(mark(fixture)?.hasPrefix(expected[trouble]! + " 20") == true, "\(mark(fixture) ?? "")")
+            // On a busy machine any of them may run out of time once.
+            let isMarked = eventually {
+                if fixture.names() != all { Issue.record("the tree is another") }
+                return mark(fixture)?.hasPrefix(expected[trouble]! + " 20") == true
+            }
+            #expect(isMarked, "\(mark(fixture) ?? "")")
             #expect(fixture.volume.status().staleDirectories.map(\.path) == [""])
             #expect(fixture.lookup("one.mkv").map(\.attributes.length) == .success(1000))
             #expect(fixture.volume.attributes(of: fixture.volume.root) == before)

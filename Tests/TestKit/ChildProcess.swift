@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// Another program, run by a test. Whoever starts one waits for it or kills it.
 package final class ChildProcess: Sendable {
@@ -47,7 +48,7 @@ package final class ChildProcess: Sendable {
         posix_spawnattr_setsigdefault(&attributes, &all)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         var pid = pid_t()
-        let code = posix_spawnp(&pid, words[0], &actions, &attributes, arguments, pairs)
+        let code = startingChild { posix_spawnp(&pid, words[0], &actions, &attributes, arguments, pairs) }
         self.pid = pid
         guard code == 0 else { throw ChildError(words: words, reason: String(cString: strerror(code))) }
     }
@@ -93,6 +94,15 @@ package final class ChildProcess: Sendable {
     }
 }
 
+private let starting = Mutex(())
+
+/// For calls of posix_spawn(3), which end when the child runs its program: until then it has all files open that this
+/// process has.
+package func startingChild(_ start: () -> Int32) -> Int32 { starting.withLock { _ in start() } }
+
+/// What this process has closed before the call, no child of its own has open after it.
+package func waitForStartingChildren() { starting.withLock { _ in } }
+
 package struct ChildError: Error, CustomStringConvertible {
     package var words: [String]
     package var reason: String
@@ -105,9 +115,9 @@ package struct ChildError: Error, CustomStringConvertible {
     package var description: String { words.joined(separator: " ") + ": " + reason }
 }
 
-/// A file without a name: a pipe that nobody empties would stop the child.
+/// A file without a name, in memory, which waits for no disk: a pipe that nobody empties would stop the child.
 private func scratchDescriptor() throws(ChildError) -> Int32 {
-    var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
+    var template = Array("/dev/shm/reelfs-test-XXXXXX".utf8CString)
     let descriptor = mkstemp(&template)
     guard descriptor >= 0 else { throw ChildError(words: ["mkstemp"], reason: String(cString: strerror(errno))) }
     unlink(template)

@@ -20,6 +20,7 @@ package final class ScriptedServer: Sendable {
     let log = Mutex(Log())
     private let listener: Int32
     private let threads = Mutex<[Thread]>([])
+    private let placeholder = Mutex<Int32>(-1)
 
     struct Log {
         var requests: [ServerRequest] = []
@@ -34,23 +35,14 @@ package final class ScriptedServer: Sendable {
     ///   - isPublic: listens on every address, not on loopback alone: for a network of the test's own.
     package init(port wanted: UInt16 = 0, isPublic: Bool = false, _ script: @escaping Script) throws(ServerError) {
         self.script = script
-        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var yes: Int32 = 1
-        setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_port = wanted.bigEndian
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = isPublic ? 0 : UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let descriptor = listener
-        let isListening = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && listen(descriptor, 1024) == 0
-                    && getsockname(descriptor, $0, &length) == 0
-            }
+        let (descriptor, bound) = boundSocket(wanted, isPublic: isPublic)
+        guard let bound, listen(descriptor, 1024) == 0 else {
+            let number = errno
+            close(descriptor)
+            throw ServerError(errno: number)
         }
-        guard listener >= 0, isListening else { throw ServerError(errno: errno) }
-        port = UInt16(bigEndian: address.sin_port)
+        listener = descriptor
+        port = bound
         let first = startThread { [self] in acceptConnections() }
         threads.withLock { $0.append(first) }
     }
@@ -69,7 +61,13 @@ package final class ScriptedServer: Sendable {
     /// Bytes of bodies that were handed to the kernel so far. A client that leaves early has not read all of them.
     package var bodyBytesSent: Int64 { log.withLock { $0.bodyBytes } }
 
-    /// Ends all connections and threads. Whoever started the server calls it.
+    deinit {
+        let number = placeholder.withLock { $0 }
+        if number >= 0 { close(number) }
+    }
+
+    /// Ends all connections and threads. Whoever started the server calls it. Its port refuses from then on, and is given
+    /// to nobody who does not ask for it, as long as this value lives.
     package func stop() {
         let mine = log.withLock { log in
             defer { log.isStopped = true }
@@ -81,6 +79,7 @@ package final class ScriptedServer: Sendable {
         log.withLock { for descriptor in $0.open { shutdown(descriptor, Int32(SHUT_RDWR)) } }
         for thread in threads.withLock({ $0 }) { thread.join() }
         close(listener)
+        placeholder.withLock { $0 = boundSocket(port, isPublic: false).descriptor }
     }
 
     private func acceptConnections() {
@@ -110,4 +109,22 @@ package final class ScriptedServer: Sendable {
 
 package struct ServerError: Error {
     package var errno: Int32
+}
+
+/// - Returns: a socket, and the port that it has; nil where it has none.
+private func boundSocket(_ port: UInt16, isPublic: Bool) -> (descriptor: Int32, port: UInt16?) {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    var yes: Int32 = 1
+    setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+    var address = sockaddr_in()
+    address.sin_port = port.bigEndian
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = isPublic ? 0 : UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isBound = withUnsafeMutablePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+        }
+    }
+    return (descriptor, isBound ? UInt16(bigEndian: address.sin_port) : nil)
 }
