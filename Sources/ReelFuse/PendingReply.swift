@@ -83,5 +83,6 @@ final class PendingReply: ParkedRead {
 /// libfuse calls this when the kernel interrupts a request, on the thread that received the interrupt.
 private func interruptRequest(_ request: fuse_req_t?, _ token: UnsafeMutableRawPointer?) {
     guard let request, let token else { return }
-    Adapter.of(request).pending.interrupt(UInt(bitPattern: token))
+    let thread = fuse_req_ctx(request).pointee.pid
+    Adapter.of(request).pending.interrupt(UInt(bitPattern: token), of: thread)
 }

@@ -9,8 +9,14 @@ final class PendingTable: Sendable {
     private struct State: Sendable {
         var lastToken: UInt = 0
         var replies: [UInt: Weak] = [:]
+        /// The kernel tells once that a caller was woken; these threads were for nothing, and are looked at from then on.
+        var woken: [UInt: pid_t] = [:]
+        var hasWatch = false
         var isClosed = false
     }
+
+    /// A caller that was woken for nothing before is let go within this time.
+    private static let watchPause = Duration.milliseconds(100)
 
     private let state = Monitor(State())
 
@@ -33,8 +39,37 @@ final class PendingTable: Sendable {
         state.withLock { _ = $0.replies.removeValue(forKey: token) }
     }
 
-    func interrupt(_ token: UInt) {
+    /// - Parameter thread: who waits for the reply.
+    func interrupt(_ token: UInt, of thread: pid_t) {
+        if PendingSignals.endTheWait(of: thread) { return giveUp(token) }
+        let isFirst = state.withLock { state in
+            state.woken[token] = thread
+            defer { state.hasWatch = true }
+            return !state.hasWatch
+        }
+        guard isFirst else { return }
+        guard let watch = Thread("signals", { [self] in watch() }) else {
+            state.withLock { $0.hasWatch = false }
+            return giveUp(token)
+        }
+        watch.detach()
+    }
+
+    private func giveUp(_ token: UInt) {
         state.withLock { $0.replies[token]?.reply }?.giveUp(VolumeError.interrupted.errno)
+    }
+
+    private func watch() {
+        while true {
+            let woken = state.withLock { state in
+                state.woken = state.woken.filter { state.replies[$0.key] != nil }
+                state.hasWatch = !state.woken.isEmpty && !state.isClosed
+                return state.hasWatch ? state.woken : [:]
+            }
+            if woken.isEmpty { return }
+            for (token, thread) in woken where PendingSignals.endTheWait(of: thread) { giveUp(token) }
+            _ = state.wait(atMost: Self.watchPause) { $0.isClosed ? () : nil }
+        }
     }
 
     /// Fails all that wait, and all that will.

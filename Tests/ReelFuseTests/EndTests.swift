@@ -1,10 +1,12 @@
 import Glibc
 import Logging
 import ReelCore
-import ReelFuse
 import ReelThreads
 import ReelVolume
+import TestKit
 import Testing
+
+@testable import ReelFuse
 
 @Suite("Ends of waiting and of mounts", .serialized, .enabled(if: fuseIsUsable))
 struct EndTests {
@@ -46,6 +48,77 @@ struct EndTests {
             let late = mount.filesystem.state.withLock { $0.kept }
             for read in late { read.fail(.failed) }
         }
+    }
+
+    /// A child that waits for a direct read, and has been stopped and sent on in that: the kernel has told of a signal.
+    private func withStoppedReader(_ body: (MountFixture, ChildProcess) throws -> Void) throws {
+        let file = MemoryFile(node: 2, length: 100, reading: .never, wantsDirectIO: true)
+        try withMount(["slow": file]) { mount in
+            let reader = try ChildProcess(["head", "-c", "100", mount.file("slow")])
+            defer { if reader.poll() == nil { reader.signal(SIGKILL) } }
+            try #require(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked == 1 ? true : nil } == true)
+            reader.signal(SIGSTOP)
+            // The mount has been told, and has a thread look at the reader from then on.
+            try #require(eventually { hasThread("signals") })
+            reader.signal(SIGCONT)
+            try body(mount, reader)
+        }
+    }
+
+    private func hasThread(_ name: String) -> Bool {
+        guard let tasks = opendir("/proc/self/task") else { return false }
+        defer { closedir(tasks) }
+        while let entry = readdir(tasks) {
+            let number = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if CommandTests.contents("/proc/self/task/\(number)/comm") == name + "\n" { return true }
+        }
+        return false
+    }
+
+    @Test("A reader that is stopped and sent on meanwhile gets its bytes")
+    func stopped() throws {
+        try withStoppedReader { mount, reader in
+            for read in mount.filesystem.state.withLock({ $0.kept }) {
+                [UInt8](repeating: 65, count: 100).withUnsafeBytes { read.succeed($0) }
+            }
+            let end = try reader.wait()
+            #expect(end.status == 0 && end.output.utf8.count == 100, "\(end)")
+            // Asked once: head(1) would try again after an EINTR.
+            #expect(mount.filesystem.state.withLock { $0.abandoned == 0 && $0.parked == 1 })
+        }
+    }
+
+    @Test("A reader that was stopped and sent on ends by its signal all the same", arguments: [SIGINT, SIGKILL])
+    func stoppedAndEnded(number: Int32) throws {
+        try withStoppedReader { mount, reader in
+            reader.signal(number)
+            let end = try reader.wait(within: .seconds(10))
+            #expect(end.status == 128 + number)
+            #expect(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.abandoned == 1 ? true : nil } == true)
+            for read in mount.filesystem.state.withLock({ $0.kept }) { read.fail(.failed) }
+        }
+    }
+
+    @Test("Signals that a file's reader outlives, and those that it does not")
+    func pendingSignals() {
+        func endTheWait(_ own: String, _ shared: String, _ blocked: String) -> Bool? {
+            PendingSignals(
+                status: "Name:\thead\nSigPnd:\t\(own)\nShdPnd:\t\(shared)\nSigBlk:\t\(blocked)\nSigIgn:\t0\n")?
+                .endTheWait
+        }
+        let none = "0000000000000000"
+        #expect(endTheWait(none, none, none) == false)
+        for number in [SIGSTOP, SIGTSTP, SIGCONT, SIGCHLD, SIGWINCH, SIGURG, SIGPROF] {
+            #expect(endTheWait(none, String(1 << UInt64(number - 1), radix: 16), none) == false, "\(number)")
+        }
+        for number in [SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGALRM, SIGTERM, SIGUSR1, 64] {
+            let bit = String(UInt64(1) << UInt64(number - 1), radix: 16)
+            #expect(endTheWait(bit, none, none) == true && endTheWait(none, bit, none) == true, "\(number)")
+            #expect(endTheWait(bit, none, bit) == false, "\(number)")
+        }
+        #expect(PendingSignals(status: "") == nil && PendingSignals(status: "SigPnd:\tx\n") == nil)
     }
 
     @Test("A mount whose handshake fails is an error, and leaves nothing on its directory")
