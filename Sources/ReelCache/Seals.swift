@@ -12,7 +12,7 @@ final class Seals: Sendable {
     /// Files: beside its map each takes some 150 bytes.
     private static let most = 8192
     /// Seconds. A change so short before the seal could be followed by another under the same time.
-    private static let rest = 2
+    static let rest = 2
 
     struct Seal: Sendable {
         var mark: FileMark

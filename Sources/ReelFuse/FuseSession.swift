@@ -78,7 +78,7 @@ package final class FuseSession: @unchecked Sendable {
         if passthrough.depth > 0, !reel_has_native_passthrough(), !Handshake.intercept(session) {
             logger.info("no passthrough on this mount", metadata: ["reason": "libfuse"])
         }
-        device = Mount.all().last { $0.mountpoint == options.mountpoint }?.device
+        device = Mount.on(options.mountpoint)?.device
     }
 
     /// What the filesystem tells of its changes.
@@ -126,10 +126,10 @@ package final class FuseSession: @unchecked Sendable {
         adapter.pending.waitUntilEmpty()
         // libfuse unmounts whatever stands at the path now (lazily, so open files do not matter); after somebody's
         // `umount -l` that may be another filesystem.
-        if let device, Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
+        if let device, Mount.on(options.mountpoint)?.device == device {
             fuse_session_unmount(session)
             // libfuse leaves the mount of an aborted connection where it is.
-            if Mount.all().last(where: { $0.mountpoint == options.mountpoint })?.device == device {
+            if Mount.on(options.mountpoint)?.device == device {
                 umount2(options.mountpoint, Int32(MNT_DETACH | UMOUNT_NOFOLLOW))
             }
         }

@@ -42,6 +42,14 @@ package struct Mount: Sendable, Hashable {
     }
 }
 
+extension Mount {
+    /// What is mounted on that directory, on top of whatever else is.
+    package static func on(_ mountpoint: String) -> Mount? { all().last { $0.mountpoint == mountpoint } }
+
+    /// Nobody has unmounted it, or mounted something else on it.
+    package var isOnTop: Bool { Mount.on(mountpoint)?.device == device }
+}
+
 private func trimmedLine(_ text: UnsafePointer<CChar>) -> String {
     let line = String(cString: text)
     return line.hasSuffix("\n") ? String(line.dropLast()) : line

@@ -9,9 +9,9 @@ final class PendingTable: Sendable {
     private struct State: Sendable {
         var lastToken: UInt = 0
         var replies: [UInt: Weak] = [:]
-        /// The kernel tells once that a caller was woken; these threads were for nothing, and are looked at from then on.
+        /// The kernel tells once that a caller was woken; these threads were for nothing, and a thread looks at them as
+        /// long as there are any.
         var woken: [UInt: pid_t] = [:]
-        var hasWatch = false
         var isClosed = false
     }
 
@@ -43,16 +43,16 @@ final class PendingTable: Sendable {
     func interrupt(_ token: UInt, of thread: pid_t) {
         if PendingSignals.endTheWait(of: thread) { return giveUp(token) }
         let isFirst = state.withLock { state in
-            state.woken[token] = thread
-            defer { state.hasWatch = true }
-            return !state.hasWatch
+            defer { state.woken[token] = thread }
+            return state.woken.isEmpty
         }
         guard isFirst else { return }
-        guard let watch = Thread("signals", { [self] in watch() }) else {
-            state.withLock { $0.hasWatch = false }
-            return giveUp(token)
+        if let watch = Thread("signals", { [self] in watch() }) { return watch.detach() }
+        let unwatched = state.withLock { state in
+            defer { state.woken = [:] }
+            return state.woken.keys
         }
-        watch.detach()
+        for token in unwatched { giveUp(token) }
     }
 
     private func giveUp(_ token: UInt) {
@@ -62,9 +62,8 @@ final class PendingTable: Sendable {
     private func watch() {
         while true {
             let woken = state.withLock { state in
-                state.woken = state.woken.filter { state.replies[$0.key] != nil }
-                state.hasWatch = !state.woken.isEmpty && !state.isClosed
-                return state.hasWatch ? state.woken : [:]
+                state.woken = state.isClosed ? [:] : state.woken.filter { state.replies[$0.key] != nil }
+                return state.woken
             }
             if woken.isEmpty { return }
             for (token, thread) in woken where PendingSignals.endTheWait(of: thread) { giveUp(token) }

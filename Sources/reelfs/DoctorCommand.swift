@@ -75,7 +75,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         mount place: String, _ options: MountOptions, _ seconds: Int64?, _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let path = try Mountpoint.resolve(place)
-        guard let mount = Mount.all().last(where: { $0.mountpoint == path }), mount.isOurs else {
+        guard let mount = Mount.on(path), mount.isOurs else {
             throw .mount("\(shown(place)) is neither a URL nor a reelfs mount")
         }
         var facts = MountFacts(mountpoint: path, daemon: Mountpoint.daemon(of: path))

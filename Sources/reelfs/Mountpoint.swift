@@ -16,22 +16,18 @@ enum Mountpoint {
     /// - Parameter source: what is to be mounted there.
     static func prepare(_ path: String, for source: String, isRemount: Bool) throws(Failure) -> Place {
         let absolute = try resolve(path)
-        if let mount = Mount.all().last(where: { $0.mountpoint == absolute }), mount.isOurs {
+        if let mount = Mount.on(absolute), mount.isOurs {
             if isDead(absolute) {
                 do {
                     try unmountLazily(absolute)
                 } catch {
                     // The watcher may have been quicker.
-                    guard Mount.all().last(where: { $0.mountpoint == absolute })?.device != mount.device else {
-                        throw error
-                    }
+                    if mount.isOnTop { throw error }
                 }
                 return try prepare(path, for: source, isRemount: false)
             }
             // Healed by the watcher between the two looks: what answered was the bare directory.
-            if Mount.all().last(where: { $0.mountpoint == absolute })?.device != mount.device {
-                return try prepare(path, for: source, isRemount: false)
-            }
+            guard mount.isOnTop else { return try prepare(path, for: source, isRemount: false) }
             if isRemount { return .mounted(mount) }
             if redacted(source) != source, redacted(source) == mount.source {
                 throw .mount(

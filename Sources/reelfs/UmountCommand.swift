@@ -14,7 +14,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         let path = try Mountpoint.resolve(mountpoint)
-        guard let mount = Mount.all().last(where: { $0.mountpoint == path }), mount.isOurs else {
+        guard let mount = Mount.on(path), mount.isOurs else {
             throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount")
         }
         // Nothing comes of waiting for a daemon that does not answer; the question to it would keep the mount busy.
@@ -23,7 +23,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
                 try Mountpoint.unmount(path, isLazy: true)
             } catch {
                 // The watcher may have been quicker.
-                if Mount.all().last(where: { $0.mountpoint == path })?.device == mount.device { throw error }
+                if mount.isOnTop { throw error }
             }
             return 0
         }

@@ -53,7 +53,7 @@ struct Watcher {
     private static func heal(_ path: String, device: String) {
         // The pipe may have been closed a moment before the device was.
         for _ in 0..<100 {
-            guard let mount = Mount.all().last(where: { $0.mountpoint == path }), mount.device == device else { return }
+            guard let mount = Mount.on(path), mount.device == device else { return }
             if Mountpoint.isDead(path), (try? Mountpoint.unmountLazily(path)) != nil {
                 LogSink.start(level: "notice", toStandardError: false)
                     .error("the daemon died, so its mount was taken away", metadata: ["on": "\(path)"])

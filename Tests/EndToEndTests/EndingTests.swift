@@ -26,8 +26,8 @@ extension EndToEnd {
         func plainUnmount() throws {
             try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
                 _ = try readWhole(mount.file("film.mkv"))
-                // A child of another test may have its files for a moment, until it runs its program.
-                #expect(eventually { umount2(mount.path, 0) == 0 })
+                waitForStartingChildren()
+                #expect(umount2(mount.path, 0) == 0)
                 try expectGone(mount, scene)
             }
         }

@@ -95,22 +95,14 @@ final class MountNamespace: Sendable {
     }
 
     var processes: [pid_t] {
-        guard let mine = link(path), let folder = opendir("/proc") else { return [] }
-        defer { closedir(folder) }
-        var result: [pid_t] = []
-        while let entry = readdir(folder) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            if let pid = pid_t(name), link("/proc/\(pid)/ns/mnt") == mine { result.append(pid) }
-        }
-        return result
+        guard let mine = link(path) else { return [] }
+        return EndToEndTests.processes().filter { link("/proc/\($0)/ns/mnt") == mine }
     }
 
     /// The daemon or the watcher (`kind`) of a mount point.
     func process(_ kind: String, of mountpoint: String) -> pid_t? {
         processes.first { pid in
-            let words = (contents("/proc/\(pid)/cmdline") ?? "").split(separator: "\0")
+            let words = commandLine(of: pid)
             return words.count == 4 && words[1] == kind && words[kind == "watch" ? 2 : 3] == mountpoint
                 && isRunning(pid)
         }

@@ -112,7 +112,8 @@ extension EndToEnd {
                     if isHelper {
                         try mount.unmount()
                     } else {
-                        #expect(eventually { umount2(mount.path, 0) == 0 })
+                        waitForStartingChildren()
+                        #expect(umount2(mount.path, 0) == 0)
                         #expect(eventually { !isRunning(mount.pid) })
                     }
                 }

@@ -10,27 +10,25 @@ func isRunning(_ pid: pid_t) -> Bool {
 }
 
 /// The process that serves a mount, by its command line: also one that answers nobody.
-func daemon(of mountpoint: String) -> pid_t? {
-    process { $0.count == 4 && $0[0] == "reelfs" && $0[1] == "daemon" && $0[3] == mountpoint }
+func daemon(of mountpoint: String) -> pid_t? { processes().first { isDaemon($0, of: mountpoint) } }
+
+func isDaemon(_ pid: pid_t, of mountpoint: String) -> Bool {
+    let words = commandLine(of: pid)
+    return words.count == 4 && words[0] == "reelfs" && words[1] == "daemon" && words[3] == mountpoint
 }
 
 func watcher(of mountpoint: String) -> pid_t? {
-    process { $0.count == 4 && $0[0] == "reelfs" && $0[1] == "watch" && $0[2] == mountpoint }
+    processes().first { pid in
+        let words = commandLine(of: pid)
+        return words.count == 4 && words[0] == "reelfs" && words[1] == "watch" && words[2] == mountpoint
+    }
 }
 
-/// - Parameter matches: given the words of a command line.
-private func process(_ matches: ([Substring]) -> Bool) -> pid_t? {
-    guard let folder = opendir("/proc") else { return nil }
-    defer { closedir(folder) }
-    while let entry = readdir(folder) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        guard let pid = pid_t(name), let line = contents("/proc/\(pid)/cmdline") else { continue }
-        if matches(line.split(separator: "\0")) { return pid }
-    }
-    return nil
-}
+/// Empty for one that has ended.
+func commandLine(of pid: pid_t) -> [Substring] { (contents("/proc/\(pid)/cmdline") ?? "").split(separator: "\0") }
+
+/// All that are there.
+func processes() -> [pid_t] { ((try? names(in: "/proc")) ?? []).compactMap { pid_t($0) } }
 
 struct MountLine {
     var mountpoint: String

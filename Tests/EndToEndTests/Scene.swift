@@ -89,7 +89,7 @@ final class Scene: Sendable {
 
     /// The daemons that are left; the number of one that has gone may be somebody else's by now.
     private var running: [pid_t] {
-        daemons.withLock { $0 }.filter { isRunning($0.key) && daemon(of: $0.value) == $0.key }.map(\.key)
+        daemons.withLock { $0 }.filter { isRunning($0.key) && isDaemon($0.key, of: $0.value) }.map(\.key)
     }
 
     private func abandonMounts() {

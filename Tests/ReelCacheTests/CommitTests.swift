@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache

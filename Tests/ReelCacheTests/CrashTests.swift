@@ -38,10 +38,8 @@ private final class Crash: Sendable {
             // What the disk is sure to have of the data is what it had when fdatasync last returned.
             if point == .dataSynced {
                 if let synced = state.synced { removeTree(synced) }
-                let copy = fixture.directory + "-synced"
-                if run("/bin/cp", ["-a", "--sparse=always", fixture.source + "/objects", copy]) == 0 {
-                    state.synced = copy
-                }
+                let place = fixture.directory + "-synced"
+                if (try? copy(fixture.source + "/objects", to: place)) != nil { state.synced = place }
             }
             guard point == self.point else { return }
             defer { state.left -= 1 }
@@ -57,7 +55,7 @@ private final class Crash: Sendable {
                     noise.withUnsafeBytes { try? file.write($0, at: 0) }
                 }
                 if let synced = state.synced, status(synced + "/" + name) != nil {
-                    _ = run("/bin/cp", ["-a", "--sparse=always", synced + "/" + name, path])
+                    try? copy(synced + "/" + name, to: path)
                 }
             }
             state.images.append((crash, loss, state.committed))

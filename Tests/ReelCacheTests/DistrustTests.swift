@@ -241,7 +241,7 @@ struct DistrustTests {
         }
         store.settle()
         // Fails, as the disk does; then the kernel wants its memory back.
-        _ = run("/bin/sync", ["-f", fixture.source])
+        _ = try ChildProcess.run(["sync", "-f", fixture.source], within: .seconds(240))
         try Descriptor(try #require(fixture.objectFiles.first), O_RDONLY).dropPages(ByteRange(0, 160 * BlockSize.block))
         #expect(object.filledBlocks.count > 96)
         let damaged = object.filledBlocks.filter { object.damaged($0) == [$0] }
@@ -262,7 +262,7 @@ struct DistrustTests {
         }
         let store = try fixture.open()
         #expect(store.isWritable)
-        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
         store.close()
     }
 
@@ -296,7 +296,7 @@ struct DistrustTests {
             }
         }
         store = try fixture.open()
-        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
         #expect(store.usage.used == 0)
         #expect(try store.object(for: version(blocks: 2)).filled.filledBlocks == 0)
         // The old data file has no row any more.
@@ -323,7 +323,7 @@ struct DistrustTests {
         store.close()
         store = try fixture.open()
         #expect(store.setting("kind") == nil)
-        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
         store.set("kind", "file")
         store.close()
         store = try fixture.open()
@@ -341,7 +341,7 @@ struct DistrustTests {
         #expect(object.holds(0) && object.isInMemory)
         store.close()
         #expect(try Connection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 7)
-        #expect(!names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
     @Test func anIndexOfAnOlderFormatIsSetAside() throws {
@@ -349,7 +349,7 @@ struct DistrustTests {
         try fixture.open().close()
         try Connection(fixture.index).run("PRAGMA user_version=1")
         try fixture.open().close()
-        #expect(names(in: fixture.source).contains("index.sqlite.damaged-1"))
+        #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
     @Test func numbersOfTheIndexAreNotBelieved() throws {
@@ -432,7 +432,7 @@ struct DistrustTests {
             #expect(status(fixture.source + "/" + name)?.st_mode == S_IFREG | 0o600, "\(name)")
         }
         #expect(status(fixture.objectFiles[0])?.st_mode == S_IFREG | 0o600)
-        for name in names(in: "/proc/self/fd") {
+        for name in entryNames(in: "/proc/self/fd") {
             guard let number = Int32(name), let target = destination("/proc/self/fd/" + name),
                 target.hasPrefix(fixture.source)
             else { continue }

@@ -46,8 +46,8 @@ final class Fixture: Sendable {
 
     /// Paths of all data files.
     var objectFiles: [String] {
-        names(in: source + "/objects").flatMap { directory in
-            names(in: source + "/objects/" + directory).map { source + "/objects/\(directory)/\($0)" }
+        entryNames(in: source + "/objects").flatMap { directory in
+            entryNames(in: source + "/objects/" + directory).map { source + "/objects/\(directory)/\($0)" }
         }
     }
 
@@ -57,7 +57,7 @@ final class Fixture: Sendable {
     /// As after kill -9 at this moment: a copy of everything, holes kept, without the lock.
     func crashImage() throws -> Fixture {
         let image = Fixture()
-        try #require(run("/bin/cp", ["-a", "--sparse=always", directory + "/cache", image.directory + "/"]) == 0)
+        try copy(directory + "/cache", to: image.directory + "/")
         return image
     }
 
@@ -65,42 +65,15 @@ final class Fixture: Sendable {
     func crashImage(of store: Store) throws -> Fixture { try store.commits.withLock { _ in try crashImage() } }
 }
 
-func names(in directory: String) -> [String] {
-    guard let stream = opendir(directory) else { return [] }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
-    }
-    return names.sorted()
+/// Of whatever is there, holes kept.
+func copy(_ path: String, to place: String) throws {
+    let end = try ChildProcess.run(["cp", "-a", "--sparse=always", path, place], within: .seconds(240))
+    try #require(end.status == 0, "\(end.errors)")
 }
 
 func status(_ path: String) -> stat? {
     var status = stat()
     return lstat(path, &status) == 0 ? status : nil
-}
-
-func removeTree(_ path: String) {
-    if status(path).map({ $0.st_mode & S_IFMT == S_IFDIR }) ?? false {
-        for name in names(in: path) { removeTree(path + "/" + name) }
-        rmdir(path)
-    } else {
-        unlink(path)
-    }
-}
-
-/// Runs a program to its end and gives its exit status.
-func run(_ program: String, _ arguments: [String]) -> Int32 {
-    var child = pid_t()
-    var pointers = ([program] + arguments).map { strdup($0) } + [nil]
-    defer { pointers.forEach { free($0) } }
-    guard startingChild({ posix_spawn(&child, program, nil, nil, &pointers, environ) }) == 0 else { return -1 }
-    var status: Int32 = 0
-    while waitpid(child, &status, 0) < 0, errno == EINTR {}
-    return status
 }
 
 func version(_ key: String = "http://h/films/a.mkv", tag: String? = "1", blocks: Int, less: Int64 = 0) -> Version {
@@ -165,13 +138,4 @@ extension Store {
         for block in blocks { try object.fill(block) }
         return object
     }
-}
-
-/// Waits for a condition, at most ten seconds.
-func eventually(_ condition: () -> Bool) -> Bool {
-    for _ in 0..<10_000 {
-        if condition() { return true }
-        usleep(1000)
-    }
-    return false
 }

@@ -1,5 +1,6 @@
 import ReelCore
 import Synchronization
+import TestKit
 import Testing
 
 @testable import ReelCache

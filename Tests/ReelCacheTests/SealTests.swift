@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache
@@ -19,7 +20,7 @@ import Testing
         store.commit()
         try #require(eventually { store.files.file(file.row) == nil })
         let early = store.seals.open(file.row, file.descriptor)
-        let isOld = FileMark(file.descriptor).map { $0.seconds <= time(nil) - 2 } ?? false
+        let isOld = FileMark(file.descriptor).map { $0.seconds <= time(nil) - Seals.rest } ?? false
         #expect(early == nil || isOld, "changed a moment ago")
         try body(fixture, store, file)
     }

@@ -1,6 +1,7 @@
 import Glibc
 import ReelCore
 import Synchronization
+import TestKit
 import Testing
 
 @testable import ReelCache

@@ -72,7 +72,7 @@ struct CommandTests {
     }
 
     static func daemon(of mountpoint: String) -> Int32? {
-        let mount = Mount.all().last { $0.mountpoint == mountpoint }
+        let mount = Mount.on(mountpoint)
         return mount.map { StatusCommand.status(of: $0).pid }
     }
 

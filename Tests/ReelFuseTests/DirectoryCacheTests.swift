@@ -1,6 +1,7 @@
 import Glibc
 import ReelFuse
 import ReelVolume
+import TestKit
 import Testing
 
 @Suite("What the kernel keeps of a directory", .serialized, .enabled(if: fuseIsUsable))

@@ -66,15 +66,9 @@ struct EndTests {
     }
 
     private func hasThread(_ name: String) -> Bool {
-        guard let tasks = opendir("/proc/self/task") else { return false }
-        defer { closedir(tasks) }
-        while let entry = readdir(tasks) {
-            let number = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            if CommandTests.contents("/proc/self/task/\(number)/comm") == name + "\n" { return true }
+        entryNames(in: "/proc/self/task").contains {
+            CommandTests.contents("/proc/self/task/\($0)/comm") == name + "\n"
         }
-        return false
     }
 
     @Test("A reader that is stopped and sent on meanwhile gets its bytes")

@@ -72,16 +72,6 @@ func code(_ call: () -> Int) -> Int32 {
     return call() < 0 ? errno : 0
 }
 
-/// Waits for a condition nobody tells of. - Returns: whether it came true within ten seconds.
-func eventually(_ condition: () -> Bool) -> Bool {
-    let end = ContinuousClock.now + .seconds(10)
-    while !condition() {
-        guard ContinuousClock.now < end else { return false }
-        sched_yield()
-    }
-    return true
-}
-
 func readFile(_ descriptor: Int32, at offset: Int, count: Int) -> [UInt8]? {
     var bytes = [UInt8](repeating: 0xEE, count: count)
     var done = 0

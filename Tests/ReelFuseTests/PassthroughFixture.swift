@@ -3,6 +3,7 @@ import Glibc
 import ReelFuse
 import ReelThreads
 import ReelVolume
+import TestKit
 import Testing
 
 /// Linux 6.9 and libfuse 3.13 with a root of the first user namespace: there it must work.

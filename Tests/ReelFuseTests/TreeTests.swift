@@ -4,6 +4,7 @@ import Glibc
 import ReelCore
 import ReelFuse
 import ReelVolume
+import TestKit
 import Testing
 
 @Suite("Names and attributes through the kernel", .serialized, .enabled(if: fuseIsUsable))
@@ -26,7 +27,7 @@ struct TreeTests {
     @Test("The source in mountinfo is byte for byte the one given")
     func source() throws {
         try withMount([:]) { mount in
-            let line = Mount.all().last { $0.mountpoint == mount.path }
+            let line = Mount.on(mount.path)
             #expect(line?.source == #"http://h/a, b\c d"# && line?.isOurs == true)
         }
     }
@@ -62,7 +63,7 @@ struct TreeTests {
     @Test("Root's mount has its kernel readahead raised", .enabled(if: readaheadIsWritable))
     func readahead() throws {
         try withMount([:]) { mount in
-            let device = try #require(Mount.all().last { $0.mountpoint == mount.path }?.device)
+            let device = try #require(Mount.on(mount.path)?.device)
             let path = "/sys/class/bdi/\(device)/read_ahead_kb"
             let descriptor = open(path, O_RDONLY | O_CLOEXEC)
             defer { close(descriptor) }

@@ -17,6 +17,15 @@ package func removeTree(_ path: String) {
     rmdir(path)
 }
 
+/// What a directory has, sorted; nothing where it cannot be read.
+package func entryNames(in path: String) -> [String] {
+    guard let stream = opendir(path) else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) { names.append(entryName(entry)) }
+    return names.filter { $0 != "." && $0 != ".." }.sorted()
+}
+
 /// The plain files below a directory, links not followed.
 package func files(below path: String) -> [String] {
     guard let stream = opendir(path) else { return [] }

@@ -66,6 +66,12 @@ package final class ScriptedServer: Sendable {
         if number >= 0 { close(number) }
     }
 
+    /// The same, a moment later where need be: what a client has is counted when the server's thread runs again.
+    package func bodyBytesSent(atLeast bytes: Int64) -> Int64 {
+        eventually { bodyBytesSent >= bytes }
+        return bodyBytesSent
+    }
+
     /// Ends all connections and threads. Whoever started the server calls it. Its port refuses from then on, and is given
     /// to nobody who does not ask for it, as long as this value lives.
     package func stop() {
