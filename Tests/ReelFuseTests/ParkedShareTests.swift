@@ -13,7 +13,9 @@ struct ParkedShareTests {
         return count
     }
 
-    @Test("One file takes a third, one user half, and each further user half of what is left", arguments: [6, 670, 65_535])
+    @Test(
+        "One file takes a third, one user half, and each further user half of what is left",
+        arguments: [6, 670, 65_535])
     func greed(capacity: Int) {
         var shares = ParkedShares(capacity: capacity)
         #expect(abs(fill(&shares, user: 1, file: 1) - capacity / 3) <= 1)
@@ -95,7 +97,8 @@ struct ParkedReadTests {
             }, flags: direct, threads: 400, once: { $0.filesystem.state.withLock { $0.parked } >= 400 })
     }
 
-    @Test("Readahead of a silent file without end, which nobody waits for, does not keep a read of another file waiting")
+    @Test(
+        "Readahead of a silent file without end, which nobody waits for, does not keep a read of another file waiting")
     func readahead() throws {
         let asked = Monitor(0)
         try expectFilmIsRead(
