@@ -268,6 +268,13 @@ package struct Ledger: Sendable {
         waiting.removeAll { $0.id == id }
     }
 
+    /// A read that the ledger did not hold has met its deadline: a second try that follows at once fails, as after `tick`.
+    package mutating func expire(_ range: ByteRange, now: Duration) {
+        // Thousands may expire at the same moment; each read that parks looks at all of these.
+        if timedOut.count >= 256 { timedOut.removeFirst() }
+        timedOut.append((range, now, .timedOut))
+    }
+
     func isSettled(_ cursor: Cursor) -> Bool { cursor.run >= Readahead.settled || cursor.position >= length }
 
     /// Moves the cursor that goes on at `range` to the end of the list, where the latest is; makes one where none does.

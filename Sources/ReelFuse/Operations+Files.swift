@@ -59,7 +59,8 @@ private func answer(
 }
 
 func readFile(
-    _ request: fuse_req_t?, _: fuse_ino_t, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?
+    _ request: fuse_req_t?, _ node: fuse_ino_t, _ size: Int, _ offset: off_t,
+    _ info: UnsafeMutablePointer<fuse_file_info>?
 ) {
     guard let request, let info else { return }
     let adapter = Adapter.of(request)
@@ -69,7 +70,8 @@ func readFile(
         var reply: Reply? = Reply(request)
         var pending: PendingReply?
         let answer = adapter.filesystem.read(file.handle, offset: Int64(offset), into: buffer) {
-            let parked = PendingReply(reply.take()!, of: adapter, file: file)
+            let owner = ParkedShares.Owner(user: fuse_req_ctx(request).pointee.uid, file: node)
+            let parked = PendingReply(reply.take()!, of: adapter, file: file, owner)
             pending = parked
             return parked
         }

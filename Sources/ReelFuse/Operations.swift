@@ -28,18 +28,19 @@ func makeOperations() -> fuse_lowlevel_ops {
 private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: UnsafeMutablePointer<fuse_conn_info>?) {
     guard let context, let connection else { return }
     // Everything that helps a read-only tree, and nothing that libfuse would otherwise add. No AUTO_INVAL_DATA: a node
-    // is one version, its pages never go stale.
+    // is one version, its pages never go stale. No ASYNC_DIO: it makes background requests of O_DIRECT reads, which no
+    // signal ends and of which one read(2) could make thousands.
     let wanted =
-        UInt32(FUSE_CAP_ASYNC_READ) | UInt32(FUSE_CAP_ASYNC_DIO) | UInt32(FUSE_CAP_PARALLEL_DIROPS)
-        | UInt32(FUSE_CAP_READDIRPLUS) | UInt32(FUSE_CAP_READDIRPLUS_AUTO)
+        UInt32(FUSE_CAP_ASYNC_READ) | UInt32(FUSE_CAP_PARALLEL_DIROPS) | UInt32(FUSE_CAP_READDIRPLUS)
+        | UInt32(FUSE_CAP_READDIRPLUS_AUTO)
     connection.pointee.want = connection.pointee.capable & wanted
     connection.pointee.max_readahead = 1 << 20
     // libfuse wants it here as well as among the mount's options.
     connection.pointee.max_read = UInt32(ReadBuffer.longestRead)
     // Readahead counts as background, 12 requests by default: that many parked misses would hold up the hits of every
-    // other file. 256 requests of 128 KiB are the largest readahead, 32 MiB.
-    connection.pointee.max_background = 256
-    connection.pointee.congestion_threshold = 192
+    // other file. `ParkedShares` keeps one user from taking all of it.
+    connection.pointee.max_background = UInt32(BackgroundLimit.wanted)
+    connection.pointee.congestion_threshold = UInt32(BackgroundLimit.wanted)
     connection.pointee.time_gran = 1_000_000_000
     let adapter = Unmanaged<Adapter>.fromOpaque(context).takeUnretainedValue()
     let depth = adapter.passthrough.depth

@@ -21,14 +21,17 @@ final class PendingReply: ParkedRead {
     /// Names this reply to libfuse, which gives it back with an interrupt, perhaps after this object is gone.
     private let token: UInt
 
-    init(_ reply: consuming Reply, of adapter: Adapter, file: OpenFile? = nil) {
+    /// - Parameter owner: whose share of parked reads it counts in; nil for what is no read.
+    init(
+        _ reply: consuming Reply, of adapter: Adapter, file: OpenFile? = nil, _ owner: ParkedShares.Owner? = nil
+    ) {
         self.adapter = adapter
         self.file = file
         token = adapter.pending.newToken()
         // Before anybody else can answer: an answered request is freed, and must not be touched then.
         let request = reply.withRequest { $0 }
         state = Mutex(State(reply: reply))
-        if let code = adapter.pending.insert(self, token) { giveUp(code) }
+        if let code = adapter.pending.insert(self, token, owner) { giveUp(code) }
         fuse_req_interrupt_func(request, interruptRequest, UnsafeMutableRawPointer(bitPattern: token))
     }
 

@@ -4,11 +4,16 @@ import ReelVolume
 
 /// The replies that are owed, by number.
 final class PendingTable: Sendable {
-    private struct Weak: Sendable { weak let reply: PendingReply? }
+    private struct Row: Sendable {
+        weak let reply: PendingReply?
+        /// Counted in `shares`.
+        var owner: ParkedShares.Owner?
+    }
 
     private struct State: Sendable {
         var lastToken: UInt = 0
-        var replies: [UInt: Weak] = [:]
+        var replies: [UInt: Row] = [:]
+        var shares: ParkedShares
         /// The kernel tells once that a caller was woken; these threads were for nothing, and a thread looks at them as
         /// long as there are any.
         var woken: [UInt: pid_t] = [:]
@@ -18,7 +23,12 @@ final class PendingTable: Sendable {
     /// A caller that was woken for nothing before is let go within this time.
     private static let watchPause = Duration.milliseconds(100)
 
-    private let state = Monitor(State())
+    private let state: Monitor<State>
+
+    /// - Parameter capacity: background requests that the kernel sends at once.
+    init(capacity: Int = BackgroundLimit.granted()) {
+        state = Monitor(State(shares: ParkedShares(capacity: capacity)))
+    }
 
     func newToken() -> UInt {
         state.withLock { state in
@@ -27,16 +37,21 @@ final class PendingTable: Sendable {
         }
     }
 
-    /// - Returns: the errno to give up with, where the mount is ending.
-    func insert(_ reply: PendingReply, _ token: UInt) -> Int32? {
+    /// - Returns: the errno to give up with: the mount is ending, or its owner has too many reads parked. Where that one
+    ///   was readahead, no program sees the errno.
+    func insert(_ reply: PendingReply, _ token: UInt, _ owner: ParkedShares.Owner?) -> Int32? {
         state.withLock { state in
-            state.replies[token] = Weak(reply: reply)
-            return state.isClosed ? VolumeError.shutdownErrno : nil
+            let hasRoom = owner.map { state.shares.take($0) } ?? true
+            state.replies[token] = Row(reply: reply, owner: hasRoom ? owner : nil)
+            if state.isClosed { return VolumeError.shutdownErrno }
+            return hasRoom ? nil : VolumeError.failed.errno
         }
     }
 
     func remove(_ token: UInt) {
-        state.withLock { _ = $0.replies.removeValue(forKey: token) }
+        state.withLock { state in
+            if let owner = state.replies.removeValue(forKey: token)?.owner { state.shares.giveBack(owner) }
+        }
     }
 
     /// - Parameter thread: who waits for the reply.

@@ -34,6 +34,8 @@ final class RemoteFile: Sendable {
     struct State {
         var ledger: Ledger
         var parked: [Ledger.ReadID: Parked] = [:]
+        /// Reads that wait until `parked` has room, oldest first.
+        var queue: [Parked] = []
         var requests: [Ledger.StreamID: OriginRequestID] = [:]
         /// Streams that were to go on before their request had a name.
         var owedResumes: Set<Ledger.StreamID> = []
@@ -124,24 +126,32 @@ final class RemoteFile: Sendable {
     func wait(
         _ read: any ParkedRead, for range: ByteRange, of node: NodeID, until deadline: Duration, isRepair: Bool = false
     ) {
+        let parked = Parked(read: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
+        if !queue(parked) { park(parked) }
+    }
+
+    /// Hands a read that waits to the ledger.
+    func park(_ parked: Parked) {
         let moment = now()
+        let (range, isRepair) = (parked.range, parked.isRepair)
         let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
         let count = isStarving ? lanes.starved(self, rate, moment) : lanes.count
         let actions = decide(limits(lanes: count, moment)) { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
             let id = state.nextRead
             state.nextRead += 1
-            state.parked[id] = Parked(read: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
-            return state.ledger.park(id, range, deadline: deadline, now: moment, readsOn: !isRepair)
+            state.parked[id] = parked
+            return state.ledger.park(id, range, deadline: parked.deadline, now: moment, readsOn: !isRepair)
         }
-        guard let actions else { return read.fail(.failed) }
+        guard let actions else { return parked.read.fail(.failed) }
         services.ticker.add(self)
         perform(actions)
     }
 
     func abandon(_ read: any ParkedRead) {
         state.withLock { state in
-            guard let id = state.parked.first(where: { $0.value.read === read })?.key else { return }
+            guard !Self.unqueue(read, &state), let id = state.parked.first(where: { $0.value.read === read })?.key
+            else { return }
             state.parked[id] = nil
             state.ledger.abandon(id)
         }
@@ -186,10 +196,12 @@ final class RemoteFile: Sendable {
 
     /// Everything that waits fails, everything that runs stops.
     func shutdown() {
-        let actions = state.withLock { state in
+        let (actions, queued) = state.withLock { state in
             state.isOver = true
-            return state.ledger.supersede()
+            defer { state.queue = [] }
+            return (state.ledger.supersede(), state.queue)
         }
+        for parked in queued { parked.read.fail(.failed) }
         perform(actions)
     }
 
@@ -204,7 +216,9 @@ final class RemoteFile: Sendable {
     var isOver: Bool { state.withLock { $0.isOver } }
 
     /// Nobody has it open and nothing runs.
-    var isDone: Bool { state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle && !$0.isWriting } }
+    var isDone: Bool {
+        state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle && $0.queue.isEmpty && !$0.isWriting }
+    }
 
     func revive() {
         state.withLock { state in
@@ -226,8 +240,8 @@ final class RemoteFile: Sendable {
 
 extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
-        let (actions, isTicking) = decide { ($0.ledger.tick(now: now), $0.ledger.isTicking) }
-        perform(actions)
-        return isTicking
+        perform(decide { $0.ledger.tick(now: now) })
+        moveQueue(now)
+        return state.withLock { $0.ledger.isTicking || !$0.queue.isEmpty }
     }
 }

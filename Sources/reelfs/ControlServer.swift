@@ -6,8 +6,9 @@ import Synchronization
 /// Answers commands on a Unix socket, 0600: what is known at once from one thread of its own, the rest from a thread a
 /// request, so that nobody waits for what another asked.
 ///
-/// A connection stays open as long as its client likes; `stop` closes all of them after the cache has been committed, so
-/// its end tells `reelfs umount` that the daemon has done its work.
+/// A connection stays open as long as its client likes, unless it is the one unused for longest when there are too many.
+/// `stop` closes all of them after the cache has been committed, so its end tells `reelfs umount` that the daemon has done
+/// its work.
 ///
 /// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients and `isShort` belong to the thread alone.
 final class ControlServer: @unchecked Sendable {
@@ -25,6 +26,10 @@ final class ControlServer: @unchecked Sendable {
     private struct Client {
         var descriptor: Int32
         var input: [UInt8] = []
+        /// Answers that the client has not taken yet; meanwhile nothing is read of it.
+        var output: ArraySlice<UInt8> = []
+        /// When it connected, or when its last request came.
+        var lastUse = now()
         /// While it runs, what else the client asks waits in the kernel.
         var job: ControlJob?
         var isGone = false
@@ -37,8 +42,8 @@ final class ControlServer: @unchecked Sendable {
         var isWakeClosed = false
     }
 
-    /// So many commands at once; a further one waits in the kernel.
-    private static let clientLimit = 16
+    /// Connections at once; a further one takes the place of the one unused for longest.
+    private static let clientLimit = 64
     /// Of them so many that take a while: each has a thread, and the disk is for the readers of the mount.
     private static let jobLimit = 4
     /// Milliseconds until a client is tried again for whom there was no descriptor: poll(2) would tell of it without end.
@@ -97,13 +102,11 @@ final class ControlServer: @unchecked Sendable {
     private func serve() {
         while true {
             var polled = [pollfd(fd: wake.reading, events: Int16(POLLIN), revents: 0)]
-            let isOpen = clients.count < Self.clientLimit && !isShort
-            polled.append(pollfd(fd: isOpen ? listener : -1, events: Int16(POLLIN), revents: 0))
+            polled.append(pollfd(fd: isShort ? -1 : listener, events: Int16(POLLIN), revents: 0))
             polled += clients.map { client in
                 // Of one whose job runs only its end counts (POLLHUP, which is always told), and that once.
-                pollfd(
-                    fd: client.isGone ? -1 : client.descriptor, events: client.job == nil ? Int16(POLLIN) : 0,
-                    revents: 0)
+                let wanted = client.job != nil ? 0 : client.output.isEmpty ? POLLIN : POLLOUT
+                return pollfd(fd: client.isGone ? -1 : client.descriptor, events: Int16(wanted), revents: 0)
             }
             let count = poll(&polled, nfds_t(polled.count), isShort ? Self.pause : -1)
             isShort = false
@@ -130,12 +133,24 @@ final class ControlServer: @unchecked Sendable {
         }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        if clients.count >= Self.clientLimit { closeUnused() }
         clients.append(Client(descriptor: descriptor))
+    }
+
+    /// Makes room for another client. At most `jobLimit` of them have a job, so there is one without.
+    private func closeUnused() {
+        let unused = clients.indices.filter { clients[$0].job == nil }.min { clients[$0].lastUse < clients[$1].lastUse }
+        guard let unused else { return }
+        close(clients[unused].descriptor)
+        clients.remove(at: unused)
     }
 
     /// false: this client is done with.
     private func goOn(_ client: inout Client, _ events: Int16) -> Bool {
-        guard let job = client.job else { return events == 0 || receive(&client) }
+        guard let job = client.job else {
+            if events == 0 { return true }
+            return client.output.isEmpty ? receive(&client) : send(&client) && answerLines(&client)
+        }
         if events != 0 {
             client.isGone = true
             job.end()
@@ -157,15 +172,25 @@ final class ControlServer: @unchecked Sendable {
     }
 
     private func answerLines(_ client: inout Client) -> Bool {
-        while client.job == nil, let end = client.input.firstIndex(of: 0x0A) {
+        while client.job == nil, client.output.isEmpty, let end = client.input.firstIndex(of: 0x0A) {
             let line = Array(client.input[..<end])
             client.input.removeSubrange(...end)
-            // A client that does not read must not hold up the others: a second, then it is let go.
-            if let answer = answer(line, &client),
-                !deliver(encodeLine(answer), to: client.descriptor, patience: 1000)
-            {
-                return false
+            client.lastUse = now()
+            guard let answer = answer(line, &client) else { continue }
+            client.output = encodeLine(answer)[...]
+            if !send(&client) { return false }
+        }
+        return true
+    }
+
+    /// Sends what the client takes at once: one that does not read holds up nobody. - Returns: false where it has gone.
+    private func send(_ client: inout Client) -> Bool {
+        while !client.output.isEmpty {
+            let count = client.output.withUnsafeBytes {
+                Glibc.send(client.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
             }
+            guard count > 0 else { return errno == EAGAIN || errno == EINTR }
+            client.output = client.output.dropFirst(count)
         }
         return true
     }

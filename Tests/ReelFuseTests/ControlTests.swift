@@ -98,6 +98,54 @@ struct ControlTests {
         }
     }
 
+    private func connected(_ path: String) throws -> Int32 {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        try #require(UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false)
+        return descriptor
+    }
+
+    @Test("Clients that say nothing, or half of a request, do not lock out others", arguments: ["", "{\"vers"])
+    func idleClients(said: String) throws {
+        try withControl { path in
+            var idle: [Int32] = []
+            defer { for descriptor in idle { close(descriptor) } }
+            for _ in 0..<100 {
+                idle.append(try connected(path))
+                _ = send(idle.last!, said, said.utf8.count, Int32(MSG_NOSIGNAL))
+                // The listener's queue is short.
+                if idle.count % 8 == 0 {
+                    #expect(lines(path, Array("{\"version\":1,\"command\":\"status\"}\n".utf8), 1).count == 1)
+                }
+            }
+            // The one unused for longest was closed.
+            var byte: UInt8 = 0
+            #expect(recv(idle[0], &byte, 1, 0) <= 0)
+            #expect(recv(idle[99], &byte, 1, Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN)
+        }
+    }
+
+    @Test("Clients that take no answers do not keep others waiting")
+    func deafClients() throws {
+        try withControl { path in
+            let request = Array(String(repeating: "{\"version\":1,\"command\":\"status\"}\n", count: 20_000).utf8)
+            let deaf = try (0..<6).map { _ in try connected(path) }
+            defer { for descriptor in deaf { close(descriptor) } }
+            for descriptor in deaf {
+                // Until neither side takes anything.
+                var rest = request[...]
+                var writable = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                while !rest.isEmpty, poll(&writable, 1, 300) == 1 {
+                    let count = rest.withUnsafeBytes {
+                        send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT))
+                    }
+                    rest = rest.dropFirst(max(0, count))
+                }
+                #expect(!rest.isEmpty)
+            }
+            #expect(ControlClient(path: path)?.ask("status")?.mount != nil)
+        }
+    }
+
     @Test("A path as long as paths may be is taken; a line without end is not")
     func longLines() throws {
         try withControl { path in

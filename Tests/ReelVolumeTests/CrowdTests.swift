@@ -1,0 +1,83 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// More readers of one file than its ledger takes.
+@Suite struct CrowdTests {
+    private let length: Int64 = 256 << 20
+
+    private func withFilm(
+        timeout: Duration, _ body: (VolumeFixture, FileOrigin, any FileHandle, RemoteFile) throws -> Void
+    ) throws {
+        let film = FileOrigin(length: length)
+        let server = try ScriptedServer(["/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"), timeout: timeout)
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        let volume = fixture.volume
+        defer { volume.close(file) }
+        guard case .remote(let remote) = (file as? OpenFile)?.body else { throw VolumeError.failed }
+        try body(fixture, film, file, remote)
+    }
+
+    private func park(_ fixture: VolumeFixture, _ file: any FileHandle, count: Int) -> [(Int64, TestRead)] {
+        (0..<count).map { number in
+            let (read, offset) = (TestRead(), 1 << 20 + Int64(number) * 100_000)
+            let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1000, alignment: 1)
+            defer { bytes.deallocate() }
+            switch fixture.volume.read(file, offset: offset, into: bytes, park: { read }) {
+            case .read(let count): read.succeed(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+            case .failed(let error): read.fail(error)
+            case .parked: break
+            }
+            return (offset, read)
+        }
+    }
+
+    @Test func ofASilentFileTheLedgerHoldsAFewAndAllEndByTheirDeadline() throws {
+        try withFilm(timeout: .seconds(2)) { fixture, film, file, remote in
+            film.fault = .silent
+            let reads = park(fixture, file, count: 2000)
+            let (held, queued) = remote.state.withLock { ($0.parked.count, $0.queue.count) }
+            #expect(held <= RemoteFile.parkedLimit && held + queued == 2000)
+            for (_, read) in reads {
+                guard case .failure(let error) = read.wait(atMost: .seconds(10)) else {
+                    Issue.record("a read got bytes")
+                    continue
+                }
+                #expect(error != .interrupted)
+            }
+            #expect(reads.allSatisfy { $0.1.answerCount == 1 })
+            #expect(remote.state.withLock { $0.queue.isEmpty && $0.parked.isEmpty })
+        }
+    }
+
+    @Test func ofAFileThatComesEachGetsItsBytes() throws {
+        try withFilm(timeout: .seconds(30)) { fixture, film, file, _ in
+            for (offset, read) in park(fixture, file, count: 300) {
+                #expect(read.wait() == .success(film.expectedBytes(ByteRange(offset, offset + 1000))))
+            }
+        }
+    }
+
+    @Test func oneThatIsAbandonedInTheQueueIsForgotten() throws {
+        try withFilm(timeout: .seconds(30)) { fixture, film, file, remote in
+            film.fault = .silent
+            let reads = park(fixture, file, count: 200)
+            for (_, read) in reads { fixture.volume.abandon(read, of: file) }
+            #expect(remote.state.withLock { $0.queue.isEmpty && $0.parked.isEmpty })
+        }
+    }
+
+    @Test func theEndOfTheVolumeFailsAll() throws {
+        try withFilm(timeout: .seconds(30)) { fixture, film, file, _ in
+            film.fault = .silent
+            let reads = park(fixture, file, count: 200)
+            fixture.stop()
+            for (_, read) in reads { #expect(read.wait(atMost: .seconds(5)) != .failure(.interrupted)) }
+        }
+    }
+}
