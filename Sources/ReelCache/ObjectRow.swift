@@ -11,8 +11,8 @@ struct ObjectRow: Sendable {
     var lastUse: Int64
     var isSuperseded: Bool
 
-    static let columns =
-        "id, key, length, tag, weak, modified, file, min(max(cached, 0), max(length, 0)), last_use, superseded"
+    static let columns = "id, key, length, tag, weak, modified, file, \(cached), last_use, superseded"
+    static let cached = "min(max(cached, 0), max(length, 0))"
 
     init(_ row: Statement) {
         id = row.integer(0)

@@ -89,6 +89,14 @@ final class Room: Sendable {
 func diskOf(_ descriptor: Int32) -> Room.Disk? {
     var status = statvfs()
     guard fstatvfs(descriptor, &status) == 0 else { return nil }
-    let unit = Int64(clamping: status.f_frsize)
-    return Room.Disk(free: Int64(clamping: status.f_bavail) * unit, total: Int64(clamping: status.f_blocks) * unit)
+    return Room.Disk(
+        free: diskBytes(status.f_bavail, of: status.f_frsize),
+        total: diskBytes(status.f_blocks, of: status.f_frsize))
+}
+
+/// What statvfs(3) counts in blocks, in bytes. Some file systems tell of as many as a number can name: more than an
+/// exbibyte is taken for one, so that no sum of a few overflows.
+package func diskBytes(_ count: UInt, of unit: UInt) -> Int64 {
+    let (bytes, isTooLarge) = count.multipliedReportingOverflow(by: unit)
+    return isTooLarge ? 1 << 60 : Int64(min(bytes, 1 << 60))
 }

@@ -161,7 +161,9 @@ extension Store {
             // Under the gate: who opens the file now must not write where a hole is about to be.
             for (row, extents, isGone) in emptied where !isGone {
                 guard let file = row.name?.open(in: directory.objects, length: row.version.length) else { continue }
-                for extent in extents { try? file.punch(Int64(extent) * BlockSize.extent, BlockSize.extent) }
+                for extent in extents where Store.extents.contains(extent) {
+                    try? file.punch(Int64(extent) * BlockSize.extent, BlockSize.extent)
+                }
             }
             return freed
         }

@@ -130,7 +130,7 @@ extension Store {
     package func cachedBytes(of key: String) -> Int64 {
         let rows = try? reader.use { (index) throws(CacheError) in
             var rows: [(id: Int64, cached: Int64)] = []
-            let sql = "SELECT id, cached FROM objects WHERE key = ? AND NOT superseded"
+            let sql = "SELECT id, \(ObjectRow.cached) FROM objects WHERE key = ? AND NOT superseded"
             try index.query(sql, [.text(key)]) {
                 rows.append(($0.integer(0), $0.integer(1)))
                 return true
@@ -144,7 +144,9 @@ extension Store {
     /// - Parameter isDeep: also of those with a slash behind it, in their path.
     package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
         // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
-        let sql = "SELECT id, key, cached FROM objects WHERE key >= ? AND key < ? AND NOT superseded"
+        let sql = """
+            SELECT id, key, \(ObjectRow.cached) FROM objects WHERE key >= ? AND key < ? AND NOT superseded
+            """
         let rows = try? reader.use { (index) throws(CacheError) in
             var rows: [(id: Int64, key: ExactText, cached: Int64)] = []
             try index.query(sql, [.text(prefix), .text(prefix + "\u{10FFFF}")]) {

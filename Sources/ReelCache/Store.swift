@@ -36,6 +36,8 @@ package final class Store: Sendable {
 
     /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
     static let longestFile: Int64 = 16 << 40
+    /// Those of such a file: the index may name any.
+    static let extents = 0..<Int(longestFile / BlockSize.extent)
 
     struct CommitState: Sendable {
         var isSwept = false

@@ -8,16 +8,17 @@ package enum BlockSize {
     /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
     package static let gathered: Int64 = 512 << 10
 
-    /// The blocks of a resource of that length which hold any byte of `range`.
+    /// The blocks of a resource of that length which hold any byte of `range`; none hold what lies behind its end.
     package static func blocks(touching range: ByteRange, length: Int64) -> Range<Int> {
-        guard !range.isEmpty else { return 0..<0 }
-        return Int(range.lower / block)..<Int((min(range.upper, length) + block - 1) / block)
+        let upper = min(range.upper, length)
+        guard range.lower < upper else { return 0..<0 }
+        return Int(range.lower / block)..<Int((upper - 1) / block) + 1
     }
 
-    /// The bytes of a block of a resource of that length; shorter for the last.
+    /// The bytes of a block of a resource of that length; shorter for the last, none for one behind it.
     package static func bytes(of block: Int, length: Int64) -> ByteRange {
-        let lower = Int64(block) * Self.block
-        return ByteRange(lower, min(lower + Self.block, length))
+        let lower = min(Int64(block) * Self.block, length)
+        return ByteRange(lower, lower + min(Self.block, length - lower))
     }
 }
 

@@ -1,13 +1,15 @@
 /// Bytes `lower ..< upper` of a resource, counted from its first byte.
+///
+/// Offsets and lengths come from origins, indexes and other programs: there is a range for any two of them, so that none
+/// can end the program.
 package struct ByteRange: Hashable, Sendable, CustomStringConvertible {
     package var lower: Int64
     package var upper: Int64
 
-    /// - Precondition: `0 <= lower <= upper`.
+    /// Empty, at `lower`, where `upper` lies before it. What lies before byte 0 is left out.
     package init(_ lower: Int64, _ upper: Int64) {
-        precondition(0 <= lower && lower <= upper, "a byte range runs forward from zero or later")
-        self.lower = lower
-        self.upper = upper
+        self.lower = max(0, lower)
+        self.upper = max(self.lower, upper)
     }
 
     package var count: Int64 { upper - lower }

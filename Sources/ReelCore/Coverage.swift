@@ -1,5 +1,6 @@
 /// Which bytes of one version are in the cache file: whole blocks, which the index knows, and fragments of blocks that
-/// a stream has not finished, which live in memory only.
+/// a stream has not finished, which live in memory only. What lies behind the end is neither missing nor covered: there
+/// is nothing to fetch.
 package struct Coverage: Sendable {
     package private(set) var map: BlockMap
     package private(set) var fragments = ByteRangeSet()
@@ -20,7 +21,7 @@ package struct Coverage: Sendable {
     /// First byte at or behind `offset`, and before `limit`, that is not covered; `limit` where all are.
     package func firstMissing(from offset: Int64, limit: Int64) -> Int64 {
         var offset = offset
-        while offset < limit {
+        while offset < min(limit, length) {
             let block = Int(offset / BlockSize.block)
             if map[block] {
                 offset = map.bytes(of: block).upper
@@ -36,7 +37,7 @@ package struct Coverage: Sendable {
     /// First byte at or behind `offset`, and before `limit`, that is covered; `limit` where none is.
     package func firstCovered(from offset: Int64, limit: Int64) -> Int64 {
         var offset = offset
-        while offset < limit {
+        while offset < min(limit, length) {
             let block = Int(offset / BlockSize.block)
             if map[block] { return offset }
             let upper = map.bytes(of: block).upper

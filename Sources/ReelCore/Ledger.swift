@@ -209,9 +209,12 @@ package struct Ledger: Sendable {
         return id
     }
 
-    /// The same of one that was made beside it. - Returns: nil where some of its bytes are there or under way.
+    /// The same of one that was made beside it, by a length that only the listing told. - Returns: nil where some of its
+    /// bytes are there or under way, and where the file has none of them.
     package mutating func adoptBeside(_ range: ByteRange, now: Duration) -> StreamID? {
-        guard acceptsRanges, !isSuperseded, coverage.firstCovered(from: range.lower, limit: range.upper) == range.upper,
+        let range = range.clamped(to: ByteRange(0, length))
+        guard !range.isEmpty, acceptsRanges, !isSuperseded,
+            coverage.firstCovered(from: range.lower, limit: range.upper) == range.upper,
             !streams.contains(where: { $0.position < range.upper && range.lower < $0.end })
         else { return nil }
         return add(range, .prebuffer, now)

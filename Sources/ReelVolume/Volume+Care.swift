@@ -58,6 +58,7 @@ extension Volume {
     /// Evicts, the longest unused first, until at most `bytes` are in use; what is pinned or open stays.
     package func prune(to bytes: Int64, _ watch: CareWatch = CareWatch()) throws(CareFailure) -> CareReport {
         var report = CareReport()
+        let bytes = max(0, bytes)
         let surplus = max(0, services.store.usage.used - bytes)
         let store = services.store
         while true {

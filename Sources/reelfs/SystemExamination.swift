@@ -46,8 +46,8 @@ extension CacheFacts {
         if let source { facts.held = bytes(in: path + "/" + sourceDirectoryName(source), depth: 3) }
         var disk = statvfs()
         if statvfs(facts.folder, &disk) == 0 {
-            facts.free = Int64(clamping: disk.f_bavail) * Int64(clamping: disk.f_frsize)
-            facts.total = Int64(clamping: disk.f_blocks) * Int64(clamping: disk.f_frsize)
+            facts.free = diskBytes(disk.f_bavail, of: disk.f_frsize)
+            facts.total = diskBytes(disk.f_blocks, of: disk.f_frsize)
         }
         var kind = statfs()
         if statfs(facts.folder, &kind) == 0 {

@@ -37,6 +37,23 @@ extension EndToEnd {
             }
         }
 
+        @Test(
+            "A file that has another length than the listing said is read whole, and the mount goes on",
+            arguments: [100_000, 1 << 20, 5 << 20] as [Int64])
+        func otherThanListed(_ length: Int64) throws {
+            let film = FileOrigin(Self.old)
+            try withMount(of: film) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                let listed = try attributes(path)
+                #expect(Int64(listed.st_size) == Self.old.length)
+                film.change(to: Self.new(length: length))
+                #expect(film.difference(inFile: path) == nil)
+                let shown = try attributes(path)
+                #expect(Int64(shown.st_size) == length)
+                #expect(isRunning(mount.pid))
+            }
+        }
+
         @Test("An old handle gets the old bytes or ESTALE", arguments: [false, true])
         func oldHandle(_ isNewOpened: Bool) throws {
             let film = FileOrigin(FileOrigin.Version(seed: 1, length: 24 << 20))

@@ -374,6 +374,28 @@ struct DistrustTests {
         store.close()
     }
 
+    @Test func placesAndSumsOfTheIndexAreNotBelieved() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        for tag in ["1", "2"] { try store.fill(version("a", tag: tag, blocks: 130), [0, 64]) }
+        store.close()
+        let index = try Connection(fixture.index)
+        try index.run("UPDATE objects SET cached = 9223372036854775807")
+        for extent in ["9223372036854775807", "-9223372036854775808", "-1", "1000000000"] {
+            try index.run("INSERT INTO extents SELECT object, \(extent), -1, sums, 0, 0 FROM extents WHERE extent = 0")
+        }
+        store = try fixture.open()
+        let length = 130 * BlockSize.block
+        #expect(store.cachedBytes(of: "a") == 2 * length)
+        #expect(store.cachedBytes(below: "a", isDeep: true) == [ExactText("a"): 2 * length])
+        #expect(try store.prune(to: store.usage.used - BlockSize.block) > 0)
+        for tag in ["1", "2"] {
+            let object = try store.object(for: version("a", tag: tag, blocks: 130))
+            #expect(object.filledBlocks.allSatisfy { object.holds($0) })
+        }
+        store.close()
+    }
+
     @Test func leftoversGoAndStrangersStay() throws {
         let fixture = Fixture()
         var store = try fixture.open()

@@ -41,6 +41,19 @@ struct RoomTests {
     /// Three extents, a few blocks in each.
     private static let blocks = [0, 1, 64, 65, 128, 129]
 
+    /// Some file systems of a network have no end.
+    @Test func aDiskMayTellOfAnySize() {
+        #expect(diskBytes(3, of: 4096) == 12_288)
+        for count in [UInt.max, UInt.max / 2, 1 << 60] as [UInt] {
+            for unit in [UInt.max, 1 << 20, 1] as [UInt] { #expect(diskBytes(count, of: unit) == 1 << 60) }
+            let disk = Room.Disk(free: diskBytes(count, of: 4096), total: diskBytes(count, of: 4096))
+            for floor in [CacheLimits.Floor.bytes(.max), .bytes(0), .percent(100), .percent(5)] {
+                let room = Room(CacheLimits(cap: .max, minimumFree: floor), used: 1 << 44) { disk }
+                #expect(room.usage.cap >= 0 && room.usage.used == 1 << 44)
+            }
+        }
+    }
+
     @Test func extentsGoInTheOrderOfTheirUseAndEdgesLast() throws {
         let fixture = Fixture()
         let store = try fixture.open(cap: 20 * BlockSize.block)

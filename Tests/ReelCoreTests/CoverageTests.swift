@@ -83,6 +83,34 @@ import Testing
         #expect(map.filledBlocks == 2 && map.filledBytes == BlockSize.block + 1)
     }
 
+    /// Lengths and offsets are the origin's, the index's and the kernel's: no two of them may end the program.
+    @Test(arguments: 1...20) func anyOffsetsAreARangeAndWhatLiesBehindTheEndIsNothing(seed: Int) {
+        var random = SeededGenerator(seed: UInt64(seed))
+        let length = Int64.random(in: 0...4 * BlockSize.block, using: &random)
+        let ends: [Int64] = [
+            .min, -1, 0, 1, BlockSize.block, length - 1, length, length + 1, length + BlockSize.extent, .max - 1, .max,
+        ]
+        var coverage = Coverage(BlockMap(length: length))
+        for _ in 0..<200 {
+            let (lower, upper) = (ends.randomElement(using: &random)!, ends.randomElement(using: &random)!)
+            let range = ByteRange(lower, upper)
+            #expect(0 <= range.lower && range.lower <= range.upper && range.count >= 0, "seed \(seed)")
+            let part = range.clamped(to: ByteRange(0, length))
+            #expect(coverage.covers(range) == coverage.covers(part), "seed \(seed)")
+            let missing = coverage.firstMissing(from: range.lower, limit: range.upper)
+            #expect((range.lower...range.upper).contains(missing) && (missing < length || missing == range.upper))
+            let covered = coverage.firstCovered(from: range.lower, limit: range.upper)
+            #expect((range.lower...range.upper).contains(covered) && (covered < length || covered == range.upper))
+            #expect(coverage.map.blocks(touching: range) == coverage.map.blocks(touching: part), "seed \(seed)")
+            if Bool.random(using: &random) {
+                _ = coverage.fill(range)
+                #expect(coverage.covers(part), "seed \(seed)")
+            } else {
+                coverage.forget(coverage.map.blocks(touching: range))
+            }
+        }
+    }
+
     @Test func anEmptyResourceIsComplete() {
         let coverage = Coverage(BlockMap(length: 0))
         #expect(coverage.isComplete && coverage.covers(ByteRange(0, 0)))

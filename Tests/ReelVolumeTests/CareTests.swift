@@ -243,7 +243,8 @@ import Testing
             let report = try fixture.volume.prune(to: used - 6 << 20)
             #expect(report.bytes >= 6 << 20 && report.bytes <= 6 << 20 + BlockSize.extent)
             #expect(cached(fixture, "b.mkv") == 0 && cached(fixture, "sub/d.mkv") > 0)
-            _ = try fixture.volume.prune(to: 0)
+            // A client may ask for anything.
+            _ = try fixture.volume.prune(to: .min)
             #expect(fixture.volume.cachedFiles().map(\.path) == ["a.mkv"])
             #expect(fixture.volume.cachedFiles()[0].openHandles == 1)
             #expect(cached(fixture, "a.mkv") == Self.length)
