@@ -1,0 +1,168 @@
+import Glibc
+import ReelCore
+import Synchronization
+import TestKit
+
+/// A web server that errs and lies at random: its files become others, its listings say something else than its answers,
+/// and its answers are late, cut, moved, decorated or about another matter.
+///
+/// One thing it never does, as no client could notice it: it never sends two versions of a file under the same length
+/// and the same validator, nor bytes from another place than the head of the answer says.
+final class RandomOrigin: Sendable {
+    /// What tells the versions of a file apart; what else an answer says of them may be anything.
+    enum Identity: CaseIterable { case length, tag, date }
+
+    struct File: Sendable {
+        /// In the mount, with the folder; another one now and then.
+        var name: String
+        /// What every name of it ends with, behind the folder.
+        let title: String
+        let folder: String
+        let identity: Identity
+        /// All that there ever were, the newest last.
+        var versions: [FileOrigin.Version] = []
+        /// Lengths that heads of answers have told, right or wrong.
+        var told: Set<Int64> = []
+
+        var now: FileOrigin.Version { versions[versions.count - 1] }
+        /// As in requests.
+        var path: String { "/" + escaped(name) }
+    }
+
+    struct State {
+        var random: SeededGenerator
+        var files: [File]
+        /// How many of a hundred requests something happens to.
+        var trouble = 0
+        /// What may happen at present; other kinds each time, as one that is frequent hides another.
+        var kinds: [Trouble] = []
+    }
+
+    static let folders = ["", "sub/"]
+    private let state: Mutex<State>
+
+    init(seed: UInt64) {
+        let titles = ["film-0.mkv", "film-1.mp4", "a song, 100%.mp3", "Ünï ¿.mkv", "film-2.mkv", "small.jpg"]
+        let files = titles.enumerated().map { index, title in
+            let folder = Self.folders[index / 4]
+            let identity = Identity.allCases[index % Identity.allCases.count]
+            return File(name: folder + title, title: title, folder: folder, identity: identity)
+        }
+        state = Mutex(State(random: SeededGenerator(seed: seed), files: files))
+        for index in files.indices { replace(index) }
+    }
+
+    var files: [File] { state.withLock { $0.files } }
+
+    /// The versions of a file so far. - Parameter file: its index.
+    func versions(of file: Int) -> [FileOrigin.Version] { state.withLock { $0.files[file].versions } }
+
+    /// Whether a file of that length was ever told of by the head of an answer.
+    func hasTold(_ length: Int64, of file: Int) -> Bool {
+        state.withLock { state in
+            state.files[file].told.contains(length) || state.files[file].versions.contains { $0.length == length }
+        }
+    }
+
+    /// A server at that port; 0: any.
+    func server(port: UInt16) throws(ServerError) -> ScriptedServer {
+        try ScriptedServer(port: port) { [self] in answer($0) }
+    }
+
+    /// Trouble of some kinds begins. - Returns: which, and how much of it.
+    func storm() -> String {
+        state.withLock { state in
+            state.trouble = [10, 30, 60, 90].randomElement(using: &state.random)!
+            let count = Int.random(in: 1...Trouble.allCases.count, using: &state.random)
+            state.kinds = Array(Trouble.allCases.shuffled(using: &state.random).prefix(count))
+            let names = count == Trouble.allCases.count ? "all" : state.kinds.map { "\($0)" }.joined(separator: " ")
+            return "\(state.trouble) % \(names)"
+        }
+    }
+
+    /// From now on every answer is right.
+    func calm() { state.withLock { $0.trouble = 0 } }
+
+    /// Some file becomes another one.
+    func replaceSome() { replace(state.withLock { $0.files.indices.randomElement(using: &$0.random)! }) }
+
+    private func replace(_ index: Int) {
+        state.withLock { state in
+            let count = state.files[index].versions.count
+            let file = state.files[index]
+            // Multiples of 16 apart, so that a total that is a little wrong is no other version's.
+            var length = lengths.randomElement(using: &state.random)! + 16 * Int64(count)
+            if file.identity != .length, count > 0, Bool.random(using: &state.random) { length = file.now.length }
+            if file.identity == .length {
+                while file.versions.contains(where: { abs($0.length - length) < 16 }) { length += 16 }
+            }
+            let version = FileOrigin.Version(
+                seed: UInt64(index) << 32 | UInt64(count + 1), length: length,
+                entityTag: file.identity == .date ? nil : "\"\(count)\"",
+                lastModified: 1_700_000_000 + 60 * Int64(count),
+                mediaType: "video/x-matroska")
+            state.files[index].versions.append(version)
+            // Of a name that was never opened nothing is remembered.
+            if Int.random(in: 0..<3, using: &state.random) == 0 {
+                state.files[index].name = "\(file.folder)\(count) \(file.title)"
+            }
+        }
+    }
+
+    private func answer(_ request: ServerRequest) -> [ServerStep] {
+        let place = request.path.hasPrefix("/moved/") ? String(request.path.dropFirst(6)) : request.path
+        let (file, trouble, random) = state.withLock { state in
+            let index = state.files.firstIndex { $0.path == place }
+            // Listings are few.
+            let share = index == nil ? min(60, state.trouble * 4) : state.trouble
+            let isHit = Int.random(in: 0..<100, using: &state.random) < share
+            let random = SeededGenerator(seed: state.random.next())
+            return (index, isHit ? state.kinds.randomElement(using: &state.random) : nil, random)
+        }
+        guard let file else { return answer(request, folder: String(place.dropFirst()), trouble, random) }
+        var answer = RandomAnswer(request, files[file], random)
+        let steps = trouble.map { answer.steps($0) } ?? answer.good()
+        note(steps, of: file)
+        return steps
+    }
+
+    private func answer(
+        _ request: ServerRequest, folder: String, _ trouble: Trouble?, _ random: SeededGenerator
+    ) -> [ServerStep] {
+        guard Self.folders.contains(folder) else { return ServerStep.answer(404) }
+        var random = random
+        let listed = files.filter { $0.folder == folder }
+        var listing = RandomListing(folder: folder, files: listed)
+        guard let trouble else { return listing.answer() }
+        // Half of what happens to a listing is a lie in it.
+        if Bool.random(using: &random) { return listing.wrongAnswer(&random) }
+        var answer = RandomAnswer(request, listing, random)
+        return answer.steps(trouble)
+    }
+
+    /// Keeps what length the head tells.
+    private func note(_ steps: [ServerStep], of file: Int) {
+        for case .head(let status, let headers) in steps {
+            for (name, value) in headers {
+                let total = asciiLowercased(name) == "content-range" ? value.split(separator: "/").last : nil
+                let length = asciiLowercased(name) == "content-length" && status == 200 ? value[...] : nil
+                if let told = (total ?? length).flatMap({ Int64($0) }) {
+                    state.withLock { _ = $0.files[file].told.insert(told) }
+                }
+            }
+        }
+    }
+}
+
+/// Around what has a limit inside: a page, a block of 128 KiB, the first request, an extent of 8 MiB.
+private let lengths: [Int64] = [
+    16, 4096, 40_000, 128 << 10, 128 << 10 + 1, 300_000, 1 << 20, 1 << 20 - 1, 3_000_000, 6 << 20, 8 << 20 + 17,
+]
+
+func escaped(_ name: String) -> String {
+    name.utf8.map { byte in
+        let isPlain = byte > 0x20 && byte < 0x7F && !"%?#\"<>&".utf8.contains(byte)
+        return isPlain
+            ? String(UnicodeScalar(byte)) : "%" + String(Int(byte) + 0x100, radix: 16).dropFirst().uppercased()
+    }.joined()
+}

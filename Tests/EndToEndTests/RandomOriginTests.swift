@@ -1,0 +1,170 @@
+import Glibc
+import ReelCore
+import Synchronization
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// Promises 1, 2 and 11 against an origin that does anything.
+    ///
+    /// `REELFS_RANDOM_SECONDS=3600` makes it an hour, `REELFS_RANDOM_SEED` does what a failed run has done, as far as
+    /// threads can do that.
+    @Suite struct RandomOriginTests {
+        private static let readers = 6
+
+        @Test("An origin of random errors and lies: right bytes or an error, in time, and the program stays")
+        func storms() throws {
+            let seconds = number("REELFS_RANDOM_SECONDS") ?? 120
+            var random = number("REELFS_RANDOM_SEED").map { SeededGenerator(seed: UInt64($0)) } ?? SeededGenerator()
+            let findings = RandomFindings()
+            let origin = RandomOrigin(seed: random.next())
+            print("random origin: seed \(random.seed), \(seconds) s")
+            var server = try origin.server(port: 0)
+            defer { server.stop() }
+            try withScene(limit: .seconds(seconds + 180)) { scene in
+                var mount = try ForegroundMount(scene, server.address)
+                defer { mount.child.signal(SIGKILL) }
+                let end = ContinuousClock.now + .seconds(seconds)
+                var round = 0
+                while ContinuousClock.now < end, findings.end == nil {
+                    round += 1
+                    let weather = origin.storm()
+                    findings.round = "round \(round), seed \(random.seed), \(weather)"
+                    let readers = RandomReaders(origin, scene.mountpoint, findings)
+                    readers.start(Self.readers, seed: random.next())
+                    for _ in 0..<Int.random(in: 5...20, using: &random) {
+                        let pause = Duration.milliseconds(Int.random(in: 10...1000, using: &random))
+                        eventually(within: pause) { mount.hasEnded(findings) }
+                        origin.replaceSome()
+                    }
+                    readers.finish()
+                    if mount.hasEnded(findings) { break }
+                    origin.calm()
+                    expectNewest(origin, scene, findings)
+                    // A connection's thread and what the server notes of it are kept until it ends.
+                    server.stop()
+                    server = try origin.server(port: server.port)
+                    if round % 4 == 0 {
+                        mount.unmount(findings)
+                        mount = try ForegroundMount(scene, server.address)
+                    }
+                    print("random origin: round \(round), \(weather.prefix(60)): \(findings.summary)")
+                }
+                mount.unmount(findings)
+            }
+            #expect(findings.count == 0, "seed \(random.seed): \(findings.sentences.joined(separator: "\n"))")
+            #expect(findings.received > 0)
+        }
+
+        /// Once the origin is well, each file is read whole as what it is.
+        private func expectNewest(_ origin: RandomOrigin, _ scene: Scene, _ findings: RandomFindings) {
+            let readers = RandomReaders(origin, scene.mountpoint, findings)
+            for index in origin.files.indices {
+                var difference: String?
+                // A circuit has to close, a listing to be asked for again, and what was confirmed to be 5 s old.
+                eventually(within: .seconds(20)) {
+                    difference = readers.difference(ofFile: index)
+                    if difference != nil { usleep(100_000) }
+                    return difference == nil
+                }
+                if let difference { findings.find("the origin is well, and after 20 s \(difference)") }
+            }
+        }
+
+        private func number(_ name: String) -> Int? { getenv(name).flatMap { Int(String(cString: $0)) } }
+    }
+}
+
+/// A mount whose daemon is a child, so that its last words are known.
+private struct ForegroundMount {
+    let child: ChildProcess
+    private let path: String
+
+    init(_ scene: Scene, _ source: String) throws {
+        path = scene.mountpoint
+        child = try ChildProcess(
+            [program, "mount", source, path, "--foreground", "--cache-dir", scene.cache, "--cache-size", "16M"]
+                + ["--timeout", "\(RandomReaders.timeout)", "--refresh", "1"], environment: ["no_proxy": "127.0.0.1"])
+        guard eventually(within: .seconds(20), { [path] in mountTable().contains { $0.mountpoint == path } }) else {
+            throw Unmounted(sentence: child.said.errors)
+        }
+    }
+
+    func hasEnded(_ findings: RandomFindings) -> Bool {
+        if findings.end != nil { return true }
+        guard let end = child.poll() else { return false }
+        findings.end = end
+        findings.find("the program has ended with \(end.status): \(end.errors.suffix(2000))")
+        return true
+    }
+
+    func unmount(_ findings: RandomFindings) {
+        if hasEnded(findings) { return }
+        do {
+            let end = try ChildProcess.run([program, "umount", path])
+            if end.status != 0 { findings.find("umount: \(end)") }
+            let last = try child.wait(within: .seconds(20))
+            if last.status != 0 { findings.find("after umount \(last.status): \(last.errors.suffix(2000))") }
+        } catch { findings.find("umount: \(error)") }
+    }
+}
+
+/// What went wrong in a run, and how much was tried.
+final class RandomFindings: Sendable {
+    private struct State {
+        var sentences: [String] = []
+        var count = 0
+        var calls = 0
+        var failures: [Int32: Int] = [:]
+        var received: Int64 = 0
+        var longest = Duration.zero
+        var round = ""
+        var end: ChildProcess.End?
+    }
+    private let state = Mutex(State())
+
+    /// Printed at once, as the run may be long.
+    func find(_ sentence: String) {
+        state.withLock { state in
+            state.count += 1
+            guard state.sentences.count < 20 else { return }
+            state.sentences.append("\(state.round): \(sentence)")
+            print("random origin: found in \(state.round): \(sentence)")
+        }
+    }
+
+    func call(_ time: Duration, _ number: Int32?) {
+        state.withLock { state in
+            state.calls += 1
+            state.longest = max(state.longest, time)
+            if let number { state.failures[number, default: 0] += 1 }
+        }
+    }
+
+    func bytes(_ count: Int) { state.withLock { $0.received += Int64(count) } }
+
+    var round: String {
+        get { state.withLock { $0.round } }
+        set { state.withLock { $0.round = newValue } }
+    }
+    /// How the program ended of itself; nil: it has not.
+    var end: ChildProcess.End? {
+        get { state.withLock { $0.end } }
+        set { state.withLock { $0.end = newValue } }
+    }
+    var count: Int { state.withLock { $0.count } }
+    var sentences: [String] { state.withLock { $0.sentences } }
+    var received: Int64 { state.withLock { $0.received } }
+    var failures: Int { state.withLock { $0.failures.values.reduce(0, +) } }
+
+    var summary: String {
+        state.withLock { state in
+            let errors = state.failures.sorted { $0.key < $1.key }.map {
+                "\($0.value) × \(String(cString: strerror($0.key)))"
+            }
+            return
+                "\(state.calls) calls, \(state.received >> 20) MiB, longest \(state.longest), \(state.count) findings; "
+                + errors.joined(separator: ", ")
+        }
+    }
+}
