@@ -23,6 +23,7 @@ extension RemoteFile {
                 }
                 services.answers.add { [self] in
                     services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
+                    moveQueue(now())
                 }
             case .fail(let id, let failure):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
