@@ -19,6 +19,8 @@ final class Transfer {
 
     let id: OriginRequestID
     private(set) var request: OriginRequest
+    /// `request.url.text`.
+    let resource: String
     let receiver: any OriginReceiver
     /// The loop outlives its transfers: it drops them all before it returns.
     unowned let loop: TransferLoop
@@ -75,6 +77,7 @@ final class Transfer {
     ) {
         self.id = id
         self.request = request
+        resource = request.url.text
         self.receiver = receiver
         self.loop = loop
         self.place = place ?? request.url
