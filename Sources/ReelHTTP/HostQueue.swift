@@ -12,7 +12,13 @@ final class HostQueue<Element> {
     /// More that pause than run: each holds a connection, and players go on within seconds. Others let go of theirs.
     var hasTooManyPaused: Bool { paused > slots }
     /// When a byte last came from there.
-    var lastByte: ContinuousClock.Instant?
+    var lastByte: ContinuousClock.Instant? {
+        didSet { owedSince = .now }
+    }
+    /// Since when something runs and no byte has come.
+    private var owedSince = ContinuousClock.now
+    /// Kept connections may be as dead as those that wait: a new one tells at once.
+    var isSilent: Bool { running > 0 && ContinuousClock.now - owedSince > .seconds(1) }
     /// Beside all slots: what looks for an origin that has all of them waiting.
     private var urgent = Turns<Element>()
     private var demanded = Turns<Element>()
@@ -86,6 +92,7 @@ final class HostQueue<Element> {
     }
 
     private func take(_ resource: String) {
+        if running == 0 { owedSince = .now }
         running += 1
         taken[resource, default: 0] += 1
     }

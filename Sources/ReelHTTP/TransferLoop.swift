@@ -9,6 +9,8 @@ final class TransferLoop {
     var pool = BufferPool()
     /// Transfers that gathered bytes in this round.
     var gathering: [Transfer] = []
+    /// Origins that answered on a new connection in this round, and when it was opened.
+    var reached: [(origin: String, opened: ContinuousClock.Instant)] = []
 
     private var transfers: [OriginRequestID: Transfer] = [:]
     private var hosts: [String: HostQueue<Transfer>] = [:]
@@ -43,6 +45,7 @@ final class TransferLoop {
             curl_multi_perform(mailbox.multi, &running)
             handOverGathered()
             readMessages()
+            reconnectOvertaken()
             checkTimers()
             // Slots may be free again; a handle that was added makes the poll return at once.
             startWaiting()
@@ -109,12 +112,14 @@ final class TransferLoop {
     private func startWaiting() {
         var connections = hosts.values.reduce(0) { $0 + $1.connections }
         for (origin, queue) in hosts {
+            let isSilent = queue.isSilent
             while hasRoom(for: queue, beside: connections), let transfer = queue.next() ?? makeRoom(in: queue) {
                 connections += 1
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
                 transfer.receiver.sent()
-                let avoidsKept = !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
+                let avoidsKept =
+                    isSilent || !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
                 transfer.hasTakenKept = !avoidsKept && kept.take(at: origin)
                 guard transfer.prepare(configuration, avoidsKept: avoidsKept),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
@@ -197,6 +202,23 @@ final class TransferLoop {
                 finish(transfer, with: .failed(.cancelled), isKept: isWhole)
             }
         }
+    }
+
+    /// An origin that is back: what waits for TCP to repeat a lost packet tries again at once.
+    private func reconnectOvertaken() {
+        for (origin, opened) in reached {
+            for transfer in transfers.values where transfer.origin == origin && transfer.isOvertaken(by: opened) {
+                curl_multi_remove_handle(mailbox.multi, transfer.handle)
+                transfer.dropHandle()
+                guard transfer.prepare(configuration, avoidsKept: true),
+                    curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
+                else {
+                    finish(transfer, with: .failed(.unreachable("no memory for a request")))
+                    continue
+                }
+            }
+        }
+        reached = []
     }
 
     private func readMessages() {
