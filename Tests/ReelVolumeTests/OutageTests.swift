@@ -125,6 +125,33 @@ import Testing
         fixture.volume.close(file)
     }
 
+    @Test func hundredsOfReadsOfASilentFileKeepNoOtherFileWaiting() throws {
+        let (silent, good) = (FileOrigin(length: length), FileOrigin(length: length, seed: 7))
+        let server = try ScriptedServer(script(["good.mkv": good, "silent.mkv": silent]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(20))
+        defer { fixture.remove() }
+        let file = try fixture.open("silent.mkv").get()
+        silent.fault = .silent
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        for number in 0..<300 {
+            let offset = 1_000_000 + Int64(number) * 90_000
+            buffer.withUnsafeMutableBytes { buffer in
+                _ = fixture.volume.read(file, offset: offset, into: buffer) { TestRead() }
+            }
+        }
+        #expect(eventually { server.requests.count { $0.path == "/silent.mkv" } >= 9 })
+        let time = try took {
+            let other = try fixture.open("good.mkv").get()
+            for place in [Int64(0), 10_000_000, 20_000_000] {
+                #expect(fixture.read(other, place, 4096).isRight(good, place, 4096))
+            }
+            fixture.volume.close(other)
+        }
+        #expect(time < .seconds(5))
+        fixture.volume.close(file)
+    }
+
     @Test func aNameThatNobodyKnowsIsUnreachable() throws {
         let time = took {
             #expect(throws: SourceError.self) {
