@@ -26,7 +26,7 @@ extension CacheObject {
         let now = store.clock.now()
         let (uncertain, isKnown, filled) = file.fill { state in
             state.use(blocks, now: now)
-            return (state.uncertain(blocks), state.isKnown(blocks), state.bytesOnDisk)
+            return (state.uncertain(blocks), state.isKnown(blocks), state.map.filledBytes)
         }
         // The caller believes more than there is: it is told so.
         if !isKnown {
@@ -65,7 +65,7 @@ extension CacheObject {
         if isProven(block, in: buffer, of: range) { return true }
         let bytes = file.bytes(of: block)
         // It has moved meanwhile: it is in memory before it leaves the disk.
-        if let memory = file.inMemory(block) {
+        if let memory = file.memoryBlock(block) {
             let part = range.clamped(to: bytes)
             memory.read(into: buffer.part(part, from: range.lower), at: Int(part.lower - bytes.lower))
             return true

@@ -16,48 +16,6 @@ extension CacheObject {
         }
         let range = ByteRange(offset, offset + Int64(bytes.count))
         cutBack(lost)
-        var start = range.lower
-        for block in file.blocks(touching: range) {
-            let part = range.clamped(to: file.bytes(of: block))
-            guard stage(bytes.part(part, from: offset), part, block) else { continue }
-            if start < part.lower {
-                let before = ByteRange(start, part.lower)
-                try writeNow(bytes.part(before, from: offset), before, lost)
-            }
-            start = part.upper
-        }
-        let rest = ByteRange(start, range.upper)
-        if !rest.isEmpty { try writeNow(bytes.part(rest, from: offset), rest, lost) }
-    }
-
-    /// Takes bytes of one block that is staged, or can be from here on: nothing of it is anywhere yet. - Returns: false where
-    /// they have to go another way.
-    private func stage(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int) -> Bool {
-        guard let staging = store.staging else { return false }
-        let whole = file.bytes(of: block)
-        let (isFilled, isBegun) = file.fill { ($0.map[block], $0.partial.contains(block)) }
-        // Somebody asked for what was there.
-        if isFilled { return file.staged[block] != nil }
-        if isBegun, let memory = file.staged.filling(block) {
-            memory.write(bytes, at: Int(part.lower - whole.lower))
-        } else {
-            // What is left of an earlier life of it does not count.
-            if file.staged[block] != nil { staging.remove(block..<block + 1, of: file) }
-            guard file.hasFile, !file.isShared.load(ordering: .relaxed), whole.count % Staging.unit == 0,
-                file.direct.isPossible, file.memoryBlock(block) == nil, !isBegun,
-                store.disk.mayWriteData, let memory = staging.memory(block, of: file), store.makeRoom(for: whole.count)
-            else { return false }
-            memory.write(bytes, at: Int(part.lower - whole.lower))
-            file.staged.add(block, memory)
-        }
-        file.wrote(bytes, part, hasRoom: true)
-        return true
-    }
-
-    /// Through the page cache.
-    private func writeNow(
-        _ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ lost: ([Range<Int>]) -> Void
-    ) throws(CacheError) {
         let blocks = file.blocks(touching: range)
         let new = file.fill { $0.untouched(blocks) }.filter { file.memoryBlock($0) == nil }
         let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
@@ -87,7 +45,6 @@ extension CacheObject {
             return false
         }
         store.disk.dataWasWritten()
-        store.staging?.wroteToPageCache(range.count)
         file.wrote(bytes, range, hasRoom: true, failures: failures)
         return true
     }

@@ -67,21 +67,9 @@ package final class CacheObject: Sendable {
         let memory = file.memoryBlock(block)
         guard let sum = file.sum(ofWritten: block) else { return false }
         let now = store.clock.now()
-        let isStaged = file.staged.stage(of: block) == .filling
-        let place: FillState.Place = isStaged ? .staging : memory == nil ? .disk : .memory
-        let bytes = file.fill { $0.fill(block, sum, in: place, now: now) }
+        let bytes = file.fill { $0.fill(block, sum, in: memory == nil ? .disk : .memory, now: now) }
         file.forgetPieces(block..<block + 1)
-        guard bytes > 0 else { return true }
-        switch place {
-        case .staging:
-            store.staging?.isWhole(block, of: file)
-            // Who lands it says so again; until then nobody would look after a disk that takes nothing.
-            store.committer.schedule()
-        case .disk: store.filled(bytes, block, of: file, sum)
-        case .memory: break
-        }
-        // It can be given to the kernel soon.
-        if file.fill({ $0.map.isComplete && $0.isStaging }) { store.staging?.hurry() }
+        if bytes > 0, memory == nil { store.filled(bytes, block, of: file, sum) }
         return true
     }
 
@@ -94,7 +82,6 @@ package final class CacheObject: Sendable {
         for blocks in blocks {
             file.dropMemory(blocks)
             let bytes = file.fill { $0.lose(blocks) + $0.clear(blocks).partialBytes }
-            store.staging?.remove(blocks, of: file)
             file.forgetPieces(blocks)
             store.room.release(bytes)
         }
@@ -113,7 +100,7 @@ package final class CacheObject: Sendable {
     /// A file that is given is not touched until `settle`.
     package func offer() -> Int32? {
         guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
-            file.direct.close(), file.tellsOpens, file.fill({ $0.offer() })
+            file.descriptor.tellsOpens, file.fill({ $0.offer() })
         else { return nil }
         guard file.hasNoHoles else {
             settle()

@@ -35,19 +35,17 @@ extension DataFile {
     /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
         fill { $0.doubt() }
-        // What is looked at is the disk's.
-        staged.giveUpLanded()
         doubtPieces()
         return holes()
     }
 
-    private func isOnDisk(_ block: Int) -> Bool { memoryBlock(block) == nil && !staged.holdsAlone(block) }
+    private func isOnDisk(_ block: Int) -> Bool { memoryBlock(block) == nil }
 
     /// Blocks on the disk with holes where bytes were written.
     private func holes() -> [Int] {
         let map = fill { $0.map }
         let written = written
-        if map.isComplete, written.isEmpty, !isInMemory, !fill({ $0.isStaging }),
+        if map.isComplete, written.isEmpty, !isInMemory,
             descriptor.hasData(ByteRange(0, version.length))
         {
             return []

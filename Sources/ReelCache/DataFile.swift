@@ -16,9 +16,6 @@ final class DataFile: Sendable {
     let isPinned: Atomic<Bool>
     /// The kernel was given the file itself: there may be readers that nobody here sees.
     let isShared = Atomic(false)
-    /// Blocks on their way to the disk, and how they get there.
-    let staged = StagedBlocks()
-    let direct = DirectWriter()
     /// Blocks that the disk did not take.
     private let memory = Mutex<[Int: MemoryBlock]>([:])
     /// Spares the hit path a second lock.
@@ -49,15 +46,7 @@ final class DataFile: Sendable {
     var hasFile: Bool { name != nil }
 
     /// Not a byte of it may go: somebody reads the file itself.
-    var isReadDirectly: Bool {
-        isShared.load(ordering: .relaxed) && direct.withoutOpening { descriptor.isOpenElsewhere }
-    }
-
-    /// Leases work here.
-    var tellsOpens: Bool { direct.withoutOpening { descriptor.tellsOpens } }
-
-    /// A block's bytes, where they are in memory.
-    func inMemory(_ block: Int) -> MemoryBlock? { memoryBlock(block) ?? staged[block] }
+    var isReadDirectly: Bool { isShared.load(ordering: .relaxed) && descriptor.isOpenElsewhere }
 
     /// Around what this program changes of the file.
     func change<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
@@ -153,6 +142,8 @@ final class DataFile: Sendable {
 
     var memoryBlocks: [Int] { isInMemory ? memory.withLock { $0.keys.sorted() } : [] }
 
+    func dropMemory() { dropMemory(0..<fill { $0.map.blockCount }) }
+
     /// They are in no account of the disk.
     func dropMemory(_ blocks: Range<Int>) {
         guard isInMemory else { return }
@@ -180,7 +171,7 @@ final class DataFile: Sendable {
     private func readOnce(
         into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
     ) -> (count: Int, fromMemory: UInt64) {
-        guard isInMemory || !staged.isEmpty else { return (descriptor.read(into: buffer, at: offset), 0) }
+        guard isInMemory else { return (descriptor.read(into: buffer, at: offset), 0) }
         let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
         let blocks = blocks(touching: range)
         var fromMemory: UInt64 = 0
@@ -188,7 +179,7 @@ final class DataFile: Sendable {
             let bytes = bytes(of: block)
             let part = range.clamped(to: bytes)
             let slice = buffer.part(part, from: offset)
-            if let memory = inMemory(block) {
+            if let memory = memoryBlock(block) {
                 memory.read(into: slice, at: Int(part.lower - bytes.lower))
                 fromMemory |= 1 << UInt64(block - blocks.lowerBound)
             } else {
@@ -201,10 +192,9 @@ final class DataFile: Sendable {
         return (Int(range.count), fromMemory)
     }
 
-    /// Calls with all bytes of a block, those of the disk where it has them; nil where they cannot be read.
+    /// Calls with all bytes of a block; nil where they cannot be read.
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
-        if let memory = staged.alone(block) { return body(memory.bytes) }
         return descriptor.withBytes(bytes(of: block), body)
     }
 

@@ -13,7 +13,7 @@ struct DiskHealth: Sendable {
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
-    /// A sync or a direct write has failed: that the page cache takes bytes says nothing until they have reached the disk.
+    /// A sync has failed: that the page cache takes bytes says nothing until they have reached the disk.
     private var needsProof = false
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
@@ -27,15 +27,15 @@ struct DiskHealth: Sendable {
         retryAt = now + pause
     }
 
-    /// - Parameter isOnDisk: not in the page cache alone.
-    mutating func worked(isOnDisk: Bool) {
-        guard isOnDisk || !needsProof else { return }
-        failure = nil
-        needsProof = false
-    }
+    /// The page cache took bytes.
+    mutating func worked() { if !needsProof { failure = nil } }
 
-    /// Which says nothing of a disk that was full, or refused what was written.
-    mutating func synced() { if needsProof { worked(isOnDisk: true) } }
+    /// A sync succeeded, which says nothing of a disk that was full or refused what was written.
+    mutating func synced() {
+        guard needsProof else { return }
+        needsProof = false
+        failure = nil
+    }
 
     /// There is nothing that could be the proof: the next bytes are.
     mutating func hasNothingToSync(_ now: Duration) { if now >= retryAt { synced() } }
@@ -94,11 +94,10 @@ final class DiskWatch: Sendable {
         if isNew { changed(error) }
     }
 
-    /// - Parameter isOnDisk: not in the page cache alone.
-    func dataWasWritten(isOnDisk: Bool = false) { worked { $0.data.worked(isOnDisk: isOnDisk) } }
+    func dataWasWritten() { worked { $0.data.worked() } }
     func dataWasSynced() { worked { $0.data.synced() } }
     func hasNothingToSync() { worked { $0.data.hasNothingToSync(now()) } }
-    func indexWasWritten() { worked { $0.index.worked(isOnDisk: true) } }
+    func indexWasWritten() { worked { $0.index.worked() } }
 
     private func worked(_ change: (inout State) -> Void) {
         guard !isWell.load(ordering: .relaxed) else { return }

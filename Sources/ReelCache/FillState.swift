@@ -18,9 +18,6 @@ struct FillState: Sendable {
     private var syncing: [Int: UInt64] = [:]
     /// Filled blocks that no row may tell of: they are in memory, or their sync failed.
     private var unkept = ExtentBits()
-    /// Filled blocks whose bytes are not on the disk yet (`Staging`).
-    private var staged = ExtentBits()
-    private var stagedBytes: Int64 = 0
     private(set) var failedSyncs = 0
     /// Checksums of filled blocks that no row has yet.
     private var sums: [Int: ExtentSums] = [:]
@@ -50,7 +47,6 @@ struct FillState: Sendable {
     struct Cleared {
         var removed: [Row] = []
         fileprivate var unkept = ExtentBits()
-        fileprivate var staged = ExtentBits()
         fileprivate var verified = ExtentBits()
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
@@ -72,12 +68,7 @@ struct FillState: Sendable {
         writtenUses = self.uses
     }
 
-    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty || isStaging }
-
-    var isStaging: Bool { stagedBytes > 0 }
-
-    /// In filled blocks whose bytes are on the disk.
-    var bytesOnDisk: Int64 { map.filledBytes - stagedBytes }
+    var isPending: Bool { !changed.isEmpty || !syncing.isEmpty || !stale.isEmpty }
 
     /// Nothing of it may go from here on. - Returns: false where it is not all there.
     mutating func offer() -> Bool {
@@ -105,8 +96,6 @@ struct FillState: Sendable {
     /// Where the bytes of a filled block are.
     enum Place {
         case disk
-        /// On their way to the disk: `landed` tells that they are there, and no row does before.
-        case staging
         /// And there they stay: no row may tell of them.
         case memory
     }
@@ -122,36 +111,9 @@ struct FillState: Sendable {
         uses[extent] = max(uses[extent], now)
         switch place {
         case .disk: changed.insert(extent)
-        case .staging: stage(extent, bit(block))
         case .memory: unkept[extent] |= bit(block)
         }
         return map.bytes(of: block).count
-    }
-
-    /// The bytes of a staged block are on the disk.
-    /// - Parameter failures: `failedSyncs` before they were written: a sync that failed since may have lost them.
-    /// - Returns: how many; 0 where it was lost or cleared meanwhile.
-    mutating func landed(_ block: Int, failures: Int) -> Int64 {
-        let before = stagedBytes
-        unstage(block / 64, bit(block))
-        guard stagedBytes < before else { return 0 }
-        if failures == failedSyncs {
-            changed.insert(block / 64)
-        } else {
-            unkept[block / 64] |= bit(block)
-            doubt(block)
-        }
-        return before - stagedBytes
-    }
-
-    private mutating func stage(_ extent: Int, _ bits: UInt64) {
-        stagedBytes += map.bytes(of: bits & ~staged[extent], inExtent: extent)
-        staged[extent] |= bits
-    }
-
-    private mutating func unstage(_ extent: Int, _ bits: UInt64) {
-        stagedBytes -= map.bytes(of: staged[extent] & bits, inExtent: extent)
-        staged[extent] &= ~bits
     }
 
     /// No longer filled, as its bytes are gone or wrong. Its row, if there is one, tells of it until the next commit, and
@@ -167,7 +129,6 @@ struct FillState: Sendable {
             verified[block] = false
             if let bits = syncing[extent] { syncing[extent] = bits & ~bit(block) }
             unkept[extent] &= ~bit(block)
-            unstage(extent, bit(block))
             sums[extent]?[block % 64] = nil
         }
         return before - map.filledBytes
@@ -186,8 +147,6 @@ struct FillState: Sendable {
         let before = map.filledBytes
         map = durable
         unkept = ExtentBits()
-        staged = ExtentBits()
-        stagedBytes = 0
         return before - map.filledBytes
     }
 
@@ -266,7 +225,7 @@ struct FillState: Sendable {
     /// The snapshot before fdatasync; false where there is nothing to sync.
     mutating func beginSync() -> Bool {
         for extent in changed {
-            let bits = map.extents[extent] & ~durable.extents[extent] & ~unkept[extent] & ~staged[extent]
+            let bits = map.extents[extent] & ~durable.extents[extent] & ~unkept[extent]
             if bits != 0 { syncing[extent, default: 0] |= bits }
         }
         changed = []
@@ -307,7 +266,7 @@ struct FillState: Sendable {
     /// page cache has it, which its checksum tells.
     mutating func loseUnsynced() {
         for extent in changed.union(syncing.keys) {
-            loseHold(of: map.extents[extent] & ~durable.extents[extent] & ~staged[extent], inExtent: extent)
+            loseHold(of: map.extents[extent] & ~durable.extents[extent], inExtent: extent)
         }
         // What had been written of these is in doubt as well; the next sync would vouch for it.
         for block in partial { unkept[block / 64] |= bit(block) }
@@ -369,8 +328,6 @@ struct FillState: Sendable {
             if let bits = syncing[extent] { syncing[extent] = bits & ~mask == 0 ? nil : bits & ~mask }
             cleared.unkept[extent] = unkept[extent] & mask
             unkept[extent] &= ~mask
-            cleared.staged[extent] = staged[extent] & mask
-            unstage(extent, mask)
             if isDurable(extent) { sums[extent] = nil }
             let kept = durable.extents[extent] & ~mask
             if kept != durable.extents[extent] {
@@ -400,11 +357,10 @@ struct FillState: Sendable {
             verified.load(extent: extent, word: verified.extents[extent] | bits)
         }
         for (extent, bits) in cleared.unkept.words { unkept[extent] |= bits }
-        for (extent, bits) in cleared.staged.words { stage(extent, bits) }
         guard cleared.failures != failedSyncs else { return }
         // A sync that failed meanwhile did not see them.
         for row in cleared.removed {
-            loseHold(of: row.word & ~durable.extents[row.extent] & ~staged[row.extent], inExtent: row.extent)
+            loseHold(of: row.word & ~durable.extents[row.extent], inExtent: row.extent)
         }
     }
 

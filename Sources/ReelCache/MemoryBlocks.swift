@@ -13,7 +13,6 @@ final class MemoryAccount: Sendable {
 
     private let limit: Int64
     private let used = Atomic<Int64>(0)
-    private let landed = Atomic<Int64>(0)
     private let mostSpares: Int
     private let spares = Mutex<[Spare]>([])
 
@@ -24,14 +23,9 @@ final class MemoryAccount: Sendable {
         self.mostSpares = mostSpares
     }
 
-    deinit { giveUpSpares() }
+    deinit { for spare in spares.withLock({ $0 }) { spare.memory.deallocate() } }
 
     var bytes: Int64 { used.load(ordering: .relaxed) }
-    /// In blocks that the disk does not have.
-    var bytesAlone: Int64 { bytes - landed.load(ordering: .relaxed) }
-    /// Little is left of it.
-    var isShort: Bool { bytes > limit / 4 * 3 }
-    var hasSpares: Bool { spares.withLock { !$0.isEmpty } }
 
     /// nil where the limit is reached.
     fileprivate func take(_ count: Int) -> UnsafeMutableRawBufferPointer? {
@@ -40,13 +34,12 @@ final class MemoryAccount: Sendable {
             return nil
         }
         if count == Int(BlockSize.block), let spare = spares.withLock({ $0.popLast() }) { return spare.memory }
-        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 4096)
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
         memory.initializeMemory(as: UInt8.self, repeating: 0)
         return memory
     }
 
-    fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer, hasLanded: Bool) {
-        if hasLanded { landed.subtract(Int64(memory.count), ordering: .relaxed) }
+    fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer) {
         used.subtract(Int64(memory.count), ordering: .relaxed)
         let spare = Spare(memory: memory)
         let isKept = spares.withLock { spares in
@@ -55,16 +48,6 @@ final class MemoryAccount: Sendable {
             return true
         }
         if !isKept { memory.deallocate() }
-    }
-
-    fileprivate func landed(_ count: Int) { landed.add(Int64(count), ordering: .relaxed) }
-
-    func giveUpSpares() {
-        let spares = spares.withLock { spares in
-            defer { spares = [] }
-            return spares
-        }
-        for spare in spares { spare.memory.deallocate() }
     }
 }
 
@@ -75,7 +58,6 @@ final class MemoryAccount: Sendable {
 final class MemoryBlock: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     private let account: MemoryAccount
-    private let hasLanded = Atomic(false)
 
     /// Zeros, or what a block before it had. nil where the account has no room for it.
     init?(_ count: Int64, _ account: MemoryAccount) {
@@ -84,7 +66,7 @@ final class MemoryBlock: @unchecked Sendable {
         self.memory = memory
     }
 
-    deinit { account.giveBack(memory, hasLanded: hasLanded.load(ordering: .relaxed)) }
+    deinit { account.giveBack(memory) }
 
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         UnsafeMutableRawBufferPointer(rebasing: memory[offset..<offset + bytes.count]).copyMemory(from: bytes)
@@ -92,11 +74,6 @@ final class MemoryBlock: @unchecked Sendable {
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) {
         buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: memory[offset..<offset + buffer.count]))
-    }
-
-    /// The disk has its bytes as well.
-    func land() {
-        if !hasLanded.exchange(true, ordering: .relaxed) { account.landed(memory.count) }
     }
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(memory) }

@@ -97,7 +97,6 @@ extension Store {
     package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
         var bad: [Int] = []
         var extent = 0
-        settle()
         // Taken anew for each extent: what is held by nobody who can give up parts of it cannot be evicted.
         while let found = try known(version) {
             guard case .object(let object) = found else {
@@ -123,9 +122,6 @@ extension Store {
         guard case .object(let object) = try known(version) else { return }
         for run in runs(of: blocks) { try discard(run, of: object.file) }
     }
-
-    /// What is on its way to the disk gets there, and is read from there.
-    package func settle() { staging?.settle() }
 
     private enum Known {
         case object(CacheObject)
@@ -170,7 +166,7 @@ extension Store {
     package var failure: CacheError? { disk.failure }
 
     /// What the disk does not take.
-    package var bytesInMemory: Int64 { memory.bytes + (staging?.refusedBytes ?? 0) }
+    package var bytesInMemory: Int64 { memory.bytes }
 
     /// Blocks that were not what was written to them, since the program started.
     package var damagedBlocks: Int64 { damage.load(ordering: .relaxed) }

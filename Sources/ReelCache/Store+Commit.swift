@@ -22,13 +22,10 @@ extension Store {
     /// in one transaction.
     package func commit() {
         commits.withLock { state in
-            staging?.flush()
             uncommitted.store(0, ordering: .relaxed)
             log?.turn()
-            giveUpRefused()
-            staging?.syncBegins()
+            releaseIdleMemory()
             let synced = files.all.filter(synchronise)
-            staging?.syncEnds()
             if !files.all.contains(where: { $0.fill { $0.isPending } }) { disk.hasNothingToSync() }
             let facts = facts.begin()
             do throws(CacheError) {
@@ -107,6 +104,13 @@ extension Store {
         strays = replaced
     }
 
+    /// Drops what the disk has not taken of files that nobody holds: first, as a full disk may refuse all that follows.
+    private func releaseIdleMemory() {
+        guard files.idle.contains(where: \.isInMemory) else { return }
+        // Nobody begins to hold a file under the gate.
+        try? writer.use { _ in for file in files.idle { file.dropMemory() } }
+    }
+
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
@@ -114,12 +118,7 @@ extension Store {
         for file in files.idle where file.hasFile { _ = hasReachedDisk(file) }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.fill { $0.isPending } }
-            for file in idle {
-                let all = 0..<file.fill { $0.map.blockCount }
-                file.dropMemory(all)
-                staging?.remove(all, of: file)
-                file.direct.close()
-            }
+            for file in idle { file.dropMemory() }
             // What no row will ever tell of: written in part, or not saved by a sync that failed.
             for file in idle {
                 let (durable, isStray) = file.fill { ($0.durable, $0.hasLeftovers || $0.map != $0.durable) }
@@ -142,24 +141,6 @@ extension Store {
         }
         for file in removed { remove(file.name) }
         room.release(bytes)
-    }
-
-    /// Blocks of files that nobody holds any more, and that the disk has not taken.
-    private func giveUpRefused() {
-        guard let staging else { return }
-        for file in files.idle {
-            let blocks = staging.refusedBlocks(of: file)
-            guard !blocks.isEmpty else { continue }
-            // Under the gate nobody begins to hold it.
-            try? writer.use { (_) throws(CacheError) in
-                guard !files.isHeld(file.row), files.file(file.row) === file else { return }
-                for block in blocks {
-                    let bytes = file.fill { $0.lose(block..<block + 1) }
-                    staging.remove(block..<block + 1, of: file)
-                    room.release(bytes)
-                }
-            }
-        }
     }
 
     /// Data files without a row: of a daemon that died between the two, or of an index that was set aside. Only names

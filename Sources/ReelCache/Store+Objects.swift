@@ -180,7 +180,6 @@ extension Store {
             file.forgetPieces(blocks)
         }
         guard file.row >= 0 else {
-            // Without a file nothing is staged.
             file.fill { _ = $0.clear(blocks) }
             return
         }
@@ -194,11 +193,7 @@ extension Store {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
             } catch {
                 file.fill { $0.putBack(cleared) }
-                for block in blocks where !file.staged.holdsAlone(block) {
-                    _ = file.fill { $0.landed(block, failures: cleared.failures) }
-                }
                 // Nothing is left of what was written of others; nor is their room.
-                for block in file.staged.removeFilling(blocks) { file.forgetPieces(block..<block + 1) }
                 committer.schedule()
                 room.release(cleared.partialBytes)
                 disk.failed(error)
@@ -206,7 +201,6 @@ extension Store {
             }
             reached(.discardRowsCommitted)
             file.fill { $0.confirm(cleared) }
-            staging?.remove(blocks, of: file)
             // No row tells of them any more, whatever the disk says to the hole.
             room.release(cleared.bytes + cleared.partialBytes)
             // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.

@@ -23,8 +23,6 @@ package final class Store: Sendable {
     /// nil where the directory is left as it is.
     let log: FillLog?
     let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
-    /// nil: every write goes through the page cache.
-    let staging: Staging?
     /// Blocks that were not what was written to them.
     let damage = Atomic<Int64>(0)
     /// One commit at a time, so that `commit` returns only when all earlier ones have ended.
@@ -76,24 +74,19 @@ package final class Store: Sendable {
         directory path: String, source: String?, limits: CacheLimits, owner mountPoint: String,
         watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in },
-        stages: Bool = true,
         measure: @escaping @Sendable (Int32) -> Room.Disk?
     ) throws(CacheError) {
         let directory = try SourceDirectory.open(path, owner: mountPoint)
         let index = try openIndex(of: directory, source)
         let objects = directory.objects.number
         let indexPath = directory.index
-        let staging = stages ? Staging() : nil
         room = Room(limits, used: index.used) {
             measure(objects).map {
                 var disk = $0
                 disk.index = sizeOnDisk(ofIndex: indexPath)
-                // It is in the account already, and will take what is free now.
-                disk.free -= staging?.bytesAlone ?? 0
                 return disk
             }
         }
-        self.staging = staging
         self.limits = limits
         self.reached = reached
         clock = UseClock(after: index.lastUse)
@@ -106,20 +99,15 @@ package final class Store: Sendable {
         let surplus = room.shortfall(0)
         if surplus > 0 { _ = try? evict(surplus) }
         try committer.start(self)
-        staging?.start(self)
         committer.schedule()
     }
 
-    deinit {
-        committer.stop(waiting: false)
-        staging?.stop(waiting: false)
-    }
+    deinit { committer.stop(waiting: false) }
 
     /// Commits, ends the thread and unlocks the directory. Objects that still live can be read, no more.
     package func close() {
         commit()
         committer.stop(waiting: true)
-        staging?.stop(waiting: true)
         reader.close()
         // The last connection to close folds the log into the index.
         writer.close()

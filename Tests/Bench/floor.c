@@ -3,7 +3,7 @@
  * What a first read costs on this machine without a cache's logic: one sequential read, once, of one file of one
  * origin on loopback, answered from a ring of 12 MiB. `relay` receives, answers, and makes the kernel forget what is
  * behind the reader, so that its pages are used again. `store` also takes a checksum of each MiB and writes FILE past
- * the page cache. That is what reelfs does. No ranges, no errors mended, no second reader; whatever is unexpected ends it.
+ * the page cache. No ranges, no errors mended, no second reader; whatever is unexpected ends it.
  */
 #define _GNU_SOURCE
 #define FUSE_USE_VERSION 312

@@ -82,8 +82,8 @@ private final class Giver: ObjectHolder {
 
 struct CrashTests {
     /// Fills, commits, discards and evicts one file after another, so that each point is reached several times.
-    private func story(_ fixture: Fixture, _ crash: Crash, _ random: inout SeededGenerator, stages: Bool) throws {
-        let store = try fixture.open(cap: 90 * BlockSize.block, stages: stages) { crash.reached($0) }
+    private func story(_ fixture: Fixture, _ crash: Crash, _ random: inout SeededGenerator) throws {
+        let store = try fixture.open(cap: 90 * BlockSize.block) { crash.reached($0) }
         let wanted = version(blocks: 200)
         var committed: Set<Int> = []
         for round in 0..<4 {
@@ -123,14 +123,14 @@ struct CrashTests {
         return RememberedListing(entries: entries, fetchedAt: Int64(round), complete: true)
     }
 
-    @Test(arguments: CrashPoint.allCases, [false, true])
-    func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint, stages: Bool) throws {
+    @Test(arguments: CrashPoint.allCases)
+    func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint) throws {
         var random = SeededGenerator()
         let hint: Comment = "\(point), seed \(random.seed)"
         for number in 0..<2 {
             let fixture = Fixture()
             let crash = Crash(point, number, fixture)
-            try story(fixture, crash, &random, stages: stages)
+            try story(fixture, crash, &random)
             // The sweep comes once after each start.
             if number > 0, point == .swept || point == .evictionRowsCommitted || point == .evictionPunched { continue }
             let image = try #require(crash.images.first, hint)

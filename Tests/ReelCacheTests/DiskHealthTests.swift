@@ -19,23 +19,23 @@ struct DiskHealthTests {
         #expect(pauses == [1, 2, 4, 8, 16, 30, 30])
         health.synced()
         #expect(health.failure != nil, "what was full may be so still")
-        health.worked(isOnDisk: false)
+        health.worked()
         #expect(health.failure == nil && health.mayTry(moment))
     }
 
     /// The page cache takes whatever it is given.
-    @Test(arguments: [true, false]) func afterASyncThatFailedOnlyTheDiskItselfIsProof(bySync: Bool) {
+    @Test func afterASyncThatFailedOnlyAnotherSyncIsProof() {
         var health = DiskHealth()
         health.failed(error, .zero, needsProof: true)
-        health.worked(isOnDisk: false)
+        health.worked()
         #expect(!health.mayTry(.milliseconds(999)) && health.mayTry(.seconds(1)))
-        health.worked(isOnDisk: false)
+        health.worked()
         health.failed(error, .seconds(2), needsProof: true)
         #expect(!health.mayTry(.milliseconds(3999)) && health.mayTry(.seconds(4)))
-        if bySync { health.synced() } else { health.worked(isOnDisk: true) }
+        health.synced()
         #expect(health.failure == nil)
         health.failed(error, .seconds(5))
-        health.worked(isOnDisk: false)
+        health.worked()
         #expect(health.failure == nil, "a proof is wanted once")
     }
 

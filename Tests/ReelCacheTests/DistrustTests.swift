@@ -183,20 +183,19 @@ struct DistrustTests {
 
     /// A filesystem that cannot write dirty pages back may drop them, and tells so by the next sync alone. Until then
     /// zeros are read, where blocks of the disk are taken all the same.
-    @Test(arguments: [false, true]) func whatThePageCacheLosesBeforeASyncIsNotReadAsZeros(stages: Bool) throws {
+    @Test func whatThePageCacheLosesBeforeASyncIsNotReadAsZeros() throws {
         let fixture = Fixture()
-        let store = try fixture.open(stages: stages)
+        let store = try fixture.open()
         store.committer.stop(waiting: true)
         let object = try store.fill(version(blocks: 6), 0..<4)
         try object.put(4)
-        store.settle()
         for block in 0..<4 { #expect(object.holds(block)) }
         let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
         let zeros = [UInt8](repeating: 0, count: Int(5 * BlockSize.block) - 4096)
         try zeros.withUnsafeBytes { try data.write($0, at: 4096) }
         for block in 0..<4 { #expect(object.damaged(block) == [block]) }
-        // A block that is not whole is in memory still, or looked at piece by piece.
-        #expect(object.damaged(4) == [4] || stages && object.holds(4))
+        // A block that is not whole is looked at piece by piece.
+        #expect(object.damaged(4) == [4])
         store.close()
     }
 
@@ -224,14 +223,13 @@ struct DistrustTests {
         store.close()
     }
 
-    /// A disk that is smaller than it says: direct writes fail in their middle. What is put into the page cache instead is
-    /// gone as soon as it is written back.
-    @Test(.enabled(if: geteuid() == 0, "only root can mount a disk"), arguments: [false, true])
-    func aDiskThatFailsWhileItIsWrittenLosesNothingInSilence(stages: Bool) throws {
+    /// A disk that is smaller than it says: what the page cache took is gone as soon as it is written back.
+    @Test(.enabled(if: geteuid() == 0, "only root can mount a disk"))
+    func aDiskThatFailsWhileItIsWrittenLosesNothingInSilence() throws {
         let fixture = Fixture()
         let disk = try fixture.disk(.ext4, megabytes: 48, backed: 12)
         defer { disk.end() }
-        let store = try fixture.open(stages: stages)
+        let store = try fixture.open()
         // What it would tell is not known yet.
         store.committer.stop(waiting: true)
         let object = try store.object(for: version(blocks: 160))
@@ -239,15 +237,13 @@ struct DistrustTests {
             // More than memory has room for as well.
             guard (try? object.fill(block)) != nil else { break }
         }
-        store.settle()
         // Fails, as the disk does; then the kernel wants its memory back.
         _ = try ChildProcess.run(["sync", "-f", fixture.source], within: .seconds(240))
         try Descriptor(try #require(fixture.objectFiles.first), O_RDONLY).dropPages(ByteRange(0, 160 * BlockSize.block))
         #expect(object.filledBlocks.count > 96)
         let damaged = object.filledBlocks.filter { object.damaged($0) == [$0] }
         for block in object.filledBlocks where !damaged.contains(block) { #expect(object.holds(block)) }
-        // What goes past the page cache the disk has, or memory, unless the disk was too slow for that.
-        #expect(stages || !damaged.isEmpty)
+        #expect(!damaged.isEmpty)
         store.close()
     }
 

@@ -158,10 +158,9 @@ struct FillStateTests {
     }
 
     /// A write-back that fails before a sync has told of it may take them out of the page cache.
-    @Test(arguments: [false, true]) func whatNoSyncHasVouchedForIsLookedAtEachTime(isStaged: Bool) {
+    @Test func whatNoSyncHasVouchedForIsLookedAtEachTime() {
         var state = state()
-        _ = state.fill(5, 55, in: isStaged ? .staging : .disk)
-        if isStaged { _ = state.landed(5, failures: 0) }
+        _ = state.fill(5, 55)
         state.verify(5)
         #expect(looked(state, 0..<70) == [5])
         begin(&state)
@@ -177,8 +176,7 @@ struct FillStateTests {
     @Test func onlyADurableFileIsOffered() {
         var state = state(2)
         _ = state.fill(0, 1)
-        _ = state.fill(1, 1, in: .staging)
-        _ = state.landed(1, failures: 0)
+        _ = state.fill(1, 1)
         begin(&state)
         let tooSoon = state.offer()
         state.endSync()
@@ -206,73 +204,21 @@ struct FillStateTests {
         begin(&state)
     }
 
-    @Test func aStagedBlockIsFilledAndInNoRowUntilItHasLanded() {
-        var state = state()
-        _ = state.fill(5, 55, in: .staging)
-        _ = state.fill(6, 66)
-        #expect(state.map[5] && state.verified[5] && state.isPending && state.isStaging)
-        #expect(state.bytesOnDisk == BlockSize.block)
-        begin(&state)
-        #expect(words(state) == [Word(extent: 0, word: 1 << 6)])
-        state.endSync()
-        // A sync that failed lost nothing that had not been written.
-        #expect(state.verified[5])
-        let (landed, again) = (state.landed(5, failures: 0), state.landed(5, failures: 0))
-        #expect(landed == BlockSize.block && again == 0 && !state.isStaging)
-        begin(&state)
-        #expect(words(state) == [Word(extent: 0, word: 3 << 5)] && state.rowsAfterSync[0].sums[5] == 55)
-        state.endSync()
-        #expect(!state.isPending && state.bytesOnDisk == 2 * BlockSize.block)
-    }
-
-    /// It may have been in the page cache when a sync for others told that bytes were lost, which is told once.
-    @Test func aStagedBlockThatWasBeingWrittenWhenASyncFailedIsNeverClaimed() {
-        var state = state()
-        _ = state.fill(5, 55, in: .staging)
-        let failures = state.failedSyncs
-        _ = state.fill(6, 66)
-        begin(&state)
-        state.loseUnsynced()
-        #expect(state.verified[5])
-        _ = state.landed(5, failures: failures)
-        #expect(!state.verified[5] && state.map[5])
-        let isBegun = state.beginSync()
-        #expect(!isBegun)
-    }
-
-    @Test func aStagedBlockThatIsLostOrClearedNeverLands() {
-        var state = state()
-        for block in 1...3 { _ = state.fill(block, 1, in: .staging) }
-        _ = state.lose(1..<2)
-        let cleared = state.clear(2..<3)
-        let landed = [state.landed(1, failures: 0), state.landed(2, failures: 0)]
-        #expect(landed == [0, 0] && state.isStaging)
-        state.putBack(cleared)
-        #expect(state.map[2] && !state.map[1])
-        let isBegun = state.beginSync()
-        #expect(!isBegun)
-        let later = [state.landed(2, failures: 0), state.landed(3, failures: 0)]
-        #expect(later == [BlockSize.block, BlockSize.block] && !state.isStaging)
-        begin(&state)
-        #expect(words(state) == [Word(extent: 0, word: 0b1100)])
-    }
-
     /// A discard had taken it out when a sync failed, and could not write its rows: the sync did not see it.
     @Test func whatIsPutBackAfterASyncThatFailedIsNeverClaimed() {
         var state = state()
         _ = state.fill(1, 1)
         sync(&state)
         _ = state.fill(2, 2)
-        _ = state.fill(3, 3, in: .staging)
         begin(&state)
         let cleared = state.clear(0..<64)
         state.loseUnsynced()
         state.putBack(cleared)
         let isBegun = state.beginSync()
-        #expect(state.map[1] && state.map[2] && state.map[3] && !isBegun)
-        #expect(state.verified[1] && !state.verified[2] && state.verified[3])
+        #expect(state.map[1] && state.map[2] && !isBegun)
+        #expect(state.verified[1] && !state.verified[2])
         state.verify(2)
-        #expect(looked(state, 0..<70) == [2, 3])
+        #expect(looked(state, 0..<70) == [2])
     }
 
     /// A sync for others has failed between the write and the word of it.

@@ -20,16 +20,14 @@ final class Fixture: Sendable {
     var source: String { directory + "/cache/source" }
     var index: String { source + "/index.sqlite" }
 
-    /// - Parameters:
-    ///   - stages: as the program does; else every byte is in the data file as soon as it is written.
-    ///   - reached: called between two steps of the format's protocol.
+    /// - Parameter reached: called between two steps of the format's protocol.
     func open(
-        cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films", stages: Bool = false,
+        cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films",
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in }
     ) throws(CacheError) -> Store {
         try Store(
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
-            reached: reached, stages: stages
+            reached: reached
         ) { _ in
             // Asked before anything is evicted, which a data file is not that another process has open too.
             waitForStartingChildren()

@@ -67,13 +67,13 @@ private struct Model {
 }
 
 struct ModelTests {
-    @Test(arguments: [1, 2, 3, UInt64.random(in: 4 ... .max)], [false, true])
-    func anyOrderOfOperationsAgreesWithThePlainModel(_ seed: UInt64, stages: Bool) throws {
+    @Test(arguments: [1, 2, 3, UInt64.random(in: 4 ... .max)])
+    func anyOrderOfOperationsAgreesWithThePlainModel(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let fixture = Fixture()
         let cap = 96 * BlockSize.block - 5000
         var model = Model(cap: cap)
-        var store = try fixture.open(cap: cap, stages: stages)
+        var store = try fixture.open(cap: cap)
         var open: [Version: CacheObject] = [:]
         let versions = (0..<9).map {
             version("http://h/\($0 / 2)", tag: "\($0)", blocks: 1 + $0 * 37, less: Int64($0 * 777))
@@ -157,7 +157,7 @@ struct ModelTests {
                 open = [:]
                 store.close()
                 model.commit()
-                store = try fixture.open(cap: cap, stages: stages)
+                store = try fixture.open(cap: cap)
                 #expect(try store.pins() == Set(model.pins.map { ExactText($0) }), hint)
             }
             #expect(store.usage.used == model.used, hint)

@@ -12,9 +12,9 @@ import Testing
     private var later: Int { time(nil) + 10 }
 
     /// A complete file that nobody has open, and no seal of it yet.
-    private func withClosedFile(stages: Bool = false, _ body: (Fixture, Store, DataFile) throws -> Void) throws {
+    private func withClosedFile(_ body: (Fixture, Store, DataFile) throws -> Void) throws {
         let fixture = Fixture()
-        let store = try fixture.open(stages: stages)
+        let store = try fixture.open()
         defer { store.close() }
         let file = try store.fill(wanted, 0..<4).file
         store.commit()
@@ -32,8 +32,8 @@ import Testing
         return true
     }
 
-    @Test(arguments: [false, true]) func sealedFileNeedsNoLook(stages: Bool) throws {
-        try withClosedFile(stages: stages) { _, store, file in
+    @Test func sealedFileNeedsNoLook() throws {
+        try withClosedFile { _, store, file in
             store.seals.seal(file, now: later)
             let isOffered = try isOffered(store)
             #expect(isOffered)

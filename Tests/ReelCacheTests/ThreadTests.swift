@@ -35,11 +35,10 @@ private final class Reader: ObjectHolder {
 private final class Writing: Sendable { let turn = Mutex(()) }
 
 struct ThreadTests {
-    @Test(arguments: [false, true])
-    func manyThreadsStayUnderTheCapAndAgreeInTheEnd(stages: Bool) async throws {
+    @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
         let fixture = Fixture()
         let cap = 40 * BlockSize.block
-        let store = try fixture.open(cap: cap, stages: stages)
+        let store = try fixture.open(cap: cap)
         let writing = Writing()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for thread in 0..<4 {

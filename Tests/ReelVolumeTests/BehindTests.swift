@@ -46,7 +46,6 @@ import Testing
             let behind = ByteRange(0, film.version.length - DropBehind.kept)
             if !readsDataFiles { #expect(residentBytes(path, behind) == 0 || !isOnDisk) }
             // What is not written yet is not read from the data file.
-            fixture.store.settle()
 
             // Complete: those stay from which the kernel reads without asking.
             kernel.pages.withLock { $0 = [] }

@@ -72,7 +72,6 @@ import Testing
             let film = try #require(films["/a.mkv"])
             let file = try fixture.open("a.mkv").get()
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
-            fixture.store.settle()
             let before = server.bodyBytesSent
             try flip(fixture, at: 3 * BlockSize.block)
             #expect(try fixture.volume.verify("a.mkv", repairs: false).damagedBlocks == 1)

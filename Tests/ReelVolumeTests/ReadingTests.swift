@@ -152,7 +152,6 @@ import Testing
             let file = try fixture.open("film.mkv").get()
             #expect(fixture.readAll(file).isRight(film, 0, length))
             fixture.store.commit()
-            fixture.store.settle()
             for path in files(below: fixture.directory + "/cache/objects") { truncate(path, 0) }
             #expect(fixture.readAll(file).isRight(film, 0, length))
             #expect(fixture.volume.status().damagedBlocks > 0)
