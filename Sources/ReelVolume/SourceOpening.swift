@@ -151,11 +151,13 @@ struct SourceOpening {
         let head = document.head
         let found = SourceDocument(document.bytes, mediaType: head.mediaType, source: url, place: head.url)
         if let format = found.format {
-            do {
+            do throws(SourceError) {
                 let entries = try entries(
                     of: document.bytes, format, base: found.base, name: url.description, until: deadline)
                 return .source(.list(entries), .list)
             } catch {
+                // The name is said around it.
+                if case .notUsable(_, let reason) = error { return .useless(reason) }
                 return .useless("\(error)")
             }
         }
