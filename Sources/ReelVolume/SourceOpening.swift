@@ -84,19 +84,20 @@ struct SourceOpening {
     // MARK: A path
 
     private func openLocal(_ path: String) throws(SourceError) -> Source {
-        guard let bytes = contents(of: path) else { throw .notFound(ResourceURL(path)?.description ?? path) }
+        let bytes = try contents(of: path)
         guard let format = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: fileExtension(path)) else {
             throw .notUsable(path, "it is no list of URLs (plain text, M3U, PLS or XSPF)")
         }
-        return .list(try entries(of: bytes, format, base: nil, name: path))
+        let deadline = now() + services.options.timeout
+        return .list(try entries(of: bytes, format, base: nil, name: path, until: deadline))
     }
 
     private func entries(
-        of bytes: [UInt8], _ format: PlaylistFormat, base: ResourceURL?, name: String
+        of bytes: [UInt8], _ format: PlaylistFormat, base: ResourceURL?, name: String, until deadline: Duration
     ) throws(SourceError) -> EntryList {
         let list: Playlist
         do throws(PlaylistError) {
-            list = try Playlist.parse(bytes, format: format, base: base)
+            list = try Playlist.parse(bytes, format: format, base: base, isOver: services.isOver(at: deadline))
         } catch {
             throw .notUsable(name, "the list cannot be read (\(error))")
         }
@@ -104,7 +105,7 @@ struct SourceOpening {
             services.logger.warning("\(name): \(reason)")
         }
         guard !list.entries.isEmpty else { throw .notUsable(name, "the list names no http(s) URL") }
-        return EntryList(list.entries)
+        return list.entries
     }
 
     // MARK: A URL
@@ -131,7 +132,7 @@ struct SourceOpening {
             }
         }
         switch wait({ BodyFetch.start(url, limit: deadline - now(), services, $0) }) {
-        case .document(let document): return interpret(document, url)
+        case .document(let document): return interpret(document, url, until: deadline)
         case .unchanged: return .useless("304 to a request without a condition")
         case .failure(let failure): return .failure(failure)
         case nil: return .failure(.timedOut)
@@ -145,22 +146,27 @@ struct SourceOpening {
         return answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
     }
 
-    private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL) -> Found {
+    private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL, until deadline: Duration) -> Found {
         guard document.isWhole else { return .failure(.interrupted("\(url.origin): the page has no end")) }
         let head = document.head
         let found = SourceDocument(document.bytes, mediaType: head.mediaType, source: url, place: head.url)
         if let format = found.format {
-            do {
-                let entries = try entries(of: document.bytes, format, base: found.base, name: url.description)
+            do throws(SourceError) {
+                let entries = try entries(
+                    of: document.bytes, format, base: found.base, name: url.description, until: deadline)
                 return .source(.list(entries), .list)
             } catch {
+                // The name is said around it.
+                if case .notUsable(_, let reason) = error { return .useless(reason) }
                 return .useless("\(error)")
             }
         }
         do throws(ListingError) {
-            let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: found.folder)
+            let entries = try Listing.parse(
+                document.bytes, mediaType: head.mediaType, url: found.folder, isOver: services.isOver(at: deadline))
             return .source(.listing(found.folder, entries), .listing)
         } catch {
+            if error == .stopped { return .failure(.timedOut) }
             if url.path.hasSuffix("/") || wasTree {
                 return .useless("it is no directory listing (\(error))")
             }
@@ -215,17 +221,22 @@ struct SourceOpening {
     }
 }
 
-private func contents(of path: String) -> [UInt8]? {
-    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { return nil }
+/// The bytes of a local list. Only of a regular file: a pipe or a device might keep the mount waiting for ever.
+private func contents(of path: String) throws(SourceError) -> [UInt8] {
+    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+    guard descriptor >= 0 else { throw .notFound(path) }
     defer { Glibc.close(descriptor) }
+    var status = stat()
+    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
+        throw .notUsable(path, "it is no regular file")
+    }
     var bytes: [UInt8] = []
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     while bytes.count <= BodyFetch.limit {
         let count = Glibc.read(descriptor, &buffer, buffer.count)
-        if count < 0 { return nil }
+        if count < 0 { throw .notFound(path) }
         if count == 0 { return bytes }
         bytes += buffer[..<count]
     }
-    return nil
+    throw .notUsable(path, "a list has \(BodyFetch.limit >> 20) MiB at most")
 }

@@ -29,10 +29,11 @@ extension Volume {
             return (!state.isFetching, state.listing?.condition)
         }
         guard isFirst else { return }
+        let deadline = now() + services.options.timeout
         BodyFetch.start(url, condition: condition, limit: services.options.timeout, services) { [self] outcome in
             services.chores.add { [self] in
                 services.giveBackMemory(after: outcome.size)
-                let result = settle(read(outcome, url), node, directory, url)
+                let result = settle(read(outcome, url, until: deadline), node, directory, url)
                 let waiting = directory.state.withLock { state in
                     defer { state.waiting = [] }
                     state.isFetching = false
@@ -43,7 +44,7 @@ extension Volume {
         }
     }
 
-    private func read(_ outcome: BodyFetch.Outcome, _ url: ResourceURL) -> Found {
+    private func read(_ outcome: BodyFetch.Outcome, _ url: ResourceURL, until deadline: Duration) -> Found {
         switch outcome {
         case .unchanged: return .unchanged
         case .failure(let failure): return .trouble(ListingTrouble(failure), VolumeError(failure))
@@ -53,10 +54,15 @@ extension Volume {
             let head = document.head
             let base = head.url.with(credentials: head.url.isSameOrigin(as: url) ? url.credentials : nil)
             do throws(ListingError) {
-                let entries = try Listing.parse(document.bytes, mediaType: head.mediaType, url: base)
+                let entries = try Listing.parse(
+                    document.bytes, mediaType: head.mediaType, url: base, isOver: services.isOver(at: deadline))
                 return .entries(entries, head.listingCondition)
             } catch {
-                return .trouble(error == .malformed ? .cutShort : .noListing, .failed)
+                switch error {
+                case .malformed: return .trouble(.cutShort, .failed)
+                case .stopped: return .trouble(.timedOut, .timedOut)
+                case .notAListing, .tooLarge: return .trouble(.noListing, .failed)
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
 import ReelCore
 import ReelHTTP
 import ReelSources
+import ReelThreads
 
 /// What `reelfs doctor` asks of an origin, and in which order. Its answers become facts; what they mean `Diagnosis` says.
 struct OriginExamination {
@@ -78,17 +79,18 @@ struct OriginExamination {
     private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
         probe.document(url, most: most).map { answer in
             let (head, bytes) = answer
+            let end = now() + probe.limit
             let found = SourceDocument(bytes, mediaType: head.mediaType, source: url, place: head.url)
             if let format = found.format {
                 do throws(PlaylistError) {
-                    let list = try Playlist.parse(bytes, format: format, base: found.base)
-                    return .tree(kind: "list of files (\(name(of: format)))", EntryList(list.entries))
+                    let list = try Playlist.parse(bytes, format: format, base: found.base) { now() > end }
+                    return .tree(kind: "list of files (\(name(of: format)))", list.entries)
                 } catch {
                     return .page("a list that cannot be read: \(error)")
                 }
             }
             do throws(ListingError) {
-                let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder)
+                let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder) { now() > end }
                 let isJSON = head.mediaType?.hasSuffix("/json") == true
                 return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", entries)
             } catch {
