@@ -50,7 +50,8 @@ final class TransferLoop {
             // Slots may be free again; a handle that was added makes the poll return at once.
             startWaiting()
             // curl shortens this to its own next timer.
-            let timeout = transfers.isEmpty ? 60_000 : max(1, Int32((nextCheck - .now) / .milliseconds(1)) + 1)
+            let timeout =
+                transfers.isEmpty ? 60_000 : 1 + Int32(min(max((nextCheck - .now) / .milliseconds(1), 0), 60_000))
             curl_multi_poll(mailbox.multi, nil, 0, timeout, nil)
         }
     }

@@ -20,7 +20,7 @@ final class CircuitOrigin: Origin {
     }
 
     /// A playlist may name many hosts: beyond this, those of which nothing is to be kept in mind are forgotten.
-    private static let routeLimit = 1024
+    static let routeLimit = 1024
     /// Names no request of the transport, which counts from 1.
     private static let refused = OriginRequestID(0)
 
@@ -66,6 +66,8 @@ final class CircuitOrigin: Origin {
             if routes[origin] == nil {
                 if routes.count >= Self.routeLimit {
                     routes = routes.filter { $1.circuit.state != .closed || !$1.running.isEmpty }
+                    // All of them away: whoever asks one again finds that out again.
+                    if routes.count >= Self.routeLimit { routes = routes.filter { !$1.running.isEmpty } }
                 }
                 routes[origin] = Route(circuit: Circuit(deadline: deadline), asked: request.url)
             }
