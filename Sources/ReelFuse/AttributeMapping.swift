@@ -26,12 +26,21 @@ package struct Ownership: Sendable, Hashable {
         result.st_gid = group
         result.st_size = Int(attributes.length)
         result.st_blksize = Int(BlockSize.block)
-        result.st_blocks = Int((attributes.cachedBytes + 511) / 512)
+        result.st_blocks = blocks(of: attributes)
         result.st_mtim.tv_sec = Int(attributes.modified)
         result.st_ctim = result.st_mtim
         result.st_atim = result.st_mtim
         return result
     }
+
+    /// What of the file is cached, in units of 512. Of a file that has bytes one at least: archivers take a file without
+    /// blocks for a hole from end to end, and write zeros without reading it.
+    private func blocks(of attributes: Attributes) -> Int {
+        let cached = units(attributes.cachedBytes)
+        return attributes.length > 0 ? min(max(cached, 1), units(attributes.length)) : cached
+    }
+
+    private func units(_ bytes: Int64) -> Int { Int(bytes / 512) + (bytes % 512 > 0 ? 1 : 0) }
 
     func mode(isDirectory: Bool) -> mode_t {
         isDirectory ? S_IFDIR | (0o555 & ~umask) : S_IFREG | (0o444 & ~umask)

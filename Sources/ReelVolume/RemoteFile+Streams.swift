@@ -147,6 +147,8 @@ extension RemoteFile {
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         lanes.saw(failure, now())
+        // Before a reader hears of it: he may open the file anew at once.
+        if failure?.isContradiction ?? false { services.doubt(url) }
         let actions = decide { state in
             state.requests[id] = nil
             state.owedResumes.remove(id)

@@ -101,6 +101,7 @@ final class TailTouch: OriginReceiver {
             state.isOver = true
             return state.file
         }
+        if failure?.isContradiction ?? false { services.doubt(url) }
         // Nobody was promised these bytes: whoever waits for them by now asks in a way that is tried again.
         if let (file, stream) = file { file.ended(stream, .cancelled) }
     }

@@ -74,6 +74,25 @@ extension EndToEnd {
             #expect(film.difference(inFile: copy) == nil)
         }
 
+        /// tar looks for holes in what has fewer blocks than bytes: by SEEK_HOLE, or for zeros in what it reads.
+        @Test(
+            "A file is archived whole by tar -S, cached, in part or not at all",
+            arguments: ["seek", "raw"], [0, 1 << 20, length] as [Int64])
+        func archived(_ detection: String, _ cached: Int64) throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, _, mount in
+                let path = mount.file("film.mkv")
+                if cached > 0 { _ = try OpenDescriptor(path).bytes(at: 0, count: Int(cached)) }
+                let tar = ["tar", "-S", "--hole-detection=\(detection)", "-cf", scene.work("films.tar"), "film.mkv"]
+                let end = try ChildProcess.run(tar, directory: mount.path)
+                #expect(end.status == 0, "\(end.errors)")
+                try copied(["tar", "-xf", scene.work("films.tar"), "-C", scene.work("")], scene.work("film.mkv"), film)
+                let file = try OpenDescriptor(path)
+                let (data, hole): (Int32, Int32) = (3, 4)
+                #expect(lseek(file.number, 0, data) == 0 && lseek(file.number, 0, hole) == film.length)
+            }
+        }
+
         @Test("Eight processes at once cost the origin the file's length, once")
         func eightProcesses() throws {
             let film = FileOrigin(length: Self.length)

@@ -54,6 +54,19 @@ extension EndToEnd {
             }
         }
 
+        @Test("After the first ESTALE the next open has the new version", arguments: [24 << 20, 20 << 20] as [Int64])
+        func nextOpen(_ length: Int64) throws {
+            let film = FileOrigin(FileOrigin.Version(seed: 1, length: 24 << 20))
+            try withMount(of: film) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                let old = try OpenDescriptor(path)
+                _ = try old.bytes(at: 0, count: 4096)
+                film.change(to: Self.new(length: length))
+                #expect(throws: SystemFailure("pread", ESTALE)) { try old.bytes(at: 12 << 20, count: 4096) }
+                #expect(film.difference(inFile: path) == nil)
+            }
+        }
+
         @Test("An old handle gets the old bytes or ESTALE", arguments: [false, true])
         func oldHandle(_ isNewOpened: Bool) throws {
             let film = FileOrigin(FileOrigin.Version(seed: 1, length: 24 << 20))

@@ -120,13 +120,62 @@ import Testing
             film.change(to: .init(seed: 9, length: 2_500_000, entityTag: "\"v2\"", lastModified: 1_700_000_500))
             #expect(fixture.read(file, 2_000_000, 1000) == .failure(.stale))
             #expect(try fixture.read(file, 0, 1000).get() == old.bytes.bytes(ByteRange(0, 1000)))
-            // What was confirmed a moment ago is believed: the new open comes when that has passed.
-            fixture.expire()
             let new = try fixture.open("film.mkv").get()
             #expect(fixture.readAll(new).isRight(film, 0, 2_500_000))
             #expect(try fixture.read(file, 0, 1000).get() == old.bytes.bytes(ByteRange(0, 1000)))
             fixture.volume.close(file)
             fixture.volume.close(new)
+        }
+    }
+
+    /// Evidence against what was confirmed a moment ago ends its freshness: the next open asks, once, and hears what is so
+    /// now.
+    @Test(arguments: [
+        FileOrigin.Fault.changedETag, .wrongTotal, .status(401, retryAfter: nil), .status(403, retryAfter: nil),
+        .status(404, retryAfter: nil), .status(410, retryAfter: nil), .status(416, retryAfter: nil),
+    ])
+    func whatTheOriginContradictsIsAskedForAtTheNextOpen(_ fault: FileOrigin.Fault) throws {
+        try withFilm { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fault = fault
+            #expect(throws: VolumeError.self) { try fixture.read(file, 2_000_000, 1000).get() }
+            film.fault = nil
+            let before = server.requests.count
+            let again = try fixture.open("film.mkv").get()
+            let asked = server.requests[before...].filter { $0.range(of: length) == ByteRange(0, 1) }
+            #expect(asked.count == 1 && asked.allSatisfy { $0["if-none-match"] != nil })
+            #expect(fixture.read(again, 2_500_000, 1000).isRight(film, 2_500_000, 1000))
+            fixture.volume.close(try fixture.open("film.mkv").get())
+            #expect(server.requests.count { $0["if-none-match"] != nil } == 1)
+            fixture.volume.close(file)
+            fixture.volume.close(again)
+        }
+    }
+
+    /// The same the other way round: who may not read any more, or whose file is gone, hears so from the next open.
+    @Test func aRefusalOfBytesIsARefusalOfTheNextOpen() throws {
+        try withFilm { fixture, film, _ in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fault = .status(403, retryAfter: nil)
+            #expect(fixture.read(file, 2_000_000, 1000) == .failure(.accessDenied))
+            #expect(fixture.open("film.mkv").map { _ in true } == .failure(.accessDenied))
+            fixture.volume.close(file)
+        }
+    }
+
+    /// A server that is unwell has said nothing of the file.
+    @Test func anErrorOfTheServerLeavesWhatIsKnownFresh() throws {
+        try withFilm(timeout: .seconds(2)) { fixture, film, server in
+            let file = try fixture.open("film.mkv").get()
+            #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+            film.fault = .status(501, retryAfter: nil)
+            #expect(fixture.read(file, 2_000_000, 1000) == .failure(.failed))
+            let before = server.requests.count
+            fixture.volume.close(try fixture.open("film.mkv").get())
+            #expect(server.requests.count == before)
+            fixture.volume.close(file)
         }
     }
 
@@ -211,7 +260,6 @@ import Testing
             #expect(try fixture.read(file, 0, 1000).get().count == 1000)
             film.fail(.changedETag)
             #expect(fixture.read(file, 2_000_000, 1000) == .failure(.stale))
-            fixture.expire()
             let again = try fixture.open("film.mkv").get()
             #expect(fixture.readAll(again).isRight(film, 0, length))
             fixture.volume.close(again)
