@@ -11,6 +11,8 @@ extension FuzzTarget {
             var input = FuzzBytes(bytes)
             guard let connection = try openTables(Connection(inMemory: ())) else { return }
             for _ in 0..<4 where !input.isEmpty { try insert(&input, connection) }
+            // The first that a store does with an index.
+            try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(Store.longestFile)")
             for row in try connection.rows(where: "1") {
                 let known = try connection.information(for: row.version.key)?.information
                 try require(known?.length ?? 0 >= 0, "a length below zero")
@@ -18,7 +20,7 @@ extension FuzzTarget {
                     _ = (validator?.ifRange, validator?.ifChanged)
                 }
                 _ = try connection.row(of: row.version)
-                // The store deletes others when it opens an index; longer ones would only cost time here.
+                // Longer ones would only cost time here.
                 guard (0...1 << 36).contains(row.version.length) else { continue }
                 let state = try connection.fill(of: row)
                 try require((0...row.version.length).contains(state.map.filledBytes), "\(state.map.filledBytes) bytes")
