@@ -36,7 +36,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-system test-sanitizers demo bench bench-reliability install install-built uninstall deb \
+.PHONY: help build test test-system test-sanitizers fuzz demo bench bench-reliability install install-built uninstall deb \
         format lint clean
 
 help:  ## This list
@@ -61,6 +61,22 @@ test-sanitizers:  ## The tests without a mount, under ThreadSanitizer and Addres
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
 	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/thread-sanitizer.suppressions" $(SANITIZE) .build-tsan --sanitize thread
 	ASAN_OPTIONS=detect_leaks=0 $(SANITIZE) .build-asan --sanitize address
+
+# A folder of seeds for each target. What the fuzzer learns stays in FUZZ_DIR, and what ends a parser is written there.
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= $(notdir $(wildcard Tests/FuzzTests/Corpus/*))
+FUZZ_DIR     = .build-fuzz
+fuzz:  ## Every parser of outside bytes under libFuzzer (FUZZ_SECONDS=60 FUZZ_TARGETS="url options")
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
+	REELFS_FUZZ=build swift build -c release --product Fuzz --sanitize fuzzer --scratch-path $(FUZZ_DIR) \
+	    -Xswiftc -enable-testing
+	@for target in $(FUZZ_TARGETS); do \
+	    mkdir -p $(FUZZ_DIR)/corpus/$$target; echo "$$target:"; log=$(FUZZ_DIR)/$$target.log; \
+	    REELFS_FUZZ=$$target $(FUZZ_DIR)/release/Fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 \
+	        -print_final_stats=1 -artifact_prefix=$(FUZZ_DIR)/$$target- $(FUZZ_DIR)/corpus/$$target \
+	        Tests/FuzzTests/Corpus/$$target Tests/ReelSourcesTests/Corpus > $$log 2>&1 || { tail -n 40 $$log; exit 1; }; \
+	    grep -a number_of_executed_units $$log; \
+	done
 
 demo:  ## A film from a web server, played from a mount: a minute after the build
 	@$(INSTALL_PACKAGES) $(DEMO_PACKAGES)
@@ -105,4 +121,4 @@ lint:  ## The form of every source, without changing it
 	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 
 clean:  ## Everything that was built
-	rm -rf .build .build-tsan .build-asan
+	rm -rf .build .build-tsan .build-asan .build-fuzz

@@ -4,9 +4,29 @@ import PackageDescription
 // One direction, no circle: a target may import only what stands above it in this file.
 // Each line is a cut that a test needs: the pure centre, the disk, the network, listing text, the filesystem, the kernel.
 
+/// `make fuzz` builds the targets of `FuzzTests` with libFuzzer, which brings its own `main`; the program's is left out.
+let isFuzzing = Context.environment["REELFS_FUZZ"] != nil
+
+let parts: [Target.Dependency] = [
+    "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
+    .product(name: "ArgumentParser", package: "swift-argument-parser"),
+    .product(name: "Logging", package: "swift-log"),
+]
+let program: Target =
+    isFuzzing
+    ? .target(name: "reelfs", dependencies: parts, exclude: ["main.swift"])
+    : .executableTarget(name: "reelfs", dependencies: parts)
+
+let parsers: [Target.Dependency] = ["ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelFuse", "reelfs"]
+let fuzzTargets: Target =
+    isFuzzing
+    ? .executableTarget(
+        name: "Fuzz", dependencies: parsers, path: "Tests/FuzzTests", exclude: ["Corpus", "FuzzTests.swift"])
+    : .testTarget(name: "FuzzTests", dependencies: parsers + ["TestKit"], exclude: ["Corpus", "Fuzzer.swift"])
+
 let package = Package(
     name: "reelfs",
-    products: [.executable(name: "reelfs", targets: ["reelfs"])],
+    products: isFuzzing ? [] : [.executable(name: "reelfs", targets: ["reelfs"])],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -35,13 +55,7 @@ let package = Package(
                 "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .executableTarget(
-            name: "reelfs",
-            dependencies: [
-                "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-            ]),
+        program,
 
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
@@ -63,6 +77,7 @@ let package = Package(
         .testTarget(
             name: "EndToEndTests",
             dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),
+        fuzzTargets,
     ],
     swiftLanguageModes: [.v6]
 )

@@ -1,0 +1,98 @@
+import ReelCore
+
+@testable import ReelSources
+
+extension FuzzTarget {
+    private static let place = ResourceURL("http://user:secret@host.example:8080/media/films/?page=1")!
+
+    /// Documents that a source may be.
+    static let pages = [
+        FuzzTarget("listing-html", pages: ".html") { bytes in
+            try check(Result { try Listing.parse(bytes, mediaType: "text/html", url: place) })
+        },
+        FuzzTarget("listing-json", pages: ".json") { bytes in
+            try check(Result { try Listing.parse(bytes, mediaType: "application/json", url: place) })
+        },
+        FuzzTarget("playlist") { bytes in
+            for suffix in ["m3u", "pls", "xspf", "txt", ""] {
+                _ = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: suffix)
+            }
+            for format in [PlaylistFormat.urls, .m3u, .pls, .xspf] {
+                for base in [place, nil] {
+                    guard let list = try? Playlist.parse(bytes, format: format, base: base) else { continue }
+                    try check(list.entries)
+                }
+            }
+        },
+    ]
+
+    private static func check(_ result: Result<EntryList, any Error>) throws {
+        guard let entries = try? result.get() else { return }
+        try check(Array(entries))
+        for (index, entry) in entries.enumerated() {
+            try require(entries.place(of: entry.name) == index, "\(entry.name) is not found")
+            try require(entry.url.isSameOrigin(as: place), "\(entry.url.text) is of another origin")
+            try require(entry.url.path.hasPrefix("/media/films/"), "\(entry.url.text) is outside of its directory")
+        }
+    }
+
+    private static func check(_ entries: [SourceEntry]) throws {
+        try require(Set(entries.map { Array($0.name.utf8) }).count == entries.count, "two entries of one name")
+        for entry in entries {
+            try requireSafe(entry.name)
+            try require(entry.length ?? 0 >= 0, "length \(entry.length ?? 0)")
+            try requireSame(entry.url)
+            let isOther = !entry.url.isSameOrigin(as: place) && entry.url.credentials == place.credentials
+            try require(!isOther, "\(entry.url.text) gets the credentials of another origin")
+        }
+    }
+
+    /// Pieces of text.
+    static let texts = [
+        FuzzTarget("url") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            if let url = ResourceURL(text) { try requireSame(url) }
+            for line in text.split(separator: "\n", maxSplits: 2) {
+                guard let url = place.resolve(String(line)) else { continue }
+                try requireSame(url)
+                try requireSame(url.folder)
+                let isKept = url.credentials == nil || url.isSameOrigin(as: place) || line.contains("@")
+                try require(isKept, "\(url.text) gets the credentials of another origin")
+                if let suffix = url.suffix(below: place.folder) {
+                    let again = place.folder.below(suffix[...])
+                    try require(again.text == url.text, "\(url.text) is not \(again.text)")
+                }
+            }
+        },
+        FuzzTarget("name") { bytes in
+            try requireSafe(SafeName.make(bytes))
+            var names = UniqueNames()
+            var made: Set<[UInt8]> = []
+            for part in bytes.split(separator: 0x0A, omittingEmptySubsequences: false) {
+                let name = names.claim(SafeName.make(part))
+                try requireSafe(name)
+                try require(made.insert(Array(name.utf8)).inserted, "\(name) is made twice")
+            }
+            let text = percentEncodedSegment(bytes)
+            try require(percentDecoded(text) == bytes, "\(text) is decoded as something else")
+            _ = percentDecoded(String(decoding: bytes, as: UTF8.self))
+        },
+    ]
+
+    private static func requireSafe(_ name: String) throws(FuzzFinding) {
+        let bytes = Array(name.utf8)
+        let isSafe = (1...255).contains(bytes.count) && !bytes.contains { $0 < 0x20 || $0 == 0x2F || $0 == 0x7F }
+        try require(isSafe && name != "." && name != "..", "the name \(bytes)")
+    }
+
+    /// What a URL is written as is that URL.
+    private static func requireSame(_ url: ResourceURL) throws(FuzzFinding) {
+        let again = ResourceURL(url.text)
+        try require(again?.text == url.text, "\(url.text) is read as \(again?.text ?? "no URL")")
+        // A host may have any letters; the rest is encoded.
+        let rest = url.path + (url.query ?? "")
+        try require(rest.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }, "\(Array(rest.utf8))")
+        let segments = url.path.split(separator: "/", omittingEmptySubsequences: false)
+        try require(url.path.hasPrefix("/") && !segments.contains("..") && !segments.contains("."), "\(url.path)")
+    }
+}

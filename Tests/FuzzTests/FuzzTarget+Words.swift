@@ -1,0 +1,60 @@
+import ReelCore
+
+@testable import ReelFuse
+@testable import reelfs
+
+extension FuzzTarget {
+    /// What users, their files, the kernel and clients of the control socket say.
+    static let words = [
+        FuzzTarget("control") { bytes in
+            for line in bytes.split(separator: 0x0A) {
+                if let request = decodeLine(ControlRequest.self, line) {
+                    let again = decodeLine(ControlRequest.self, encodeLine(request).dropLast())
+                    try require(again?.path == request.path && again?.bytes == request.bytes, "another \(request)")
+                }
+                // And what a client gets from whoever listens there.
+                if let answer = decodeLine(ControlAnswer.self, line) { _ = encodeLine(answer) }
+            }
+        },
+        FuzzTarget("options") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            var options = MountOptions()
+            try? options.apply(list: text)
+            try require(options.timeout > 0 && options.cacheSize > 0 && options.refresh >= 0, "\(options)")
+            var sloppy = MountOptions()
+            try? sloppy.apply(list: text, isSloppy: true)
+            for option in givenOptions(text) { _ = option.visible }
+            for option in (try? parseOptionFile(text, path: "/file")) ?? [] {
+                var options = MountOptions()
+                try? options.apply(option)
+                _ = option.visible
+            }
+            _ = (redacted(text), withoutQuery(text), withoutSecrets(text))
+        },
+        FuzzTarget("credentials") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            do {
+                let found = try Credentials(parsing: text, path: "/file")
+                for header in found.headers {
+                    let isOne = !(header.name + header.value).utf8.contains { $0 == 0x0A || $0 == 0x0D || $0 == 0 }
+                    try require(isOne, "the header \(header)")
+                }
+                let source = "http://host:80/films/?a=b"
+                let joined = ResourceURL(found.source(ResourceURL(source)!, as: source))
+                try require(joined?.text == ResourceURL(source)?.text, "another source: \(joined?.text ?? "none")")
+                try require(joined?.credentials?.user ?? "" == found.user ?? "", "another user than \(found)")
+                try require(joined?.credentials?.password ?? "" == found.password ?? "", "another password: \(found)")
+            } catch let failure as Failure {
+                // The sentence is for everybody to read.
+                let values = text.split(whereSeparator: \.isNewline).flatMap { $0.split(separator: "=").dropFirst() }
+                let isTold = values.contains { $0.utf8.count > 20 && "\(failure)".contains($0) }
+                try require(!isTold, "\(failure)")
+            }
+        },
+        FuzzTarget("mountinfo") { bytes in
+            for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
+                if let mount = Mount(line: line) { _ = (mount.isOurs, mount.options) }
+            }
+        },
+    ]
+}
