@@ -8,10 +8,10 @@ extension FuzzTarget {
     /// Documents that a source may be.
     static let pages = [
         FuzzTarget("listing-html", pages: ".html") { bytes in
-            try check(Result { try Listing.parse(bytes, mediaType: "text/html", url: place) })
+            try checkListing(try? Listing.parse(bytes, mediaType: "text/html", url: place))
         },
         FuzzTarget("listing-json", pages: ".json") { bytes in
-            try check(Result { try Listing.parse(bytes, mediaType: "application/json", url: place) })
+            try checkListing(try? Listing.parse(bytes, mediaType: "application/json", url: place))
         },
         FuzzTarget("playlist") { bytes in
             for suffix in ["m3u", "pls", "xspf", "txt", ""] {
@@ -20,14 +20,14 @@ extension FuzzTarget {
             for format in [PlaylistFormat.urls, .m3u, .pls, .xspf] {
                 for base in [place, nil] {
                     guard let list = try? Playlist.parse(bytes, format: format, base: base) else { continue }
-                    try check(list.entries)
+                    try check(Array(list.entries))
                 }
             }
         },
     ]
 
-    private static func check(_ result: Result<EntryList, any Error>) throws {
-        guard let entries = try? result.get() else { return }
+    private static func checkListing(_ entries: EntryList?) throws {
+        guard let entries else { return }
         try check(Array(entries))
         for (index, entry) in entries.enumerated() {
             try require(entries.place(of: entry.name) == index, "\(entry.name) is not found")
@@ -67,11 +67,13 @@ extension FuzzTarget {
         FuzzTarget("name") { bytes in
             try requireSafe(SafeName.make(bytes))
             var names = UniqueNames()
+            var entries = EntryList.Builder()
             var made: Set<[UInt8]> = []
             for part in bytes.split(separator: 0x0A, omittingEmptySubsequences: false) {
-                let name = names.claim(SafeName.make(part))
+                let name = names.claim(SafeName.make(part), beside: entries)
                 try requireSafe(name)
                 try require(made.insert(Array(name.utf8)).inserted, "\(name) is made twice")
+                entries.append(SourceEntry(name: name, url: place, isDirectory: false, length: nil, modified: nil))
             }
             let text = percentEncodedSegment(bytes)
             try require(percentDecoded(text) == bytes, "\(text) is decoded as something else")

@@ -40,7 +40,7 @@ extension FuzzTarget {
                     try require(isOne, "the header \(header)")
                 }
                 let source = "http://host:80/films/?a=b"
-                let joined = ResourceURL(found.source(ResourceURL(source)!, as: source))
+                let joined = ResourceURL(found.source(ResourceURL(source)!))
                 try require(joined?.text == ResourceURL(source)?.text, "another source: \(joined?.text ?? "none")")
                 try require(joined?.credentials?.user ?? "" == found.user ?? "", "another user than \(found)")
                 try require(joined?.credentials?.password ?? "" == found.password ?? "", "another password: \(found)")
