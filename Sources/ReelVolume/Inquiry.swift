@@ -28,14 +28,17 @@ final class Inquiry: OriginReceiver {
 
     /// - Parameters:
     ///   - known: what is remembered: 304 then confirms it.
+    ///   - isDoubted: the origin has contradicted it. Then 304 would say of the tag that it is the same, and of a length
+    ///     that was told wrong nothing: the origin has to tell all of it again.
     ///   - limit: for the whole of it, with its retries.
     static func start(
-        _ url: ResourceURL, known: ContentInformation? = nil, limit: Duration, _ services: Services,
-        _ completion: @escaping @Sendable (Outcome) -> Void
+        _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, limit: Duration,
+        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         retrying(until: now() + limit, services) { left, done in
             let request = OriginRequest(
-                url: url, range: ByteRange(0, 1), condition: known?.validator.ifChanged, stallLimit: left)
+                url: url, range: ByteRange(0, 1), condition: isDoubted ? nil : known?.validator.ifChanged,
+                stallLimit: left)
             let inquiry = Inquiry(request, known, services) { outcome in
                 guard case .failure(.status(416, _)) = outcome else { return done(outcome) }
                 // An empty file has no first byte; asked for as a whole it says so.

@@ -60,7 +60,9 @@ extension Volume {
         let isFresh = (0...Volume.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || !services.origin.isWorthAsking(url) { return open(node, url, remembered.information, completion) }
         let limit = min(Volume.confirmationLimit, services.options.timeout)
-        Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in
+        let isDoubted = remembered.checkedAt == Services.doubted
+        Inquiry.start(url, known: remembered.information, isDoubted: isDoubted, limit: limit, services) {
+            [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: confirm(remembered.information)

@@ -76,7 +76,8 @@ import Testing
             film.fail(faults[round % 4], times: 1)
             let opened = fixture.open("film.mkv")
             guard case .success(let file) = opened else {
-                return #expect(opened.map { _ in true } == .failure(.failed), "round \(round)")
+                // Stale where the beginning told another length than the listing: the kernel opens such a file again.
+                return #expect([.failure(.failed), .failure(.stale)].contains(opened.map { _ in true }), "round \(round)")
             }
             let version = film.version
             for offset in [0, tail.lower, Self.length / 2, tail.lower - 1000] {
