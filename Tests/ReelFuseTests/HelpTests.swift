@@ -73,7 +73,7 @@ struct HelpTests {
             return "| `--\(row.name)\(value)` | \(row.help) | \(defaultText) |"
         }
         let table = (["| option | meaning | default |", "|---|---|---|"] + rows).joined(separator: "\n")
-        let text = CommandTests.contents(Self.repository + "/README.md")
+        let text = contents(of: Self.repository + "/README.md")
         let start = try #require(text.firstRange(of: "<!-- options -->\n")).upperBound
         let end = try #require(text.firstRange(of: "\n<!-- end of options -->")).lowerBound
         #expect(text[start..<end] == table, "README.md should say:\n\(table)")
@@ -95,7 +95,7 @@ struct HelpTests {
     @Test("mount.reelfs(8) knows every word of -o")
     func manualOfMount() throws {
         try Self.withGenerated { share in
-            let page = CommandTests.contents(share + "/mount.reelfs.8")
+            let page = contents(of: share + "/mount.reelfs.8")
             for row in OptionTable.rows {
                 let word = row.name.split(separator: "-").joined(separator: "_")
                 #expect(page.split(separator: "\n").contains { $0.hasPrefix(".It Cm " + word) }, "\(word)")
@@ -108,7 +108,7 @@ struct HelpTests {
     @Test("reelfs(1) knows every command and every option")
     func manualOfCommands() throws {
         try Self.withGenerated { share in
-            let page = CommandTests.contents(share + "/reelfs.1")
+            let page = contents(of: share + "/reelfs.1")
             let lines = Set(page.split(separator: "\n"))
             for words in Self.commands where words.count == 2 || words.count == 1 && words != ["cache"] {
                 #expect(lines.contains(".Ss reelfs " + words.joined(separator: " ")), "\(words)")
