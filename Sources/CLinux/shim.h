@@ -27,6 +27,9 @@ static inline long reel_seek_hole(int fd, long offset) { return lseek(fd, offset
 // open(2) with O_DIRECT: the name is only there with _GNU_SOURCE, and the number is not the same everywhere.
 static const int reel_o_direct = __O_DIRECT;
 
+// open(2) with O_PATH: the name is only there with _GNU_SOURCE.
+static const int reel_o_path = __O_PATH;
+
 // pthread_setname_np(3): only declared with _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t, const char *);
 static inline void reel_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

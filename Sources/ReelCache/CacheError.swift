@@ -11,6 +11,8 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case otherSource
     /// What stands in the directory's place is no directory, or another user's.
     case strangeDirectory
+    /// Another user could replace what is on the way to it.
+    case untrusted(PathError)
     /// A system call failed: its name and errno.
     case system(String, Int32)
     /// SQLite's extended result code.
@@ -38,6 +40,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
         case .strangeDirectory:
             "This source's part of the cache directory is no directory, or belongs to another user: remove it, or choose "
                 + "another cache directory."
+        case .untrusted(let error): "The cache directory cannot be used: \(error)."
         case .system(let call, let number):
             "The cache directory cannot be used: \(call): \(String(cString: strerror(number)))."
         case .index(let code): "The cache's index cannot be used: \(String(cString: sqlite3_errstr(code)))."
@@ -60,7 +63,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
                 .contains(code & 0xFF)
         case .newerIndex: true
-        case .inUse, .otherSource, .strangeDirectory, .full, .busy, .badLength, .closed: false
+        case .inUse, .otherSource, .strangeDirectory, .untrusted, .full, .busy, .badLength, .closed: false
         }
     }
 

@@ -12,6 +12,9 @@ struct Descriptor: ~Copyable, Sendable {
         self.number = number
     }
 
+    /// - Parameter number: of an open file that is nobody else's to close.
+    init(adopting number: Int32) { self.number = number }
+
     /// openat(2).
     init(_ name: String, in directory: Int32 = AT_FDCWD, _ flags: Int32) throws(CacheError) {
         let number = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0o600)

@@ -16,27 +16,33 @@ package func sourceDirectoryName(_ source: String) -> String {
 
 /// The directory of one source, locked for this process as long as this value lives.
 struct SourceDirectory: ~Copyable, Sendable {
-    /// Without symbolic links, as SQLite wants it.
-    let path: String
+    /// Without symbolic links, as SQLite wants it. Everything else goes by `own`.
+    private let path: String
+    /// A path of the directory itself, wherever it stands by now.
+    let own: String
     /// `objects/`.
     let objects: Descriptor
     /// Why nothing of it can be changed; nil: it can.
     let failure: CacheError?
     private let lock: Descriptor
+    private let itself: Descriptor
 
     /// Makes the directory where there is none (0700, its parents too) and takes its lock. One that is a link or
-    /// somebody else's is refused.
+    /// somebody else's is refused, and so is one on the way to which others could put another.
     init(_ directory: String, owner mountPoint: String) throws(CacheError) {
-        try makeDirectories(directory)
-        try requireOwn(directory)
-        guard let resolved = realpath(directory, nil) else { throw .last("realpath") }
+        let itself = try openOwn(directory)
+        guard fchmod(itself.number, 0o700) == 0 else { throw .last("chmod") }
+        let own = "/proc/self/fd/\(itself.number)"
+        // Where it stands cannot change: nobody but root and its owner can write to any directory above.
+        guard let resolved = realpath(own, nil) else { throw .last("realpath") }
         let path = String(cString: resolved)
         free(resolved)
-        guard chmod(path, 0o700) == 0 else { throw .last("chmod") }
-        let lock = try lockFile(path, owner: mountPoint)
-        guard mkdir(path + "/objects", 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
-        let objects = try Descriptor(directory: path + "/objects")
+        let lock = try lockFile(itself, owner: mountPoint)
+        guard mkdirat(itself.number, "objects", 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
+        let objects = try Descriptor(directory: "objects", in: itself.number)
         self.path = path
+        self.itself = itself
+        self.own = own
         self.lock = lock
         self.objects = objects
         failure = nil
@@ -45,7 +51,9 @@ struct SourceDirectory: ~Copyable, Sendable {
     /// What is there of it, if anything, to be read and left as it is: its disk takes nothing.
     private init(readOnly directory: String, _ failure: CacheError) {
         path = directory
-        objects = (try? Descriptor(directory: directory + "/objects")) ?? .none
+        itself = (try? openOwn(directory, makes: false)) ?? .none
+        own = itself.number < 0 ? directory : "/proc/self/fd/\(itself.number)"
+        objects = (try? Descriptor(directory: "objects", in: itself.number)) ?? .none
         lock = .none
         self.failure = failure
     }
@@ -60,6 +68,7 @@ struct SourceDirectory: ~Copyable, Sendable {
         }
     }
 
+    /// As SQLite wants it.
     var index: String { path + "/index.sqlite" }
 
     /// Lets another daemon in before this value goes.
@@ -68,9 +77,11 @@ struct SourceDirectory: ~Copyable, Sendable {
     /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
         var status = stat()
-        let isStrange = lstat(index, &status) == 0 && status.st_mode & S_IFMT != S_IFREG
+        let isStrange =
+            fstatat(itself.number, "index.sqlite", &status, AT_SYMLINK_NOFOLLOW) == 0
+            && status.st_mode & S_IFMT != S_IFREG
         if !isStrange, access(damageMark, F_OK) != 0, let pair = try openPair(index) { return pair }
-        try setAside(index)
+        try setAside()
         unlink(damageMark)
         guard let pair = try openPair(index) else { throw .index(SQLITE_CORRUPT) }
         return pair
@@ -78,17 +89,18 @@ struct SourceDirectory: ~Copyable, Sendable {
 
     private func openPair(_ index: String) throws(CacheError) -> (writer: Connection, reader: Connection)? {
         // Made here and not by SQLite, so that its mode does not hang on the umask; its -wal and -shm take the same.
-        _ = try Descriptor(index, O_RDWR | O_CREAT)
+        _ = try Descriptor("index.sqlite", in: itself.number, O_RDWR | O_CREAT)
         guard let writer = try openIndex(index), let reader = try openIndex(index) else { return nil }
         return (writer, reader)
     }
 
     /// Made by a daemon that met damage while it ran: pages deep inside are not read at start.
-    var damageMark: String { path + "/index.sqlite.is-damaged" }
+    var damageMark: String { own + "/index.sqlite.is-damaged" }
 
     func markDamage() { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
 
-    private func setAside(_ index: String) throws(CacheError) {
+    private func setAside() throws(CacheError) {
+        let index = own + "/index.sqlite"
         var number = 1
         // Nine to look into, then the last one again: nothing may grow without end.
         while number < 9, access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
@@ -98,8 +110,8 @@ struct SourceDirectory: ~Copyable, Sendable {
 }
 
 /// Takes the lock, and writes who holds it for those who find it taken.
-private func lockFile(_ directory: String, owner mountPoint: String) throws(CacheError) -> Descriptor {
-    let lock = try Descriptor(directory + "/lock", O_RDWR | O_CREAT)
+private func lockFile(_ directory: borrowing Descriptor, owner mountPoint: String) throws(CacheError) -> Descriptor {
+    let lock = try Descriptor("lock", in: directory.number, O_RDWR | O_CREAT)
     guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
         guard errno == EWOULDBLOCK else { throw .last("flock") }
         throw .inUse(by: mountPointOfOwner(lock))
@@ -118,16 +130,22 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
     return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
 }
 
-/// Where the cache is in a directory for all, somebody else may have been here first.
-private func requireOwn(_ path: String) throws(CacheError) {
-    var status = stat()
-    guard lstat(path, &status) == 0 else { throw .last("lstat") }
-    guard status.st_mode & S_IFMT == S_IFDIR, status.st_uid == geteuid() else { throw .strangeDirectory }
-}
-
-private func makeDirectories(_ path: String) throws(CacheError) {
-    guard mkdir(path, 0o700) != 0, errno != EEXIST else { return }
-    guard errno == ENOENT, let slash = path.lastIndex(of: "/"), slash != path.startIndex else { throw .last("mkdir") }
-    try makeDirectories(String(path[..<slash]))
-    guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
+/// The directory itself. Where the cache is in a directory for all, somebody else may have been here first.
+private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> Descriptor {
+    let slash = path.lastIndex(of: "/") ?? path.startIndex
+    let above: Descriptor
+    do throws(PathError) {
+        above = Descriptor(
+            adopting: try openTrusted(String(path[..<slash]), O_RDONLY | O_DIRECTORY, makesDirectories: makes))
+    } catch {
+        if case .system(_, let number) = error { throw .system("open", number) }
+        throw .untrusted(error)
+    }
+    let name = String(path[slash...].drop { $0 == "/" })
+    if makes, mkdirat(above.number, name, 0o700) != 0, errno != EEXIST { throw .last("mkdir") }
+    let directory = openat(above.number, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+    if directory < 0, errno == ELOOP || errno == ENOTDIR { throw .strangeDirectory }
+    let itself = try Descriptor(directory, from: "open")
+    guard try itself.status().st_uid == geteuid() else { throw .strangeDirectory }
+    return itself
 }

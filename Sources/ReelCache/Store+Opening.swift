@@ -17,7 +17,7 @@ struct TidyIndex {
     fileprivate init(_ directory: borrowing SourceDirectory, _ source: String?) throws(CacheError) {
         let (writer, reader) = try directory.connections()
         try writer.claim(source: source)
-        let log = try FillLog(directory.path)
+        let log = try FillLog(directory.own)
         try writer.recover(log, directory.objects)
         try writer.tidyAfterCrash(directory.objects)
         try self.init(writer, reader, log)

@@ -25,6 +25,11 @@ final class CacheKeeper {
     static func directories(_ root: String?) throws(Failure) -> [String] {
         let path: String
         if let root { path = absolute(root) } else { path = try SourceDirectory.standard() }
+        do throws(PathError) {
+            close(try openTrusted(path, O_RDONLY | O_DIRECTORY))
+        } catch {
+            if case .untrusted = error { throw .mount("the cache directory \(shown(path)): \(error)") }
+        }
         guard let stream = opendir(path) else {
             if errno == ENOENT, root == nil { return [] }
             throw .mount("the cache directory \(shown(path)): \(reason())")

@@ -9,8 +9,8 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
         // What the parser would write is longer than a line.
         usage: "reelfs cache verify [<options>] [<path> ...]",
         discussion: """
-            A damaged block is never served: the next read fetches it again. With --repair, mounted sources fetch their \
-            damaged blocks at once, and only those; sources that are not mounted drop them until the next read.
+            A damaged block is never served: the next read fetches it again. With --repair, mounted sources fetch \
+            their damaged blocks at once, and only those; sources that are not mounted drop them until the next read.
             """)
 
     @Argument(

@@ -1,4 +1,5 @@
 import Glibc
+import ReelCache
 import ReelFuse
 import ReelThreads
 import Synchronization
@@ -12,7 +13,8 @@ import Synchronization
 ///
 /// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients and `isShort` belong to the thread alone.
 final class ControlServer: @unchecked Sendable {
-    private let path: String
+    /// Of the socket, which is named `control` in it.
+    private let directory: Int32
     private let service: ControlService
     private let listener: Int32
     /// A byte says that a job has ended; closing the writing end wakes the thread for the last time.
@@ -52,22 +54,34 @@ final class ControlServer: @unchecked Sendable {
     private static let lineLimit = 6 * 4096 + 4096
 
     init(path: String, service: ControlService) throws(Failure) {
-        self.path = path
         self.service = service
+        directory = try Self.directory(of: path)
         let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
-        unlink(path)
+        unlinkat(directory, Self.name, 0)
         // bind(2) takes the mode of the socket itself, less the umask: nothing is to be changed by its path afterwards.
-        let isBound = fchmod(listener, 0o600) == 0 && UnixAddress.reaching(path) { $0.bind(listener) == 0 } ?? false
+        let address = UnixAddress("/proc/self/fd/\(directory)/\(Self.name)")
+        let isBound = fchmod(listener, 0o600) == 0 && address?.bind(listener) == 0
         guard isBound, listen(listener, 16) == 0, let wake = Pipe() else {
             let text = reason()
             close(listener)
-            if isBound { unlink(path) }
+            if isBound { unlinkat(directory, Self.name, 0) }
+            close(directory)
             throw .mount("cannot open the control socket in the cache directory: \(text)")
         }
         self.listener = listener
         self.wake = wake
         thread = Thread("control") { [self] in serve() }
+    }
+
+    private static let name = "control"
+
+    private static func directory(of path: String) throws(Failure) -> Int32 {
+        do throws(PathError) {
+            return try openTrusted(String(path.dropLast(name.count + 1)), O_RDONLY | O_DIRECTORY)
+        } catch {
+            throw .mount("cannot open the control socket in the cache directory: \(error)")
+        }
     }
 
     /// Ends what takes a while and waits for its end: before the volume is shut down. `status` is answered on.
@@ -87,7 +101,7 @@ final class ControlServer: @unchecked Sendable {
 
     /// Nobody finds it any more; who is connected stays so. While the cache is still held: once it is let go, another
     /// daemon's socket may stand there.
-    func withdraw() { unlink(path) }
+    func withdraw() { unlinkat(directory, Self.name, 0) }
 
     func stop() {
         endJobs()
@@ -96,6 +110,7 @@ final class ControlServer: @unchecked Sendable {
         thread?.join()
         close(wake.reading)
         close(listener)
+        close(directory)
         for client in clients { close(client.descriptor) }
     }
 

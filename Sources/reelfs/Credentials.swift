@@ -42,20 +42,8 @@ package struct Credentials: Hashable, Sendable {
 
     /// Refuses a file that anybody else could have written or may read.
     static func load(_ path: String) throws(Failure) -> Credentials {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { throw .usage("credentials file \(shown(path)) cannot be opened: \(reason())") }
-        defer { close(descriptor) }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= 64 << 10 else {
-            throw .usage("credentials file \(shown(path)) is no regular file of at most 64 KiB")
-        }
-        guard status.st_uid == 0 || status.st_uid == geteuid() else {
-            throw .usage("credentials file \(shown(path)) belongs neither to root nor to who mounts")
-        }
-        guard status.st_mode & 0o077 == 0 else {
-            throw .usage("credentials file \(shown(path)) is open to others: `chmod 600` it")
-        }
-        return try Credentials(parsing: String(decoding: readAll(descriptor), as: UTF8.self), path: path)
+        let read = try OptionText(path, kind: "credentials file", limit: 64 << 10, isSecret: true)
+        return try Credentials(parsing: read.text, path: path)
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.

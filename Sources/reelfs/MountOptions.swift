@@ -57,7 +57,7 @@ package struct MountOptions: Hashable, Sendable {
         let name = hyphenated(option.name)
         do {
             guard let row = OptionTable[name] else {
-                if isSloppy, !Self.isSecret(name) { return }
+                if isSloppy, !Self.isCredential(name) { return }
                 throw unknown(option)
             }
             try row.apply(&self, name, option.value)
@@ -72,7 +72,7 @@ package struct MountOptions: Hashable, Sendable {
 
     private func unknown(_ option: GivenOption) -> Failure {
         let name = hyphenated(option.name)
-        if Self.isSecret(name) {
+        if Self.isCredential(name) {
             return .usage("option \(name) would be visible to other users; put it into a file: credentials=FILE")
         }
         if option.followsHeader {
@@ -82,10 +82,12 @@ package struct MountOptions: Hashable, Sendable {
     }
 
     /// Whether the option exists, or is refused with a reason of its own. - Parameter name: with hyphens.
-    static func isKnown(_ name: String) -> Bool { OptionTable[name] != nil || isSecret(name) }
+    static func isKnown(_ name: String) -> Bool { OptionTable[name] != nil || isCredential(name) }
 
     /// Options of other mount programs that would show a secret to every user.
-    private static func isSecret(_ name: String) -> Bool { ["username", "password", "pass", "token"].contains(name) }
+    private static func isCredential(_ name: String) -> Bool {
+        ["username", "password", "pass", "token"].contains(name)
+    }
 }
 
 /// The options of one `-o`, without those that have no effect here.
@@ -100,8 +102,8 @@ package func givenOptions(_ list: String) -> [GivenOption] {
     }
 }
 
-/// Splits at commas; `\,` is a comma of the value and `\\` a backslash. A value may stand in quotes, `name="a,b"`, as in
-/// mount(8); there `\"` is a quote.
+/// Splits at commas; `\,` is a comma of the value and `\\` a backslash. A value may stand in quotes, `name="a,b"`, as
+/// in mount(8); there `\"` is a quote.
 package func splitOptions(_ list: String) -> [String] {
     var words: [String] = []
     var word = ""

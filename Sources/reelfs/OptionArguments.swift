@@ -2,8 +2,8 @@ import ArgumentParser
 
 /// The long options of a command, one a row of ``OptionTable``.
 ///
-/// ArgumentParser finds the options of a type in its mirror, and asks the type to decode them by their labels there. This
-/// type puts the table's rows where others have declared properties.
+/// ArgumentParser finds the options of a type in its mirror, and asks the type to decode them by their labels there.
+/// This type puts the table's rows where others have declared properties.
 struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflectable {
     /// In the order of the table.
     private(set) var given: [GivenOption] = []

@@ -41,16 +41,15 @@ struct ValueForm: Sendable {
     var completion: CompletionKind?
     /// The path in the text, if it holds one.
     var path: @Sendable (String) -> String? = { _ in nil }
-    /// The text without secrets.
-    var withoutSecrets: @Sendable (String) -> String = { shown($0) }
+    /// Where the secret in the text begins, if it holds one.
+    var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let header = ValueForm(
         name: "line", path: { $0.first == "@" ? String($0.dropFirst()) : nil },
-        withoutSecrets: { line in
-            guard let colon = line.firstIndex(of: ":"), line.first != "@" else { return shown(line) }
-            return "\(line[..<colon]): …"
+        secretStart: { line in
+            line.first == "@" ? nil : line.firstIndex(of: ":").map { line.index(after: $0) }
         })
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")

@@ -1,7 +1,7 @@
 import ReelCache
 
-// Reads the values of options. An error says what is wrong and what would be right, and does not repeat the value: it may
-// be a secret.
+// Reads the values of options. An error says what is wrong and what would be right, and does not repeat the value: it
+// may be a secret.
 
 func text(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }

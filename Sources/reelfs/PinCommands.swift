@@ -9,7 +9,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "pin", abstract: "Protect files in the cache from eviction.",
         discussion:
-            "Covers data cached now and later. A directory stands for the files currently listed below it. Fetches nothing."
+            "Covers data cached now and later, and fetches nothing. A directory stands for its listed files."
     )
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]

@@ -9,10 +9,17 @@ enum SourceDirectory {
         let root = try root(options)
         // A disk that is full, broken or read-only is no reason not to mount: reads then go past it.
         let sick: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
-        for folder in ancestors(root) where mkdir(folder, 0o700) != 0 && errno != EEXIST {
-            if sick.contains(errno) { break }
-            throw .mount(
-                "cannot create the cache directory \(shown(folder)): \(reason()); choose another with --cache-dir")
+        do throws(PathError) {
+            close(try openTrusted(root, O_RDONLY | O_DIRECTORY, makesDirectories: true))
+        } catch {
+            switch error {
+            case .system(_, let number) where sick.contains(number): break
+            case .system(let folder, let number):
+                throw .mount(
+                    "cannot create the cache directory \(shown(folder)): \(reason(number)); choose another with "
+                        + "--cache-dir")
+            case .untrusted: throw .mount("the cache directory \(shown(root)): \(error)")
+            }
         }
         guard access(root, W_OK | X_OK) == 0 || sick.contains(errno) || errno == ENOENT else {
             throw .mount(
@@ -49,11 +56,6 @@ enum SourceDirectory {
         }
         return String(cString: known)
     }
-
-    private static func ancestors(_ path: String) -> [String] {
-        let indices = path.indices.dropFirst().filter { path[$0] == "/" } + [path.endIndex]
-        return indices.map { String(path[..<$0]) }
-    }
 }
 
 /// - Parameter path: relative to the current directory, or absolute.
@@ -72,7 +74,7 @@ func loadHeaders(_ headers: [MountOptions.Header]) throws(Failure) -> [(name: St
         switch item {
         case .field(let name, let value): result.append((name, value))
         case .file(let path):
-            for line in numberedLines(try readOptionFile(path, kind: "header file")) {
+            for line in numberedLines(try OptionText(path, kind: "header file", isSecret: true).text) {
                 guard case .field(let name, let value)? = try? header(String(line.text)) else {
                     throw .usage("header file \(shown(path)), line \(line.number) must be \"Name: value\"")
                 }

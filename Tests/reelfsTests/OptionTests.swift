@@ -215,6 +215,35 @@ struct OptionTests {
         }
     }
 
+    @Test(
+        "A file that others can write is refused, and one with secrets that others can read",
+        .enabled(if: geteuid() == 0, "needs root to give files away"),
+        arguments: [
+            (mode_t(0o600), uid_t(0), true, true), (0o640, 0, true, false), (0o604, 0, true, false),
+            (0o600, 61_234, false, false), (0o644, 0, true, false), (0o664, 0, false, false), (0o646, 0, false, false),
+        ])
+    func ownerAndMode(mode: mode_t, owner: uid_t, opensPlain: Bool, opensSecret: Bool) throws {
+        try withTemporaryDirectory { root in
+            let path = root + "/options"
+            func load(_ text: String) throws {
+                let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
+                defer { unlink(path) }
+                writeAll(descriptor, Array(text.utf8))
+                try #require(fchown(descriptor, owner, 0) == 0 && fchmod(descriptor, mode) == 0)
+                close(descriptor)
+                if text.first == "A" { return _ = try loadHeaders([.file(path)]) }
+                if text.first == "t" { return _ = try Credentials.load(path) }
+                _ = try MountOptions([GivenOption("config", path)])
+            }
+            for (text, opens) in [
+                ("A: b\n", opensSecret), ("token=x\n", opensSecret), (" timeout=5\n", opensPlain),
+                (" timeout=5\nheader=A: b\n", opensSecret),
+            ] {
+                #expect(((try? load(text)) != nil) == opens, "\(text)")
+            }
+        }
+    }
+
     @Test("Credentials are lines; what stands behind the sign counts as it is")
     func credentials() throws {
         let text = "# mine\n username=joe\npassword= a=b#c \nheader=X-Key: d\ntoken=e\n"

@@ -1,0 +1,131 @@
+import CLinux
+import Glibc
+
+/// Why a path is not used.
+package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// A system call failed for this path; its errno.
+    case system(String, Int32)
+    /// This directory, or symbolic link, is another user's, or others may write to it.
+    case untrusted(String)
+
+    package var description: String {
+        switch self {
+        case .system(let path, let number): "\(path): \(String(cString: strerror(number)))"
+        case .untrusted(let path):
+            "another user could replace what is in \(path): it must belong to root or to the mounting user, and others must "
+                + "not be able to write to it"
+        }
+    }
+}
+
+/// Opens what stands at a path, unless a user other than root and this one could put something else there.
+///
+/// Each directory on the way belongs to one of the two, and only they can write to it, its group being root's or this
+/// user's own; or it is sticky, as /tmp is, where nobody replaces the entries of another. The same of each symbolic link,
+/// which is followed by hand. Every step starts from the directory opened before (openat(2)), so nothing that is checked
+/// can be exchanged before it is used.
+/// - Parameters:
+///   - path: absolute.
+///   - flags: of open(2) for the last part, which may be a file; of a file, owner and mode are left to the caller.
+///   - makesDirectories: where there is none, it is made, 0700.
+/// - Returns: a descriptor that is closed on exec, for the caller to close.
+package func openTrusted(
+    _ path: String, _ flags: Int32, makesDirectories: Bool = false
+) throws(PathError) -> Int32 {
+    var walk = try PathWalk()
+    var rest = Array(path.split(separator: "/").reversed())
+    while let name = rest.popLast() {
+        if let target = try walk.step(String(name), rest.isEmpty ? flags : nil, makesDirectories) {
+            if target.hasPrefix("/") { try walk.restart() }
+            rest += target.split(separator: "/").reversed()
+        }
+    }
+    // Nothing but links to where the walk stands already: what is left is to open that itself.
+    if !walk.hasEnded { _ = try walk.step(".", flags, false) }
+    return walk.take()
+}
+
+/// Where a walk down a path stands.
+private struct PathWalk: ~Copyable {
+    private var current: Int32 = -1
+    /// For errors.
+    private var place = ""
+    private var links = 0
+    /// The last part was opened.
+    private(set) var hasEnded = false
+
+    init() throws(PathError) { try restart() }
+
+    deinit { if current >= 0 { close(current) } }
+
+    mutating func restart() throws(PathError) {
+        place = ""
+        try go(to: open("/", reel_o_path | O_DIRECTORY | O_CLOEXEC))
+    }
+
+    /// One part further. - Parameter flags: nil where it has to be a directory, to go on from.
+    /// - Returns: what the part leads to instead, where it is a symbolic link.
+    mutating func step(_ name: String, _ flags: Int32?, _ makes: Bool) throws(PathError) -> String? {
+        let directory = current
+        let before = place
+        place += name == "." ? "" : "/" + name
+        let wanted = (flags ?? (reel_o_path | O_DIRECTORY)) | O_NOFOLLOW | O_CLOEXEC
+        var next = openat(directory, name, wanted, 0o600)
+        if next < 0, errno == ENOENT, makes {
+            guard mkdirat(directory, name, 0o700) == 0 || errno == EEXIST else { throw failure() }
+            next = openat(directory, name, wanted, 0o600)
+        }
+        if next < 0, errno == ELOOP || errno == ENOTDIR, let target = try link(name) {
+            place = before
+            return target
+        }
+        try go(to: next)
+        hasEnded = flags != nil
+        return nil
+    }
+
+    mutating func take() -> Int32 {
+        defer { current = -1 }
+        return current
+    }
+
+    private mutating func go(to next: Int32) throws(PathError) {
+        guard next >= 0 else { throw failure() }
+        if current >= 0 { close(current) }
+        current = next
+        var status = stat()
+        guard fstat(next, &status) == 0 else { throw failure() }
+        if status.st_mode & S_IFMT == S_IFDIR, !isTrusted(status) { throw .untrusted(place.isEmpty ? "/" : place) }
+    }
+
+    /// nil where it is no symbolic link.
+    private mutating func link(_ name: String) throws(PathError) -> String? {
+        let code = errno
+        let link = openat(current, name, reel_o_path | O_NOFOLLOW | O_CLOEXEC)
+        guard link >= 0 else { throw failure() }
+        defer { close(link) }
+        var status = stat()
+        guard fstat(link, &status) == 0, status.st_mode & S_IFMT == S_IFLNK else {
+            errno = code
+            return nil
+        }
+        guard [0, geteuid()].contains(status.st_uid) else { throw .untrusted(place) }
+        links += 1
+        var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let count = bytes.withUnsafeMutableBytes {
+            readlinkat(link, "", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
+        }
+        // As many as the kernel follows.
+        guard count > 0, count < bytes.count, links <= 40 else { throw .system(place, ELOOP) }
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
+    private func failure() -> PathError { .system(place.isEmpty ? "/" : place, errno) }
+}
+
+private func isTrusted(_ directory: stat) -> Bool {
+    guard [0, geteuid()].contains(directory.st_uid) else { return false }
+    if directory.st_mode & S_ISVTX != 0 { return true }
+    let isGroupTrusted = directory.st_mode & 0o020 == 0 || [0, getegid()].contains(directory.st_gid)
+    return directory.st_mode & 0o002 == 0 && isGroupTrusted
+}

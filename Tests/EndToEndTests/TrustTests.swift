@@ -1,0 +1,101 @@
+import Glibc
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// What another user puts in the way of a mount of root's.
+    @Suite(.enabled(if: geteuid() == 0, "needs root")) struct TrustTests {
+        static let film = FileOrigin(length: 100_000)
+        static let other: uid_t = 61_234
+
+        @Test("Options of another user's file send nothing that root alone can read")
+        func config() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                let (secret, file) = (scene.work("secret"), scene.work("options"))
+                try writeFile(secret, "X-Key: sesame\n".utf8)
+                chmod(secret, 0o600)
+                try writeFile(file, "header = @\(secret)\n".utf8)
+                try #require(chmod(file, 0o600) == 0 && chown(file, Self.other, Self.other) == 0)
+                let end = try scene.tryMount(server.address, ["-o", "config=\(file)"])
+                #expect(end.status == 1 && end.errors.contains(file), "\(end.errors)")
+                #expect(server.requests.isEmpty)
+                try #require(chown(file, 0, 0) == 0)
+                try scene.mount(server.address, ["-o", "config=\(file)"]).unmount()
+                #expect(server.requests.first?["x-key"] == "sesame")
+            }
+        }
+
+        @Test("A link of another user to a file that root alone can read is not followed")
+        func link() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                let secret = scene.work("secret")
+                try writeFile(secret, "X-Key: sesame\n".utf8)
+                chmod(secret, 0o600)
+                try #require(chown(scene.work(""), Self.other, Self.other) == 0)
+                defer { chown(scene.work(""), 0, 0) }
+                for options in [["--header", "@\(secret)"], ["--credentials", secret], ["--config", secret]] {
+                    let end = try scene.tryMount(server.address, options)
+                    #expect(end.status == 1 && end.errors.contains("another user"), "\(end.errors)")
+                }
+                #expect(server.requests.isEmpty)
+            }
+        }
+
+        @Test("A cache below another user's directory is refused by mount and by the commands on it")
+        func cache() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                try scene.mount(server.address).unmount()
+                try #require(chown(scene.cache, Self.other, Self.other) == 0)
+                let end = try scene.tryMount(server.address)
+                #expect(end.status == 32 && end.errors.contains("another user"), "\(end.errors)")
+                for words in [["list"], ["verify"], ["prune"]] {
+                    let end = try ChildProcess.run([program, "cache"] + words + ["--cache-dir", scene.cache])
+                    #expect(end.status == 32 && end.errors.contains("another user"), "\(words): \(end.errors)")
+                }
+            }
+        }
+
+        @Test("A cache directory that is exchanged for a link while it is used loses nothing to the daemon's end")
+        func exchanged() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                let mount = try scene.mount(server.address)
+                #expect(Self.film.difference(inFile: mount.file("film.mkv")) == nil)
+                let (moved, victim) = (scene.work("moved"), scene.work("victim"))
+                let name = try #require(entries(scene.cache).first)
+                try #require(rename(scene.cache, moved) == 0)
+                mkdir(victim, 0o755)
+                mkdir(victim + "/" + name, 0o755)
+                let files = ["control", "lock", "fills-0.log", "index.sqlite.is-damaged"].map {
+                    "\(victim)/\(name)/\($0)"
+                }
+                for file in files { try writeFile(file, "mine".utf8) }
+                try #require(symlink(victim, scene.cache) == 0)
+                try #require(umount2(mount.path, 0) == 0)
+                #expect(eventually { !isRunning(mount.pid) })
+                for file in files { #expect(contents(file) == "mine", "\(file)") }
+                #expect(access("\(moved)/\(name)/control", F_OK) != 0)
+            }
+        }
+    }
+}
+
+private func entries(_ folder: String) -> [String] {
+    guard let stream = opendir(folder) else { return [] }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if !name.hasPrefix(".") { names.append(name) }
+    }
+    return names
+}
