@@ -67,9 +67,14 @@ let package = Package(
         .testTarget(
             name: "ReelFuseTests",
             dependencies: [
-                "ReelFuse", "ReelThreads", "ReelVolume", "ReelCache", "reelfs", "CLinux", "TestKit",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                "ReelFuse", "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux", "TestKit",
                 .product(name: "Logging", package: "swift-log"),
+            ]),
+        .testTarget(
+            name: "reelfsTests",
+            dependencies: [
+                "reelfs", "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume", "ReelFuse", "TestKit",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ]),
         .testTarget(
             name: "ReelVolumeTests",

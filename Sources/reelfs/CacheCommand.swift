@@ -4,23 +4,19 @@ import ReelVolume
 
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cache", abstract: "Looks after what is cached, beside running mounts and without them.",
+        commandName: "cache", abstract: "List, verify and prune cached data, with or without running mounts.",
         subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
-}
-
-extension ArgumentHelp {
-    static let cacheDirectory = ArgumentHelp("The cache directory (default: as for `reelfs mount`).", valueName: "dir")
 }
 
 struct CacheListCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "Shows what is cached, how much, when it was last used and what is pinned.")
+        commandName: "list", abstract: "List cached files: size, last use, pins.")
 
-    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(help: "As JSON: an array, one object a source.") var json = false
+    @OptionGroup var options: OptionArguments<CacheScope>
+    @Flag(help: "Print JSON: an array with one object per source.") var json = false
 
     func perform() throws -> Int32 {
-        let all = try CacheKeeper.directories(cacheDir).map { CacheKeeper($0).list() }
+        let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0).list() }
         if json {
             print(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
         } else {
@@ -36,20 +32,20 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
 struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune",
-        abstract: "Removes what is cached, the longest unused first; what is pinned or open stays.",
-        discussion: "Without --to everything goes that is neither pinned nor open.")
+        abstract: "Remove cached data, least recently used first, except of pinned or open files.",
+        discussion: "Without --to, everything that is neither pinned nor open is removed.")
 
     @Option(
-        help: ArgumentHelp("Only until the cache takes this much, over all its sources: K, M, G, T.", valueName: "size")
+        help: ArgumentHelp("Size to prune to, over all sources: K, M, G, T.", valueName: "size")
     )
     var to: String?
-    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(name: .shortAndLong, help: "No progress.") var quiet = false
-    @Flag(help: "What came of it as JSON.") var json = false
+    @OptionGroup var options: OptionArguments<CacheScope>
+    @Flag(name: .shortAndLong, help: "Do not show progress.") var quiet = false
+    @Flag(help: "Print the result as JSON.") var json = false
 
     func perform() throws -> Int32 {
-        let limit = to == "0" ? 0 : try to.map { try size("--to", $0) } ?? 0
-        let directories = try CacheKeeper.directories(cacheDir)
+        let limit = try to.map { try size("--to", $0, minimum: 0) } ?? 0
+        let directories = try CacheKeeper.directories(options.cacheDirectory())
         let parts = directories.map { CacheKeeper($0).list() }
         var report = CareReport()
         var errors = parts.compactMap(\.error)

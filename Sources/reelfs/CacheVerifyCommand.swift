@@ -5,27 +5,27 @@ import ReelVolume
 struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Holds what is cached against its checksums.",
+        abstract: "Verify the checksums of cached data.",
         // What the parser would write is longer than a line.
         usage: "reelfs cache verify [<options>] [<path> ...]",
         discussion: """
-            A bad block is never served: the next read fetches it again. With --repair that is done at once, for the bad \
-            blocks only; of a source that is not mounted they are taken out, and fetched at the next read.
+            A damaged block is never served: the next read fetches it again. With --repair, mounted sources fetch \
+            their damaged blocks at once, and only those; sources that are not mounted drop them until the next read.
             """)
 
     @Argument(
         help: ArgumentHelp(
-            "Files or directories on mounts (default: everything in the cache directory).", valueName: "path"),
+            "Files or directories on mounts (default: the whole cache directory).", valueName: "path"),
         completion: .file())
     var paths: [String] = []
-    @Flag(help: "Fetch bad blocks again.") var repair = false
-    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(name: .shortAndLong, help: "No progress, and nothing said where all is well.") var quiet = false
-    @Flag(help: "What came of it as JSON.") var json = false
+    @Flag(help: "Fetch damaged blocks again.") var repair = false
+    @OptionGroup var options: OptionArguments<CacheScope>
+    @Flag(name: .shortAndLong, help: "Show no progress, and print nothing unless there is damage.") var quiet = false
+    @Flag(help: "Print the result as JSON.") var json = false
 
     func validate() throws {
-        if !paths.isEmpty, cacheDir != nil {
-            throw ValidationError("--cache-dir goes without paths: a path's mount knows its cache")
+        if !paths.isEmpty, !options.given.isEmpty {
+            throw ValidationError("--cache-dir cannot be combined with paths: the mount of a path knows its cache")
         }
     }
 
@@ -39,7 +39,7 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
             do throws(Failure) { report.add(try work(bar)) } catch { errors.append(error.sentence) }
         }
         if paths.isEmpty {
-            for directory in try CacheKeeper.directories(cacheDir) {
+            for directory in try CacheKeeper.directories(options.cacheDirectory()) {
                 add { (bar) throws(Failure) in
                     let keeper = CacheKeeper(directory)
                     let part = try keeper.verify(repairs: repair) { bar.show($0) }

@@ -8,42 +8,31 @@ import ReelHTTP
 struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Says whether mounting works here, and what a server is good for.",
+        abstract: "Check whether mounting works here, and what a server supports.",
         // What the parser would write is longer than a line.
         usage: "reelfs doctor [<options>] [<url|mountpoint>]",
         discussion: """
-            Beside the listings it reads at most 24 MiB of a URL, within about five seconds if the server answers at \
-            once. Exit status 0 when everything needed works, 1 otherwise.
+            Reads at most 24 MiB of a URL, and its listings, within about five seconds if the server answers at once. \
+            Exits with 0 if everything needed works, and with 1 otherwise.
             """)
 
     @Argument(
         help: ArgumentHelp(
-            "A URL, or where one is mounted (default: only this machine is looked at).", valueName: "url|mountpoint"),
+            "URL, or mount point (default: check this machine only).", valueName: "url|mountpoint"),
         completion: .mountpoints)
     var place: String?
-    @Option(help: ArgumentHelp("How long the film lasts, as 2h10m: will it play?", valueName: "time"))
+    @Option(help: ArgumentHelp("Playing time of the film, as 2h10m, to check whether it will play.", valueName: "time"))
     var duration: String?
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as for `reelfs mount`: those that matter here are heeded.", valueName: "options"))
+            "Options as for `reelfs mount`; those without effect here are ignored.", valueName: "options"))
     var o: [String] = []
-    @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Option(help: ArgumentHelp("A file with options, as for `reelfs mount`.", valueName: "file"), completion: .file())
-    var config: String?
-    @Option(
-        help: ArgumentHelp(
-            "A file with user and password, token or headers, as for `reelfs mount`.", valueName: "file"),
-        completion: .file())
-    var credentials: String?
-    @Option(help: ArgumentHelp("\"Name: value\" for each request, or @FILE, as for `reelfs mount`.", valueName: "line"))
-    var header: [String] = []
-    @Option(help: ArgumentHelp("Until an answer is no longer waited for (default: 30).", valueName: "seconds"))
-    var timeout: String?
-    @Flag(help: "As JSON.") var json = false
+    @OptionGroup var options: OptionArguments<DoctorScope>
+    @Flag(help: "Print JSON.") var json = false
 
     func perform() throws -> Int32 {
-        let options = try mountOptions()
+        let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
         if let place, ResourceURL(place) == nil {
@@ -60,15 +49,6 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         print(json ? String(decoding: encodeLine(diagnosis).dropLast(), as: UTF8.self) : diagnosis.text)
         // As grep(1) has it: the command did its work, the answer is no.
         return diagnosis.isWell ? 0 : 1
-    }
-
-    private func mountOptions() throws(Failure) -> MountOptions {
-        let values = [
-            ("cache-dir", cacheDir), ("config", config), ("credentials", credentials), ("timeout", timeout),
-        ]
-        return try MountOptions(
-            o.flatMap { givenOptions($0) } + values.compactMap { name, value in value.map { GivenOption(name, $0) } }
-                + header.map { GivenOption("header", $0) })
     }
 
     private func examine(

@@ -1,14 +1,14 @@
 import Glibc
 import ReelCache
 
-/// One option as it was given: by `-o`, as a long option, or by a line of a file.
+/// One option as given by `-o`, as a long option, or by a line of a file.
 package struct GivenOption: Hashable, Sendable {
     package var name: String
     package var value: String?
     /// `FILE, line N`; nil on the command line.
     package var place: String?
-    /// It stands behind a `header=` of the same list: where it is no option, it may be what followed a comma that should
-    /// have been `\,`, and a secret.
+    /// It follows a `header=` of the same list. If it is not an option, it may be the rest of a header whose comma was
+    /// not written `\,`: a secret.
     package var followsHeader = false
 
     package init(_ name: String, _ value: String?, place: String? = nil, followsHeader: Bool = false) {
@@ -18,26 +18,26 @@ package struct GivenOption: Hashable, Sendable {
         self.place = place
     }
 
-    /// A header, but for the name of a file with some.
-    var isSecret: Bool { hyphenated(name) == "header" && value?.first != "@" }
+    /// Whether the value holds a secret.
+    var isSecret: Bool { secretStart != nil }
 
-    /// For the eyes of others: a header's value is a secret.
+    private var secretStart: String.Index? { value.flatMap { OptionTable[hyphenated(name)]?.form?.secretStart($0) } }
+
+    /// Without secrets.
     package var visible: String {
         let name = hyphenated(name)
         if followsHeader, !MountOptions.isKnown(name) { return "…" }
         guard let value else { return name }
-        if name == "header", let colon = value.firstIndex(of: ":"), value.first != "@" {
-            return "header=\(value[..<colon]): …"
-        }
-        return "\(name)=\(shown(value))"
+        return "\(name)=\(secretStart.map { "\(value[..<$0]) …" } ?? shown(value))"
     }
 }
 
 func hyphenated(_ key: String) -> String { String(key.map { $0 == "_" ? "-" : $0 }) }
 
-/// The options of `config=FILE`: a line each, `name = value`, `name=value` or `name`; `#` begins a line of comment.
+/// The options of `config=FILE`, one per line: `name = value`, `name=value` or `name`. Lines that begin with `#` are
+/// comments.
 ///
-/// Spaces around name and value do not count, and nothing needs an escape: a comma is a comma.
+/// Spaces around name and value are dropped. Nothing needs an escape: a comma is a comma.
 package func parseOptionFile(_ text: String, path: String) throws(Failure) -> [GivenOption] {
     var options: [GivenOption] = []
     for line in numberedLines(text) {
@@ -54,23 +54,19 @@ package func parseOptionFile(_ text: String, path: String) throws(Failure) -> [G
 }
 
 extension MountOptions {
-    /// The options as given, with those of the file that `config` names, which count less.
-    /// - Parameter check: looks at the file's path before it is opened.
-    init(
-        _ given: [GivenOption], isSloppy: Bool = false, check: (String) throws(Failure) -> Void = { _ in }
-    ) throws(Failure) {
+    /// The options as given, and those of the file that `config` names, over which the given ones take precedence.
+    init(_ given: [GivenOption], isSloppy: Bool = false, isInFstab: Bool = false) throws(Failure) {
         self.init()
-        for option in given { try apply(option, isSloppy: isSloppy) }
+        for option in given { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
         guard let file = optionFile else { return }
-        try check(file)
-        // Once more in order: first the file, then what stands beside it.
+        // Once more in order of precedence: first the file, then the options beside it.
         self.init()
         let read = try OptionText(file, kind: "config file", isSecret: false)
         let inFile = try parseOptionFile(read.text, path: file)
         if !read.isClosed, inFile.contains(where: \.isSecret) {
             throw .usage("config file \(shown(file)) holds a header and is open to others: `chmod 600` it")
         }
-        for option in inFile + given { try apply(option, isSloppy: isSloppy) }
+        for option in inFile + given { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
     }
 }
 

@@ -1,7 +1,7 @@
 import ReelCache
 
-// The values of mount options. An error says what is wrong and what would be right; values are not repeated, as a
-// header's is a secret.
+// Reads the values of options. An error says what is wrong and what would be right, and does not repeat the value: it
+// may be a secret.
 
 func text(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }
@@ -22,6 +22,11 @@ func number(
     return number
 }
 
+/// Of a user or a group.
+func identifier(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
+    UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+}
+
 func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     guard let mask = UInt32(try text(name, value), radix: 8), mask <= 0o777 else {
         throw .usage("option \(name) must be an octal number up to 777")
@@ -30,7 +35,7 @@ func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
 }
 
 /// Digits and one of K, M, G, T: powers of 1024.
-func size(_ name: String, _ value: String?) throws(Failure) -> Int64 {
+func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) -> Int64 {
     let whole = try text(name, value)
     var digits = whole[...]
     var shift = 0
@@ -38,8 +43,8 @@ func size(_ name: String, _ value: String?) throws(Failure) -> Int64 {
         digits = digits.dropLast()
         shift = (index + 1) * 10
     }
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits), count > 0,
-        count <= Int64.max >> Int64(shift)
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
+        count >= minimum, count <= Int64.max >> Int64(shift)
     else { throw .usage("option \(name) must be a size such as 500M, 20G or 1T") }
     return count << Int64(shift)
 }
@@ -59,8 +64,7 @@ func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
 /// A size, or a percentage of the disk.
 func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floor {
     let whole = try text(name, value)
-    if whole == "0" { return .bytes(0) }
-    guard whole.last == "%" else { return .bytes(try size(name, whole)) }
+    guard whole.last == "%" else { return .bytes(try size(name, whole, minimum: 0)) }
     guard let percent = Int(whole.dropLast()), (0...99).contains(percent) else {
         throw .usage("option \(name) must be a size such as 2G, or a percentage such as 5%")
     }
@@ -103,13 +107,13 @@ package func header(_ line: String) throws(Failure) -> MountOptions.Header {
     return .field(name: name, value: value)
 }
 
-/// A word of the command line in an error: short, one line, and if it is a URL in the wrong place without its secrets.
+/// A word of the command line for an error: short, on one line, and without the secrets of a misplaced URL.
 func shown(_ word: String) -> String {
     let line = withoutControls(withoutSecrets(word), by: "?")
     return line.count > 60 ? line.prefix(60) + "…" : line
 }
 
-/// What may control a terminal or break a line, C1 controls among it (ECMA-48), is replaced.
+/// Replaces characters that control a terminal or break a line, C1 controls included (ECMA-48).
 func withoutControls(_ text: String, by replacement: Character) -> String {
     String(
         text.unicodeScalars.map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? replacement : Character($0) })

@@ -7,8 +7,10 @@ extension ArgumentHelp {
 
 struct PinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pin", abstract: "Keeps what is or will be cached of these files until it is unpinned.",
-        discussion: "A directory stands for the files that are listed below it now; it fetches nothing by itself.")
+        commandName: "pin", abstract: "Protect files in the cache from eviction.",
+        discussion:
+            "Covers data cached now and later, and fetches nothing. A directory stands for its listed files."
+    )
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
@@ -27,7 +29,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
 
 struct UnpinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "unpin", abstract: "Lets what is cached of these files make way again.")
+        commandName: "unpin", abstract: "Allow files in the cache to be evicted again.")
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
@@ -36,8 +38,8 @@ struct UnpinCommand: ParsableCommand, ReelfsCommand {
 
 struct EvictCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "evict", abstract: "Removes what is cached of these files, pinned or not.",
-        discussion: "What the readers of an open file need right now stays, and so does a pin.")
+        commandName: "evict", abstract: "Remove the cached data of files, pinned or not.",
+        discussion: "Keeps pins, and what the readers of an open file need right now.")
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 

@@ -4,10 +4,10 @@ import ReelFuse
 
 struct StatusCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Shows what mounts hold, fetch and serve.")
+        commandName: "status", abstract: "Show what mounts hold, fetch and serve.")
 
-    @Argument(help: "One mount (default: all).", completion: .mountpoints) var mountpoint: String?
-    @Flag(help: "As JSON: one array.") var json = false
+    @Argument(help: "Mount point (default: all).", completion: .mountpoints) var mountpoint: String?
+    @Flag(help: "Print JSON: an array with one object per mount.") var json = false
 
     func perform() throws -> Int32 {
         var mounts = Mount.all().filter { $0.isOurs }

@@ -4,10 +4,10 @@ import ReelFuse
 
 struct UmountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "umount", abstract: "Ends a mount and waits until its cache is written.")
+        commandName: "umount", abstract: "Unmount, and wait until the cache is written.")
 
-    @Argument(help: "The directory.", completion: .mountpoints) var mountpoint: String
-    @Flag(name: .shortAndLong, help: "Also while files are open: they keep working until closed.") var lazy = false
+    @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
+    @Flag(name: .shortAndLong, help: "Unmount although files are open; they work until closed.") var lazy = false
 
     /// The daemon commits its cache; a disk that takes longer is not waited for.
     private static let patience: Int32 = 10

@@ -67,7 +67,7 @@ struct EndTests {
 
     private func hasThread(_ name: String) -> Bool {
         entryNames(in: "/proc/self/task").contains {
-            CommandTests.contents("/proc/self/task/\($0)/comm") == name + "\n"
+            contents(of: "/proc/self/task/\($0)/comm") == name + "\n"
         }
     }
 

@@ -2,19 +2,8 @@ import Glibc
 import Logging
 import ReelFuse
 import ReelThreads
+import TestKit
 import Testing
-
-/// Without the device the tests are skipped, except in CI, where a missing mount must not look like a pass.
-let fuseIsUsable =
-    access("/dev/fuse", R_OK | W_OK) == 0 || getenv("CI").map { String(cString: $0) } == "true"
-
-/// A directory under the temporary one, gone at the end of `body`.
-func withTemporaryDirectory<Value>(_ body: (String) throws -> Value) throws -> Value {
-    var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
-    let path = try #require(mkdtemp(&template).map { String(cString: $0) })
-    defer { rmdir(path) }
-    return try body(path)
-}
 
 struct MountFixture {
     var path: String

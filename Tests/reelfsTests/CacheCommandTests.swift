@@ -8,8 +8,9 @@ import Testing
 struct CacheCommandTests {
     @Test("The words of a command are what they say")
     func words() throws {
-        let prune = try Program.parse(["reelfs", "cache", "prune", "--to", "5G", "--cache-dir", "/c"])
-        #expect((prune as? CachePruneCommand)?.to == "5G" && (prune as? CachePruneCommand)?.cacheDir == "/c")
+        let prune =
+            try Program.parse(["reelfs", "cache", "prune", "--to", "5G", "--cache-dir", "/c"]) as? CachePruneCommand
+        #expect(try prune?.to == "5G" && prune?.options.cacheDirectory() == "/c")
         let verify =
             try Program.parse(["reelfs", "cache", "verify", "--repair", "-q", "a", "b"]) as? CacheVerifyCommand
         #expect(verify?.repair == true && verify?.quiet == true && verify?.paths == ["a", "b"])

@@ -47,17 +47,36 @@ struct HelpTests {
         #expect(end.status == 1 && end.errors.hasSuffix(" (see `\(help)`)\n"), "\(end)")
     }
 
-    @Test("Every option of -o is a long option, and the other way round")
-    func oneList() {
-        let help = MountCommand.helpMessage(columns: 500)
-        let long = Set(
-            help.split(separator: "\n").compactMap { line in
-                line.split(separator: " ").first { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }
-            })
-        let inFstab = Set(MountOptions.Name.allCases.map(\.rawValue))
-        // mount(8)'s; the parser's, and every filesystem's.
-        #expect(inFstab.subtracting(long) == ["remount"])
-        #expect(long.subtracting(inFstab) == ["help", "verbose", "ro"])
+    @Test("Commands list the options of their scope")
+    func scopes() {
+        func listed(_ help: String) -> Set<String> {
+            Set(
+                help.split(separator: "\n").compactMap { line in
+                    line.split(separator: " ").first { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }
+                })
+        }
+        func rows(_ scope: OptionRow.Scope) -> Set<String> {
+            Set(OptionTable.rows.filter { $0.scope.contains(scope) && !$0.scope.contains(.hidden) }.map(\.name))
+        }
+        // The parser's, mount(8)'s, and every filesystem's.
+        #expect(listed(MountCommand.helpMessage(columns: 500)) == rows(.mount).union(["help", "verbose", "ro"]))
+        #expect(
+            listed(DoctorCommand.helpMessage(columns: 500)) == rows(.doctor).union(["help", "duration", "json"]))
+        #expect(listed(CacheListCommand.helpMessage(columns: 500)) == rows(.cache).union(["help", "json"]))
+    }
+
+    @Test("The table of options in README.md is the program's")
+    func readme() throws {
+        let rows = OptionTable.rows.filter { !$0.scope.contains(.hidden) }.map { row in
+            let value = row.form.map { " " + $0.name.uppercased() } ?? ""
+            let defaultText = row.default.map { "`\($0)`" } ?? row.unset ?? ""
+            return "| `--\(row.name)\(value)` | \(row.help) | \(defaultText) |"
+        }
+        let table = (["| option | meaning | default |", "|---|---|---|"] + rows).joined(separator: "\n")
+        let text = contents(of: Self.repository + "/README.md")
+        let start = try #require(text.firstRange(of: "<!-- options -->\n")).upperBound
+        let end = try #require(text.firstRange(of: "\n<!-- end of options -->")).lowerBound
+        #expect(text[start..<end] == table, "README.md should say:\n\(table)")
     }
 
     /// What `mount-helpers/generate` makes of the program under test.
@@ -76,9 +95,9 @@ struct HelpTests {
     @Test("mount.reelfs(8) knows every word of -o")
     func manualOfMount() throws {
         try Self.withGenerated { share in
-            let page = CommandTests.contents(share + "/mount.reelfs.8")
-            for name in MountOptions.Name.allCases {
-                let word = name.rawValue.split(separator: "-").joined(separator: "_")
+            let page = contents(of: share + "/mount.reelfs.8")
+            for row in OptionTable.rows {
+                let word = row.name.split(separator: "-").joined(separator: "_")
                 #expect(page.split(separator: "\n").contains { $0.hasPrefix(".It Cm " + word) }, "\(word)")
             }
             let words = Set(page.split { " \n,".contains($0) }.map { String($0) })
@@ -89,13 +108,13 @@ struct HelpTests {
     @Test("reelfs(1) knows every command and every option")
     func manualOfCommands() throws {
         try Self.withGenerated { share in
-            let page = CommandTests.contents(share + "/reelfs.1")
+            let page = contents(of: share + "/reelfs.1")
             let lines = Set(page.split(separator: "\n"))
             for words in Self.commands where words.count == 2 || words.count == 1 && words != ["cache"] {
                 #expect(lines.contains(".Ss reelfs " + words.joined(separator: " ")), "\(words)")
             }
-            for name in MountOptions.Name.allCases where name != .remount {
-                #expect(lines.contains { $0.hasPrefix(".It Fl -\(name.rawValue)") }, "\(name)")
+            for row in OptionTable.rows where !row.scope.contains(.hidden) {
+                #expect(lines.contains { $0.hasPrefix(".It Fl -\(row.name)") }, "\(row.name)")
             }
         }
     }

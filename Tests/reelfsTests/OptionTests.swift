@@ -70,6 +70,65 @@ struct OptionTests {
         #expect(options == expected)
     }
 
+    /// A text for each kind of value, other than every default.
+    static let samples = [
+        "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
+        "line": "A: b", "text": "a, b", "level": "debug",
+    ]
+
+    @Test(
+        "An option means the same as a long option, in -o and in a file of options",
+        arguments: OptionTable.rows.map(\.name).filter { $0 != "config" })
+    func places(name: String) throws {
+        let row = try #require(OptionTable[name])
+        let value = try row.form.map { try #require(Self.samples[$0.name]) }
+        var expected = MountOptions()
+        try row.apply(&expected, name, value)
+        #expect(expected != MountOptions())
+        func parsed(_ words: [String]) throws -> MountOptions {
+            let command = try Program.parse(["reelfs", "mount", "http://h/", "/m"] + words) as? MountCommand
+            return try #require(command).mountOptions()
+        }
+        #expect(try parsed(["--" + name] + (value.map { [$0] } ?? [])) == expected)
+        let word = name.split(separator: "-").joined(separator: "_") + (value.map { "=\"\($0)\"" } ?? "")
+        #expect(try parsed(["-o", word]) == expected)
+        try withTemporaryDirectory { root in
+            let path = root + "/options"
+            defer { unlink(path) }
+            let descriptor = open(path, O_WRONLY | O_CREAT, 0o600)
+            writeAll(descriptor, Array((name + (value.map { " = \($0)" } ?? "")).utf8))
+            close(descriptor)
+            expected.optionFile = path
+            let inFile = try parsed(["--config", path])
+            #expect(inFile == expected)
+        }
+    }
+
+    @Test(
+        "The default that help shows is the default",
+        arguments: OptionTable.rows.filter { $0.default != nil }.map(\.name))
+    func defaults(name: String) throws {
+        let row = try #require(OptionTable[name])
+        var options = MountOptions()
+        try row.apply(&options, name, row.default)
+        #expect(options == MountOptions())
+    }
+
+    @Test("No name stands for two options")
+    func names() {
+        #expect(Set(OptionTable.rows.map(\.name)).count == OptionTable.rows.count)
+    }
+
+    @Test(
+        "A relative path is refused in fstab", arguments: ["cache_dir=a", "config=a", "credentials=a/b", "header=@a"])
+    func relative(word: String) throws {
+        var options = MountOptions()
+        let option = try #require(givenOptions(word).first)
+        try options.apply(option)
+        let failure = #expect(throws: Failure.self) { try options.apply(option, isInFstab: true) }
+        #expect(failure?.sentence.contains("absolute") == true)
+    }
+
     static let bad = [
         ("colour=red", "\"colour\""), ("cache_size=10X", "cache-size"), ("cache_size=", "cache-size"),
         ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),

@@ -2,6 +2,7 @@ import Glibc
 import ReelCache
 import ReelCore
 import ReelVolume
+import TestKit
 import Testing
 
 @testable import reelfs

@@ -76,12 +76,6 @@ struct CommandTests {
         return mount.map { StatusCommand.status(of: $0).pid }
     }
 
-    static func contents(_ path: String) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        defer { close(descriptor) }
-        return String(decoding: readAll(descriptor), as: UTF8.self)
-    }
-
     @Test("A mount answers when the command returns, shows no secret, and is gone after umount")
     func life() throws {
         try Self.withPlace { place in
@@ -90,9 +84,9 @@ struct CommandTests {
                 "mount", place.source, mountpoint, "--cache-dir", cache, "--header", "X-Key: topsecret",
             ])
             #expect(mounted.status == 0 && mounted.output == "")
-            #expect(Self.contents(mountpoint + "/hello.txt") == Self.text)
+            #expect(contents(of: mountpoint + "/hello.txt") == Self.text)
             let pid = try #require(Self.daemon(of: mountpoint))
-            let words = Self.contents("/proc/\(pid)/cmdline")
+            let words = contents(of: "/proc/\(pid)/cmdline")
             #expect(words.contains("daemon") && !words.contains("secret") && !words.contains("hidden"))
             let status = try Self.run(["status", mountpoint, "--json"])
             #expect(status.status == 0 && status.output.contains("\"path\":\"hello.txt\""))
@@ -121,7 +115,7 @@ struct CommandTests {
 
     /// The daemon's one child.
     static func watcher(of daemon: Int32) -> Int32? {
-        Int32(contents("/proc/\(daemon)/task/\(daemon)/children").split(separator: " ").first ?? "")
+        Int32(contents(of: "/proc/\(daemon)/task/\(daemon)/children").split(separator: " ").first ?? "")
     }
 
     @Test("What kill -9 of daemon and watcher leaves is told by status and healed by the next mount")
@@ -134,13 +128,13 @@ struct CommandTests {
             let watcher = try #require(Self.watcher(of: daemon))
             kill(watcher, SIGKILL)
             // Gone before its pipe ends; the daemon does not bury it.
-            #expect(eventually { Self.contents("/proc/\(watcher)/cmdline").isEmpty })
+            #expect(eventually { contents(of: "/proc/\(watcher)/cmdline").isEmpty })
             kill(daemon, SIGKILL)
             #expect(eventually { Mountpoint.isDead(mountpoint) })
             let status = try Self.run(["status", mountpoint])
             #expect(status.status == 32 && status.output.contains("does not answer"))
             #expect(try Self.run(words).status == 0)
-            #expect(Self.contents(mountpoint + "/hello.txt") == Self.text)
+            #expect(contents(of: mountpoint + "/hello.txt") == Self.text)
             #expect(try Self.run(["umount", mountpoint]).status == 0)
         }
     }

@@ -1,0 +1,63 @@
+import ArgumentParser
+
+/// The long options of a command, one a row of ``OptionTable``.
+///
+/// ArgumentParser finds the options of a type in its mirror, and asks the type to decode them by their labels there.
+/// This type puts the table's rows where others have declared properties.
+struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflectable {
+    /// In the order of the table.
+    private(set) var given: [GivenOption] = []
+
+    init() {}
+
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: Key.self)
+        for row in Self.rows {
+            let key = Key(stringValue: row.name)
+            if row.form == nil {
+                if try values.decode(Bool.self, forKey: key) { given.append(GivenOption(row.name, nil)) }
+            } else if row.repeats {
+                given += try values.decode([String].self, forKey: key).map { GivenOption(row.name, $0) }
+            } else if let value = try values.decodeIfPresent(String.self, forKey: key) {
+                given.append(GivenOption(row.name, value))
+            }
+        }
+    }
+
+    var customMirror: Mirror { Mirror(self, children: Self.rows.map { (label: $0.name, value: $0.argument) }) }
+
+    private static var rows: [OptionRow] { OptionTable.rows.filter { $0.scope.contains(Command.scope) } }
+
+    private struct Key: CodingKey {
+        let stringValue: String
+        var intValue: Int? { nil }
+
+        init(stringValue: String) { self.stringValue = stringValue }
+        init?(intValue: Int) { nil }
+    }
+}
+
+/// Which rows of ``OptionTable`` a command takes.
+protocol OptionCommand: Sendable { static var scope: OptionRow.Scope { get } }
+enum MountScope: OptionCommand { static let scope = OptionRow.Scope.mount }
+enum DoctorScope: OptionCommand { static let scope = OptionRow.Scope.doctor }
+enum CacheScope: OptionCommand { static let scope = OptionRow.Scope.cache }
+
+extension OptionArguments<CacheScope> {
+    func cacheDirectory() throws(Failure) -> String? { try MountOptions(given).cacheDirectory }
+}
+
+extension OptionRow {
+    /// The property wrapper that a declared option would have.
+    fileprivate var argument: Any {
+        let names = NameSpecification.customLong(name)
+        let text = help + ((`default` ?? unset).map { " (default: \($0))." } ?? ".")
+        let help = ArgumentHelp(
+            "\(text)", valueName: form?.name, visibility: scope.contains(.hidden) ? .hidden : .default)
+        guard let form else { return Flag(wrappedValue: false, name: names, help: help) }
+        if repeats {
+            return Option(wrappedValue: [String](), name: names, help: help, completion: form.completion)
+        }
+        return Option<String?>(name: names, help: help, completion: form.completion)
+    }
+}

@@ -1,0 +1,61 @@
+import ArgumentParser
+
+/// One option of ``OptionTable``.
+struct OptionRow: Sendable {
+    /// With hyphens.
+    var name: String
+    /// nil: a flag.
+    var form: ValueForm?
+    var scope: Scope
+    var repeats = false
+    /// The initial value of the property, as a user writes it.
+    var `default`: String?
+    /// What a property without an initial value means, in words.
+    var unset: String?
+    /// Imperative or a noun phrase, without the final period.
+    var help: String
+    /// Reads the text that was given, nil for a name alone, and sets the property. Throws only ``Failure``; a closure
+    /// that says so would have to spell out its parameters.
+    var apply: @Sendable (_ options: inout MountOptions, _ name: String, _ text: String?) throws -> Void
+
+    /// Where an option may stand, besides `-o` and option files, which take all.
+    struct Scope: OptionSet, Sendable {
+        let rawValue: Int
+
+        /// A long option of `reelfs mount`.
+        static let mount = Scope(rawValue: 1)
+        /// The option concerns one source, so that the sources of one mount may differ in it.
+        static let source = Scope(rawValue: 2)
+        /// A long option of `reelfs doctor`.
+        static let doctor = Scope(rawValue: 4)
+        /// A long option of each `reelfs cache` command.
+        static let cache = Scope(rawValue: 8)
+        /// Help does not list it.
+        static let hidden = Scope(rawValue: 16)
+    }
+}
+
+/// How the text of an option is named in help, completed by shells and shown to others.
+struct ValueForm: Sendable {
+    var name: String
+    var completion: CompletionKind?
+    /// The path in the text, if it holds one.
+    var path: @Sendable (String) -> String? = { _ in nil }
+    /// Where the secret in the text begins, if it holds one.
+    var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
+
+    static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
+    static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
+    static let header = ValueForm(
+        name: "line", path: { $0.first == "@" ? String($0.dropFirst()) : nil },
+        secretStart: { line in
+            line.first == "@" ? nil : line.firstIndex(of: ":").map { line.index(after: $0) }
+        })
+    static let level = ValueForm(name: "level", completion: .list(logLevels))
+    static let mask = ValueForm(name: "mask")
+    static let number = ValueForm(name: "number")
+    static let seconds = ValueForm(name: "seconds")
+    static let size = ValueForm(name: "size")
+    static let text = ValueForm(name: "text")
+    static let time = ValueForm(name: "time")
+}
