@@ -66,7 +66,9 @@ struct SourceOpening {
             case .list(let entries): remember(entries, for: url)
             case .listing(let folder, let entries):
                 services.store.set("folder", folder.text)
-                remember(entries ?? EntryList([]), for: folder)
+                let entries = compared(entries ?? EntryList([]), of: folder)
+                remember(entries, for: folder)
+                return .listing(folder, entries)
             }
             return source
         case .useless(let reason): return try fallBack(url, reason, .notUsable(url.description, reason))
@@ -187,6 +189,14 @@ struct SourceOpening {
     }
 
     // MARK: Memory
+
+    /// A fresh listing, with what stays of the remembered one.
+    private func compared(_ entries: EntryList, of folder: ResourceURL) -> EntryList {
+        var news = ListingNews(entries)
+        _ = services.store.listing(folder.text, begin: { news = ListingNews(entries) }) { news.compare($0) }
+        for url in news.contradicted { services.doubt(url) }
+        return news.list
+    }
 
     private func remember(_ entries: EntryList, for url: ResourceURL) {
         services.store.remember(

@@ -111,9 +111,13 @@ extension Volume {
         _ entries: EntryList, _ condition: OriginRequest.Condition?, _ old: Directory.Listed?, _ node: Node,
         _ directory: Directory, _ url: ResourceURL
     ) -> Directory.Listed {
-        let isSame = old.map { $0.entries == entries } ?? false
+        var news = ListingNews(entries)
+        if let old { for place in old.entries.indices { news.compare(old.entries, place, directory) } }
+        for url in news.contradicted { services.doubt(url) }
+        let list = news.list
+        let isSame = old.map { $0.entries == list } ?? false
         // One and the same in memory, so that a refresh without news takes none.
-        let entries = isSame ? old!.entries : entries
+        let entries = isSame ? old!.entries : list
         var listed = Directory.Listed(entries, fetchedAt: wallClock(), condition: condition)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.state.withLock { state in
