@@ -14,8 +14,10 @@ struct PageTests {
         #expect(page != "ThreatModel" || named.count > 50)
         let sources = try swiftFiles(below: HelpTests.repository + "/Tests").map { contents(of: $0) }
         for (suite, test) in named {
-            let exists = sources.contains { $0.contains("struct \(suite) ") && $0.contains("func \(test)(") }
-                || sources.contains { $0.contains("extension \(suite) ") && $0.contains("func \(test)(") }
+            let exists = sources.contains { source in
+                ["struct", "extension"].contains { source.contains("\($0) \(suite) ") }
+                    && source.contains("func \(test)(")
+            }
             #expect(exists, "\(page).md names \(suite).\(test)")
         }
     }
