@@ -2,87 +2,111 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// Writes all of `bytes`, and makes room for the blocks that they are the first of. What the disk does not take, as
-    /// it is full, broken or gone, is kept in memory.
-    /// - Parameter lost: called with blocks whose earlier bytes turned out to be lost, before anything of them changes: no
-    ///   read may believe in them when it returns. These bytes are written all the same.
+    /// Writes all of `bytes`, makes room for the blocks that they are the first of, and seals those that are whole by them.
+    /// What the disk does not take, as it is full, broken or gone, is kept in memory. Bytes of a block that leaves meanwhile
+    /// do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is there.
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
-    package func write(
-        _ bytes: UnsafeRawBufferPointer, at offset: Int64, lost: ([Range<Int>]) -> Void
-    ) throws(CacheError) {
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
         guard offset >= 0, offset <= version.length, Int64(bytes.count) <= version.length - offset else {
             throw .badLength
         }
         let range = ByteRange(offset, offset + Int64(bytes.count))
-        cutBack(lost)
+        restoreLength()
         let blocks = file.blocks(touching: range)
-        let new = file.fill { $0.untouched(blocks) }.filter { file.memoryBlock($0) == nil }
-        let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
-        let mayWrite = file.hasFile && store.disk.mayWriteData
-        let hasRoom = mayWrite && (room == 0 || store.makeRoom(for: room))
-        if hasRoom {
-            let isOnDisk = !file.isInMemory || blocks.allSatisfy { file.memoryBlock($0) == nil }
-            if isOnDisk, writeToDisk(bytes, range) { return }
-            // What of it fitted goes again.
-            for block in new { try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block) }
-            store.room.release(room)
+        let (new, isInMemory) = file.withBlocks { table in
+            (table.untouched(blocks), blocks.contains { table.inFlight[$0]?.memory != nil })
         }
+        if !isInMemory, file.hasFile, store.disk.mayWriteData, try writeToDisk(bytes, range, new) { return }
         for block in blocks {
             let part = range.clamped(to: file.bytes(of: block))
-            try keepInMemory(bytes.part(part, from: range.lower), part, block, lost)
+            try keepInMemory(bytes.part(part, from: range.lower), part, block)
         }
     }
 
-    private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
-        let failures = file.fill { $0.failedSyncs }
+    /// - Parameter new: blocks of which these are the first bytes.
+    /// - Returns: false where there is no room, or the disk does not take it.
+    private func writeToDisk(
+        _ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]
+    ) throws(CacheError) -> Bool {
+        let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
+        guard room == 0 || store.makeRoom(for: room) else { return false }
+        let failures = file.withBlocks { table in
+            table.begin(new)
+            return table.failedSyncs
+        }
         do throws(CacheError) {
             try file.change { () throws(CacheError) in try file.descriptor.write(bytes, at: range.lower) }
         } catch {
             store.disk.failed(error)
             // Somebody else may have filled the disk: the next write finds that the cap has shrunk.
             store.room.measure()
+            // What of it fitted goes again.
+            store.room.release(file.withBlocks { $0.cancel(new) })
+            for block in new { punch(block) }
             return false
         }
         store.disk.dataWasWritten()
-        file.wrote(bytes, range, hasRoom: true, failures: failures)
+        for block in file.blocks(touching: range) {
+            let part = range.clamped(to: file.bytes(of: block))
+            add(bytes.part(part, from: range.lower), part, block, failures)
+        }
         return true
     }
 
     private func keepInMemory(
-        _ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ lost: ([Range<Int>]) -> Void
+        _ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int
     ) throws(CacheError) {
-        let lower = Int(part.lower - file.bytes(of: block).lower)
-        if let living = file.memoryBlock(block) {
-            living.write(bytes, at: lower)
-        } else {
-            // Filled on the disk: somebody asked for what was there.
-            if file.fill({ $0.map[block] }) { return }
-            let memory = try store.memoryBlock(file.bytes(of: block).count)
-            let isHere = file.fill { $0.partial.contains(block) }
-            if isHere, !file.readPieces(of: block, into: memory.whole, file.bytes(of: block)) {
-                lost([block..<block + 1])
-                file.forgetPieces(block..<block + 1)
-            }
-            memory.write(bytes, at: lower)
-            // There first, and then no longer here.
-            file.keep(block, in: memory)
-            if isHere {
-                let room = file.fill { $0.clear(block..<block + 1).partialBytes }
-                try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
-                store.room.release(room)
-            }
+        let whole = file.bytes(of: block)
+        let (state, living) = file.withBlocks { ($0[block], $0.inFlight[block]?.memory) }
+        // Somebody asked for what was there.
+        if state.isFilled { return }
+        let memory: MemoryBlock
+        if let living { memory = living } else { memory = try store.memoryBlock(whole.count) }
+        if living == nil, state == .partial, !file.readPieces(of: block, into: memory.whole, whole) {
+            lose([block..<block + 1])
+            store.found(damaged: [block..<block + 1])
         }
-        file.wrote(bytes, part, hasRoom: false)
+        memory.write(bytes, at: Int(part.lower - whole.lower))
+        if living == nil {
+            let room = file.withBlocks { $0.moveToMemory(block, memory) }
+            if room > 0 { punch(block) }
+            store.room.release(room)
+        }
+        add(bytes, part, block, nil)
+    }
+
+    private func punch(_ block: Int) {
+        try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
+    }
+
+    /// Bytes are in their place. The one place where a block is sealed: it is filled, and its checksum known, from here on.
+    private func add(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ failures: Int?) {
+        let whole = file.withBlocks { table in
+            table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil
+        }
+        guard let whole else { return }
+        guard let sum = sum(of: block, whole) else {
+            store.found(damaged: [block..<block + 1])
+            return lose([block..<block + 1])
+        }
+        let now = store.clock.now()
+        let isOnDisk = file.withBlocks { $0.seal(block, sum, now: now) && $0[block] != .memory }
+        if isOnDisk { store.filled(file.bytes(of: block).count, block, of: file, sum) }
+    }
+
+    /// The checksum of a block all bytes of which came; nil where they are not there any more.
+    private func sum(of block: Int, _ pieces: Pieces) -> UInt64? {
+        let range = file.bytes(of: block)
+        if let sum = pieces.whole(range) { return sum }
+        return file.withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
     }
 
     /// A file that somebody has cut is made as long again as it must be, and doubted.
-    private func cutBack(_ tell: ([Range<Int>]) -> Void) {
+    private func restoreLength() {
         guard file.hasFile, !file.descriptor.isLong(version.length) else { return }
         // While it is short, a read of what is gone comes back short; afterwards it would be zeros.
-        let lost = file.doubt().map { $0..<$0 + 1 }
-        tell(lost)
-        lose(lost)
+        lose(file.doubt().map { $0..<$0 + 1 })
         if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         store.damage.add(1, ordering: .relaxed)
     }

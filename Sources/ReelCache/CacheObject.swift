@@ -23,17 +23,19 @@ extension ObjectHolder {
 
 package enum CacheRead: Hashable, Sendable {
     case bytes(Int)
-    /// These blocks are not what was written: nothing of them is to be believed.
+    /// Some of the bytes are not there, or not any more.
+    case missing
+    /// These blocks were not what was written. They are lost: nothing of them is there any more.
     case damaged([Range<Int>])
 }
 
 /// One version's data file in use: what is filled of it, and the way in and out.
 ///
-/// All that writes, loses or discards comes from one thread; reads come from any.
+/// All that writes or discards comes from one thread; reads, and what they find to be lost, come from any.
 package final class CacheObject: Sendable {
     package let version: Version
-    /// The blocks that are filled now. A copy: take it once, for a new reader.
-    package var filled: BlockMap { file.fill { $0.map } }
+    /// The blocks that are filled now, as a copy.
+    var filled: BlockMap { file.withBlocks { $0.filled } }
 
     private struct Holder { weak var holder: (any ObjectHolder)? }
     private let held = Mutex(Holder())
@@ -54,37 +56,22 @@ package final class CacheObject: Sendable {
         set { held.withLock { $0.holder = newValue } }
     }
 
+    /// Which bytes are there, for fetch planning.
+    package var present: any PresentBytes { file }
+
+    /// In all filled blocks.
+    package var filledBytes: Int64 { file.withBlocks { $0.filledBytes } }
+
     /// In filled blocks on the disk.
-    package var bytesOnDisk: Int64 { file.filledBytes }
+    package var bytesOnDisk: Int64 { file.bytesOnDisk }
 
     /// True while some of its bytes live in memory, as the disk did not take them.
     package var isInMemory: Bool { file.isInMemory }
 
-    /// All bytes of the block were written: it is committed with the next batch.
-    /// - Returns: false where its bytes are not there any more: nothing of them is to be believed, and then it is to be lost.
-    package func markFilled(_ block: Int) -> Bool {
-        if file.fill({ $0.map[block] }) { return true }
-        let memory = file.memoryBlock(block)
-        guard let sum = file.sum(ofWritten: block) else { return false }
-        let now = store.clock.now()
-        let bytes = file.fill { $0.fill(block, sum, in: memory == nil ? .disk : .memory, now: now) }
-        file.forgetPieces(block..<block + 1)
-        if bytes > 0, memory == nil { store.filled(bytes, block, of: file, sum) }
-        return true
-    }
-
-    /// These blocks are not what was written, or not there: they are filled no more. Their rows tell of them until the
-    /// next commit; their checksums say until then that it is not so.
-    ///
-    /// No read may believe in them any more: what of them is in memory alone is gone when this returns, and the disk has
-    /// holes there.
+    /// These blocks are not what was written, or not there: nothing of them is there any more. Their rows tell of them until
+    /// the next commit; their checksums say until then that it is not so. From any thread.
     package func lose(_ blocks: [Range<Int>]) {
-        for blocks in blocks {
-            file.dropMemory(blocks)
-            let bytes = file.fill { $0.lose(blocks) + $0.clear(blocks).partialBytes }
-            file.forgetPieces(blocks)
-            store.room.release(bytes)
-        }
+        store.room.release(file.withBlocks { table in blocks.reduce(0) { $0 + table.lose($1) } })
     }
 
     /// Empties blocks: first the rows of filled ones, durably, then the bytes on disk or in memory, then the account.
@@ -92,15 +79,14 @@ package final class CacheObject: Sendable {
 
     /// Gives up what was written and is not filled: no index knows of it.
     package func abandonFragments() throws(CacheError) {
-        let blocks = file.fill { $0.partial.sorted() } + file.memoryBlocks
-        for block in blocks { try store.discard(block..<block + 1, of: file) }
+        for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try store.discard(run, of: file) }
     }
 
     /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.
     /// A file that is given is not touched until `settle`.
     package func offer() -> Int32? {
         guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
-            file.descriptor.tellsOpens, file.fill({ $0.offer() })
+            file.descriptor.tellsOpens, file.withBlocks({ $0.offer() })
         else { return nil }
         guard file.hasNoHoles else {
             settle()
@@ -111,10 +97,10 @@ package final class CacheObject: Sendable {
     }
 
     /// An offer was taken, or is of no use any more. Once for each.
-    package func settle() { file.fill { $0.settleOffer() } }
+    package func settle() { file.withBlocks { $0.settleOffer() } }
 
     /// The kernel was given the file itself since it is in use.
-    package var isShared: Bool { file.isShared.load(ordering: .relaxed) }
+    package var isShared: Bool { file.isShared }
 
     /// Not a byte of it may go at present.
     package var isReadDirectly: Bool { file.isReadDirectly }
@@ -122,20 +108,20 @@ package final class CacheObject: Sendable {
     /// Somebody reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): nothing of it is
     /// evicted while he does. His use is seen by open and close.
     package func share() {
-        file.isShared.store(true, ordering: .relaxed)
+        file.isShared = true
         useAll()
     }
 
     /// Whoever read the file itself has closed it.
     package func useAll() {
         let now = store.clock.now()
-        file.lastUse.max(now, ordering: .relaxed)
-        file.fill { $0.use(0..<$0.map.blockCount, now: now) }
+        file.use(now)
+        file.withBlocks { $0.use(0..<$0.blockCount, now: now) }
     }
 
     /// Whole extents that nobody reads soon: they leave the page cache as soon as the disk has them for sure.
     package func leaveMemory(_ range: ByteRange) { file.leaveMemory(range) }
 
-    /// Used now, for the order of eviction. No lock.
-    package func touch() { file.lastUse.max(store.clock.now(), ordering: .relaxed) }
+    /// Used now, for the order of eviction.
+    package func touch() { file.use(store.clock.now()) }
 }

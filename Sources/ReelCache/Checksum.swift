@@ -57,12 +57,18 @@ struct Pieces: Sendable {
     }
 
     /// Whether they are all of the block.
-    func cover(_ block: ByteRange) -> Bool {
-        var upper = block.lower
-        for piece in all.sorted(by: { $0.range.lower < $1.range.lower }) where piece.range.lower <= upper {
-            upper = max(upper, piece.range.upper)
-        }
-        return upper >= block.upper
+    func cover(_ block: ByteRange) -> Bool { end(from: block.lower) >= block.upper }
+
+    /// The first byte from `offset` on that did not come.
+    func end(from offset: Int64) -> Int64 {
+        var end = offset
+        while let next = all.first(where: { $0.range.contains(end) }) { end = next.range.upper }
+        return end
+    }
+
+    /// The first byte from `offset` on that came; nil where none did.
+    func start(from offset: Int64) -> Int64? {
+        all.lazy.filter { $0.range.upper > offset }.map { max($0.range.lower, offset) }.min()
     }
 
     /// Whether `bytes`, read back, are what came.

@@ -34,26 +34,19 @@ extension DataFile {
     /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
     /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
-        fill { $0.doubt() }
-        doubtPieces()
+        withBlocks { $0.doubt() }
         return holes()
     }
 
-    private func isOnDisk(_ block: Int) -> Bool { memoryBlock(block) == nil }
-
     /// Blocks on the disk with holes where bytes were written.
     private func holes() -> [Int] {
-        let map = fill { $0.map }
-        let written = written
-        if map.isComplete, written.isEmpty, !isInMemory,
-            descriptor.hasData(ByteRange(0, version.length))
-        {
-            return []
-        }
-        var holes = written.filter { isOnDisk($0.key) && !$0.value.allSatisfy { descriptor.hasData($0) } }
-            .map(\.key)
-        map.forEachFilled { block in
-            if isOnDisk(block), !descriptor.hasData(bytes(of: block)) { holes.append(block) }
+        let (filled, flights, isWhole) = withBlocks { ($0.filled, $0.inFlight, $0.isComplete && $0.inFlight.isEmpty) }
+        if isWhole, descriptor.hasData(ByteRange(0, version.length)) { return [] }
+        var holes = flights.filter { _, flight in
+            flight.memory == nil && !flight.pieces.all.allSatisfy { descriptor.hasData($0.range) }
+        }.map(\.key)
+        filled.forEachFilled { block in
+            if flights[block] == nil, !descriptor.hasData(bytes(of: block)) { holes.append(block) }
         }
         return holes
     }

@@ -73,22 +73,22 @@ extension Connection {
                 (0...Store.longestFile).contains(row.version.length),
                 let descriptor = row.name?.open(in: objects, length: row.version.length)
             else { continue }
-            let file = DataFile(row, descriptor, try fill(of: row))
-            let blocks = file.fill { $0.map.blockCount }
-            for entry in entries where entry.block < blocks && file.withWhole(entry.block, checksum) == entry.sum {
+            let file = DataFile(row, descriptor, try blocks(of: row))
+            for entry in entries
+            where entry.block < file.blockCount && file.withWhole(entry.block, checksum) == entry.sum {
                 // What was written last counts, also where a row tells of an older checksum.
-                file.fill { state in
-                    _ = state.lose(entry.block..<entry.block + 1)
-                    _ = state.fill(entry.block, entry.sum, now: row.lastUse)
+                file.withBlocks { blocks in
+                    _ = blocks.lose(entry.block..<entry.block + 1)
+                    _ = blocks.fill(entry.block, entry.sum, now: row.lastUse)
                 }
             }
-            guard file.fill({ $0.beginSync() }), (try? file.descriptor.synchronise()) != nil else { continue }
+            guard file.withBlocks({ $0.beginSync() }), (try? file.descriptor.synchronise()) != nil else { continue }
             // The daemon that died may have been told that a sync failed, which is told once. What the disk has counts, and
             // not what the page cache kept of it.
             file.descriptor.dropPages(ByteRange(0, row.version.length))
-            for entry in entries where file.fill({ $0.sum(of: entry.block) }) == entry.sum {
+            for entry in entries where file.withBlocks({ $0.sum(of: entry.block) }) == entry.sum {
                 guard file.withWhole(entry.block, checksum) != entry.sum else { continue }
-                _ = file.fill { $0.lose(entry.block..<entry.block + 1) }
+                _ = file.withBlocks { $0.lose(entry.block..<entry.block + 1) }
             }
             try transaction { () throws(CacheError) in try write(file) }
         }

@@ -42,11 +42,14 @@ final class MemoryAccount: Sendable {
     fileprivate func giveBack(_ memory: UnsafeMutableRawBufferPointer) {
         used.subtract(Int64(memory.count), ordering: .relaxed)
         let spare = Spare(memory: memory)
-        let isKept = spares.withLock { spares in
-            guard spares.count < mostSpares, spare.memory.count == Int(BlockSize.block) else { return false }
-            spares.append(spare)
-            return true
-        }
+        // Most accounts keep none: no lock where the last reference may go under that of a file.
+        let isKept =
+            mostSpares > 0
+            && spares.withLock { spares in
+                guard spares.count < mostSpares, spare.memory.count == Int(BlockSize.block) else { return false }
+                spares.append(spare)
+                return true
+            }
         if !isKept { memory.deallocate() }
     }
 }

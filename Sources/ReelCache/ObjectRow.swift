@@ -92,16 +92,13 @@ extension Connection {
     }
 
     /// What is filled of an object, and when its extents were last used.
-    func fill(of row: ObjectRow) throws(CacheError) -> FillState {
-        var map = BlockMap(length: row.version.length)
-        var uses = [Int64](repeating: row.lastUse, count: map.extents.count)
+    func blocks(of row: ObjectRow) throws(CacheError) -> BlockTable {
+        var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse)
         try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {
-            let extent = Int(clamping: $0.integer(0))
-            map.load(extent: extent, word: UInt64(bitPattern: $0.integer(1)))
-            if uses.indices.contains(extent) { uses[extent] = $0.integer(2) }
+            blocks.load(Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)), lastUse: $0.integer(2))
             return true
         }
-        return FillState(durable: map, uses: uses)
+        return blocks
     }
 
     /// The checksums of one extent; nil where there is no row, or nonsense in it.
@@ -113,7 +110,7 @@ extension Connection {
     }
 
     /// Words, and the checksums of the blocks that are new in them.
-    func write(_ rows: [FillState.Row], of file: DataFile) throws(CacheError) {
+    func write(_ rows: [BlockTable.Row], of file: DataFile) throws(CacheError) {
         let last = (file.version.length - 1) / BlockSize.extent
         for row in rows {
             let place: [Value] = [.integer(file.row), .integer(Int64(row.extent))]

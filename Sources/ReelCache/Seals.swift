@@ -37,7 +37,7 @@ final class Seals: Sendable {
     /// The file is closed; nothing of this program writes to it from here on.
     func seal(_ file: DataFile, now: Int = time(nil)) {
         guard file.row >= 0, let mark = file.ownMark, mark.seconds <= now - Seals.rest else { return }
-        let verified = file.fill { $0.verifiedOnDisk }
+        let verified = file.withBlocks { $0.verifiedOnDisk }
         guard verified.filledBlocks > 0, verified.extents.count <= Seals.limit / 4 else { return }
         state.withLock { state in
             _ = state.remove(file.row)

@@ -13,8 +13,8 @@ extension Store {
         return rows.map { row in
             let file = files.file(row.id)
             return ObjectSummary(
-                key: row.version.key, length: row.version.length, cachedBytes: file?.filledBytes ?? row.cached,
-                lastUse: file?.lastUse.load(ordering: .relaxed) ?? row.lastUse,
+                key: row.version.key, length: row.version.length, cachedBytes: file?.bytesOnDisk ?? row.cached,
+                lastUse: file?.lastUse ?? row.lastUse,
                 isPinned: pins.contains(ExactText(row.version.key)))
         }
     }
@@ -34,7 +34,7 @@ extension Store {
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
             try index.transaction { () throws(CacheError) in for key in keys { try index.run(sql, [.text(key)]) } }
             for file in files.all where names.contains(ExactText(file.version.key)) {
-                file.isPinned.store(isPinned, ordering: .relaxed)
+                file.isPinned = isPinned
             }
         }
     }
@@ -45,13 +45,13 @@ extension Store {
         var freed: Int64 = 0
         for file in files.all
         where file.row >= 0 && ExactText(file.version.key) == ExactText(key) && !file.isReadDirectly {
-            let blocks = 0..<file.fill { $0.map.blockCount }
+            let blocks = 0..<file.blockCount
             if let object = files.held(file.row) {
                 freed += object.holder?.relinquish([blocks], scarce: nil) ?? 0
             } else {
-                let before = file.filledBytes
+                let before = file.bytesOnDisk
                 try discard(blocks, of: file, unlessHeld: true)
-                freed += before - file.filledBytes
+                freed += before - file.bytesOnDisk
             }
         }
         let names = try writer.use { (index) throws(CacheError) -> [(FileName?, Int64)] in
@@ -103,13 +103,15 @@ extension Store {
                 if case .lost(let blocks) = found { return blocks }
                 return bad
             }
-            let map = object.filled
-            while extent < map.extents.count, map.extents[extent] == 0 { extent += 1 }
-            guard extent < map.extents.count else { return bad }
-            let first = extent * BlockSize.blocksPerExtent
-            for block in first..<min(first + BlockSize.blocksPerExtent, map.blockCount) where map[block] {
+            let file = object.file
+            let next = file.firstCovered(from: Int64(extent) * BlockSize.extent, limit: version.length)
+            guard next < version.length else { return bad }
+            extent = Int(next / BlockSize.extent)
+            let word = file.withBlocks { $0.filledWord(extent) }
+            for index in 0..<BlockSize.blocksPerExtent where word & 1 << UInt64(index) != 0 {
+                let block = extent * BlockSize.blocksPerExtent + index
                 if !object.isIntact(block) { bad.append(block) }
-                guard progress(map.bytes(of: block).count) else { return bad }
+                guard progress(file.bytes(of: block).count) else { return bad }
             }
             extent += 1
         }
@@ -133,7 +135,7 @@ extension Store {
     private func known(_ version: Version) throws(CacheError) -> Known? {
         try writer.use { (index) throws(CacheError) -> Known? in
             guard let row = try index.row(of: version), !row.isSuperseded else { return nil }
-            let blocks = files.file(row.id) == nil ? try index.fill(of: row).map : nil
+            let blocks = files.file(row.id) == nil ? try index.blocks(of: row).durable : nil
             if let file = try openFile(row, index) { return .object(files.object(file, self)) }
             return .lost(blocks.map { map in (0..<map.blockCount).filter { map[$0] } } ?? [])
         }

@@ -26,7 +26,7 @@ extension Store {
             log?.turn()
             releaseIdleMemory()
             let synced = files.all.filter(synchronise)
-            if !files.all.contains(where: { $0.fill { $0.isPending } }) { disk.hasNothingToSync() }
+            if !files.all.contains(where: { $0.withBlocks { $0.isPending } }) { disk.hasNothingToSync() }
             let facts = facts.begin()
             do throws(CacheError) {
                 try write(synced, facts, &state.strays)
@@ -50,8 +50,8 @@ extension Store {
     /// True where there are rows to write. A second fdatasync may well succeed and yet not bring back what the first
     /// one lost: what it was to save is never committed.
     private func synchronise(_ file: DataFile) -> Bool {
-        guard file.fill({ $0.beginSync() }), hasReachedDisk(file) else { return false }
-        if file.fill({ $0.isSyncingBlocks }) { disk.dataWasSynced() }
+        guard file.withBlocks({ $0.beginSync() }), hasReachedDisk(file) else { return false }
+        if file.withBlocks({ $0.isSyncingBlocks }) { disk.dataWasSynced() }
         return true
     }
 
@@ -62,7 +62,7 @@ extension Store {
             reached(.dataSynced)
             return true
         } catch {
-            file.fill { $0.loseUnsynced() }
+            file.withBlocks { $0.loseUnsynced() }
             disk.failed(error, needsProof: true)
             // To find out whether it is well again, also where nothing comes.
             committer.schedule(after: DiskHealth.longestPause)
@@ -74,9 +74,9 @@ extension Store {
         var isWritten = false
         defer {
             self.facts.written(isWritten)
-            if !isWritten { for file in synced { file.fill { $0.abandonSync() } } }
+            if !isWritten { for file in synced { file.withBlocks { $0.abandonSync() } } }
         }
-        let used = files.all.filter { $0.row >= 0 }.map { file in (file.row, file.fill { $0.takeUses() }) }
+        let used = files.all.filter { $0.row >= 0 }.map { file in (file.row, file.withBlocks { $0.takeUses() }) }
         guard !synced.isEmpty || !facts.isEmpty || used.contains(where: { !$0.1.isEmpty }) else {
             isWritten = true
             return
@@ -96,7 +96,7 @@ extension Store {
             disk.indexWasWritten()
             log?.settle()
             reached(.rowsCommitted)
-            for file in living { file.fill { $0.endSync() } }
+            for file in living { file.withBlocks { $0.endSync() } }
             return replaced
         }
         for file in synced { file.leaveMemory() }
@@ -108,7 +108,7 @@ extension Store {
     private func releaseIdleMemory() {
         guard files.idle.contains(where: \.isInMemory) else { return }
         // Nobody begins to hold a file under the gate.
-        try? writer.use { _ in for file in files.idle { file.dropMemory() } }
+        try? writer.use { _ in for file in files.idle { file.withBlocks { $0.dropMemory() } } }
     }
 
     /// Files that nobody holds any more: their last use is written, stray bytes go, and so do those that hold nothing.
@@ -117,16 +117,18 @@ extension Store {
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
         for file in files.idle where file.hasFile { _ = hasReachedDisk(file) }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
-            let idle = files.idle.filter { !$0.fill { $0.isPending } }
-            for file in idle { file.dropMemory() }
+            let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
+            for file in idle { file.withBlocks { $0.dropMemory() } }
             // What no row will ever tell of: written in part, or not saved by a sync that failed.
             for file in idle {
-                let (durable, isStray) = file.fill { ($0.durable, $0.hasLeftovers || $0.map != $0.durable) }
-                if isStray || file.fill({ !$0.partial.isEmpty }) { try? file.punchUnfilled(durable) }
-                room.release(file.fill { $0.abandonPartial() + $0.abandonUnkept() })
+                let (durable, isStray) = file.withBlocks { blocks in
+                    (blocks.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable)
+                }
+                if isStray { try? file.punchUnfilled(durable) }
+                room.release(file.withBlocks { $0.abandon() })
             }
             let removed = idle.filter {
-                $0.row >= 0 && (files.isSuperseded($0.row) || $0.filledBytes == 0 && $0.version.length > 0)
+                $0.row >= 0 && (files.isSuperseded($0.row) || $0.bytesOnDisk == 0 && $0.version.length > 0)
             }
             try index.transaction { () throws(CacheError) in
                 for file in removed { try index.delete(file.row) }
@@ -137,7 +139,7 @@ extension Store {
                 if file.hasFile { seals.seal(file) }
                 files.drop(file.row)
             }
-            return (removed, removed.reduce(0) { $0 + $1.filledBytes })
+            return (removed, removed.reduce(0) { $0 + $1.bytesOnDisk })
         }
         for file in removed { remove(file.name) }
         room.release(bytes)
@@ -182,21 +184,16 @@ private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
 extension Connection {
     /// Those blocks of it whose sync has ended.
     func write(_ file: DataFile) throws(CacheError) {
-        let (rows, cached) = file.fill { state in
-            let rows = state.rowsAfterSync
-            var durable = state.durable
-            for row in rows { durable.load(extent: row.extent, word: row.word) }
-            return (rows, durable.filledBytes)
-        }
+        let (rows, cached) = file.withBlocks { ($0.rowsAfterSync, $0.durableBytesAfterSync) }
         try write(rows, of: file)
-        let values: [Value] = [.integer(cached), .integer(file.lastUse.load(ordering: .relaxed)), .integer(file.row)]
+        let values: [Value] = [.integer(cached), .integer(file.lastUse), .integer(file.row)]
         try run("UPDATE objects SET cached = ?, last_use = ? WHERE id = ?", values)
     }
 
     /// Nobody writes to this file until it is opened again.
     fileprivate func close(_ file: DataFile) throws(CacheError) {
         let values: [Value] = [
-            .integer(file.lastUse.load(ordering: .relaxed)), .integer(file.fill { $0.durable.filledBytes }),
+            .integer(file.lastUse), .integer(file.withBlocks { $0.durableBytes }),
             .integer(file.row),
         ]
         try run("UPDATE objects SET last_use = ?, cached = ?, unclean = 0 WHERE id = ?", values)

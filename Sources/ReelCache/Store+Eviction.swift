@@ -65,14 +65,14 @@ extension Store {
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let open = files.all
-        for file in open where file.row >= 0 && !file.isPinned.load(ordering: .relaxed) && !file.isReadDirectly {
+        for file in open where file.row >= 0 && !file.isPinned && !file.isReadDirectly {
             if isSpared(file) { continue }
-            let (map, uses) = file.fill { ($0.map, $0.uses) }
-            for extent in map.extents.indices where map.extents[extent] != 0 && uses[extent] < limit {
+            let last = Int((file.version.length - 1) / BlockSize.extent)
+            for (extent, bytes, lastUse) in file.withBlocks({ $0.usedExtents }) where lastUse < limit {
                 found.append(
                     EvictionCandidate(
-                        object: file.row, extent: extent, isEdge: extent == 0 || extent == map.extents.count - 1,
-                        lastUse: uses[extent], bytes: map.filledBytes(inExtent: extent), file: file))
+                        object: file.row, extent: extent, isEdge: extent == 0 || extent == last, lastUse: lastUse,
+                        bytes: bytes, file: file))
             }
         }
         let rows = Set(open.map(\.row))
@@ -112,7 +112,7 @@ extension Store {
             if !closedOnly, let object = self.files.held(row) {
                 freed += object.holder?.relinquish(blocks, scarce: scarce.map { $0 - freed }) ?? 0
             } else {
-                let before = file.filledBytes
+                let before = file.bytesOnDisk
                 for blocks in blocks {
                     do throws(CacheError) {
                         try discard(blocks, of: file, unlessHeld: true)
@@ -120,7 +120,7 @@ extension Store {
                         guard error == .busy else { throw error }
                     }
                 }
-                freed += before - file.filledBytes
+                freed += before - file.bytesOnDisk
             }
         }
         return freed
@@ -146,7 +146,7 @@ extension Store {
                         let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
                         try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
                     }
-                    let left = try index.fill(of: row).map.filledBytes
+                    let left = try index.blocks(of: row).filledBytes
                     freed += row.cached - left
                     emptied.append((row, candidates.map(\.extent), left == 0))
                     if left == 0 {

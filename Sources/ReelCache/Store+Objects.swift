@@ -26,7 +26,7 @@ extension Store {
                 }
                 if let file = try openFile(row, index) {
                     try? index.know(version.validator, of: row)
-                    file.lastUse.max(now, ordering: .relaxed)
+                    file.use(now)
                     return files.object(file, self)
                 }
             }
@@ -41,25 +41,26 @@ extension Store {
         }
         let file = DataFile(
             row: files.rowInMemory(), version: version, name: nil, descriptor: .none,
-            fill: FillState(durable: BlockMap(length: version.length)), lastUse: clock.now())
+            blocks: BlockTable(length: version.length), lastUse: clock.now())
         return files.object(file, self)
     }
 
     func openFile(_ row: ObjectRow, _ index: Connection) throws(CacheError) -> DataFile? {
         if let file = files.file(row.id) { return file }
         if let descriptor = row.name?.open(in: directory.objects, length: row.version.length) {
-            var fill = try index.fill(of: row)
-            if let verified = seals.open(row.id, descriptor) { fill.trust(verified) }
-            if !fill.map.isComplete || fill.map.filledBytes != row.cached {
+            var blocks = try index.blocks(of: row)
+            if let verified = seals.open(row.id, descriptor) { blocks.trust(verified) }
+            let filled = blocks.filledBytes
+            if !blocks.isComplete || filled != row.cached {
                 // A disk that takes nothing does not take this either, and needs no tidying then.
-                let values: [Value] = [.integer(fill.map.filledBytes), .integer(row.id)]
+                let values: [Value] = [.integer(filled), .integer(row.id)]
                 try? index.run("UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?", values)
             }
             let isPinned = try index.isPinned(row.version.key)
             // The account took the row's word for it; the map knows better.
-            if fill.map.filledBytes > row.cached { room.add(fill.map.filledBytes - row.cached) }
-            if fill.map.filledBytes < row.cached { room.release(row.cached - fill.map.filledBytes) }
-            return DataFile(row, descriptor, fill, isPinned: isPinned)
+            if filled > row.cached { room.add(filled - row.cached) }
+            if filled < row.cached { room.release(row.cached - filled) }
+            return DataFile(row, descriptor, blocks, isPinned: isPinned)
         }
         damage.add(1, ordering: .relaxed)
         try remove(row, index)
@@ -74,7 +75,7 @@ extension Store {
             return
         }
         try index.transaction { () throws(CacheError) in try index.delete(row.id) }
-        let bytes = files.drop(row.id)?.filledBytes ?? row.cached
+        let bytes = files.drop(row.id)?.bytesOnDisk ?? row.cached
         remove(row.name)
         room.release(bytes)
     }
@@ -88,7 +89,7 @@ extension Store {
             reached(.rowInserted)
             return DataFile(
                 row: row, version: version, name: name, descriptor: descriptor,
-                fill: FillState(durable: BlockMap(length: version.length)), lastUse: now,
+                blocks: BlockTable(length: version.length), lastUse: now,
                 isPinned: try index.isPinned(version.key))
         } catch {
             name.remove(in: directory.objects)
@@ -108,10 +109,10 @@ extension Store {
             let row = try index.insert(version, name, lastUse: now)
             let file = DataFile(
                 row: row, version: version, name: name, descriptor: descriptor.take()!,
-                fill: FillState(durable: BlockMap(length: version.length)), lastUse: now,
+                blocks: BlockTable(length: version.length), lastUse: now,
                 isPinned: try index.isPinned(version.key))
-            file.fill { state in
-                for (block, sum) in sums.enumerated() { _ = state.fill(block, sum, now: now) }
+            file.withBlocks { blocks in
+                for (block, sum) in sums.enumerated() { _ = blocks.fill(block, sum, now: now) }
             }
             return files.object(file, self)
         }
@@ -137,7 +138,7 @@ extension Store {
             }
             return rows
         }
-        return (rows ?? []).reduce(0) { $0 + (files.file($1.id)?.filledBytes ?? $1.cached) }
+        return (rows ?? []).reduce(0) { $0 + (files.file($1.id)?.bytesOnDisk ?? $1.cached) }
     }
 
     /// The same of all keys that begin with `prefix`, those of which nothing is cached left out.
@@ -161,7 +162,7 @@ extension Store {
         }
         var result: [ExactText: Int64] = [:]
         for row in rows ?? [] {
-            let bytes = files.file(row.id)?.filledBytes ?? row.cached
+            let bytes = files.file(row.id)?.bytesOnDisk ?? row.cached
             if bytes > 0 { result[row.key, default: 0] += bytes }
         }
         return result
@@ -175,32 +176,25 @@ extension Store {
 
     /// - Parameter unlessHeld: nothing is done where somebody holds the file: what he believes to be there must stay.
     func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
-        if !unlessHeld {
-            file.dropMemory(blocks)
-            file.forgetPieces(blocks)
-        }
         guard file.row >= 0 else {
-            file.fill { _ = $0.clear(blocks) }
+            _ = file.clear(blocks)
             return
         }
         try writer.use { (index) throws(CacheError) in
             // What is idle under the gate stays idle there.
             if unlessHeld, files.isHeld(file.row) { return }
-            // Under the gate and in one step: who is offered the whole file is offered all of it.
-            let found = file.fill { $0.offers > 0 || file.isReadDirectly ? nil : $0.clear(blocks) }
-            guard let cleared = found else { throw .busy }
+            guard let cleared = file.clear(blocks) else { throw .busy }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty { try index.empty(cleared, of: file) }
             } catch {
-                file.fill { $0.putBack(cleared) }
-                // Nothing is left of what was written of others; nor is their room.
+                file.withBlocks { $0.putBack(cleared) }
                 committer.schedule()
+                // Nothing is left of what was written of others; nor is their room.
                 room.release(cleared.partialBytes)
                 disk.failed(error)
                 throw error
             }
             reached(.discardRowsCommitted)
-            file.fill { $0.confirm(cleared) }
             // No row tells of them any more, whatever the disk says to the hole.
             room.release(cleared.bytes + cleared.partialBytes)
             // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
@@ -217,13 +211,12 @@ extension Store {
 
 extension Connection {
     /// Durable when it returns.
-    fileprivate func empty(_ cleared: FillState.Cleared, of file: DataFile) throws(CacheError) {
-        var durable = file.fill { $0.durable }
-        for row in cleared.rows { durable.load(extent: row.extent, word: row.word) }
+    fileprivate func empty(_ cleared: BlockTable.Cleared, of file: DataFile) throws(CacheError) {
+        let durableBytes = file.withBlocks { $0.durableBytes }
         try transaction { () throws(CacheError) in
             try write(cleared.rows, of: file)
             let sql = "UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?"
-            try run(sql, [.integer(durable.filledBytes), .integer(file.row)])
+            try run(sql, [.integer(durableBytes), .integer(file.row)])
         }
     }
 }

@@ -98,12 +98,12 @@ extension Connection {
         let nonsense = "superseded OR length NOT BETWEEN 0 AND \(Store.longestFile)"
         var gone = try rows(where: nonsense)
         for row in try rows(where: "unclean AND NOT (\(nonsense))") {
-            let map = try fill(of: row).map
+            let map = try blocks(of: row).durable
             guard map.filledBlocks > 0, let file = row.name?.open(in: objects, length: row.version.length) else {
                 gone.append(row)
                 continue
             }
-            try? DataFile(row, file, FillState(durable: map)).punchUnfilled(map)
+            try? DataFile(row, file, BlockTable(length: row.version.length)).punchUnfilled(map)
         }
         try transaction { () throws(CacheError) in
             for row in gone { try delete(row.id) }
@@ -124,9 +124,10 @@ func sizeOnDisk(ofIndex path: String) -> Int64 {
 }
 
 extension DataFile {
-    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ fill: FillState, isPinned: Bool = false) {
+    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, isPinned: Bool = false)
+    {
         self.init(
-            row: row.id, version: row.version, name: row.name, descriptor: descriptor, fill: fill,
+            row: row.id, version: row.version, name: row.name, descriptor: descriptor, blocks: blocks,
             lastUse: row.lastUse, isPinned: isPinned)
     }
 }

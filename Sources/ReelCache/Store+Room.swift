@@ -38,12 +38,12 @@ extension Store {
 }
 
 extension CacheObject {
-    fileprivate var lastUse: Int64 { file.lastUse.load(ordering: .relaxed) }
+    fileprivate var lastUse: Int64 { file.lastUse }
 
     /// The longest unused extents first.
     fileprivate func relinquishMemory(scarce: Int64?) -> Int64 {
-        let uses = file.fill { $0.uses }
-        let blocks = file.memoryBlocks.sorted { (uses[$0 / 64], $0) < (uses[$1 / 64], $1) }
+        let blocks = file.memoryBlocks.map { block in (file.withBlocks { $0.lastUse(ofExtent: block / 64) }, block) }
+            .sorted { $0 < $1 }.map(\.1)
         let before = store.memory.bytes
         _ = holder?.relinquish(blocks.map { $0..<$0 + 1 }, scarce: scarce)
         return before - store.memory.bytes

@@ -4,25 +4,32 @@ extension Ledger {
     /// - Parameter sparingReadahead: false where only what somebody waits for, and what is being written, stays: what was
     ///   read ahead would be fetched twice, but bytes that somebody waits for need the room.
     package func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
-        let map = coverage.map
+        let blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
+        func touched(_ range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }
         var kept: [Range<Int>] = []
-        for read in waiting { kept.append(map.blocks(touching: read.range)) }
+        for read in waiting { kept.append(touched(read.range)) }
         for cursor in cursors where sparingReadahead {
             let lower = max(0, cursor.position - BlockSize.block)
-            kept.append(
-                map.blocks(
-                    touching: ByteRange(lower, min(length, cursor.position + max(window(of: cursor), Readahead.first))))
-            )
+            let upper = min(length, cursor.position + max(window(of: cursor), Readahead.first))
+            kept.append(touched(ByteRange(lower, upper)))
         }
         // What is being written now may reach so far.
         for stream in streams {
             let upper = min(length, stream.position + BlockSize.gathered)
-            kept.append(map.blocks(touching: ByteRange(min(stream.position, upper), upper)))
+            kept.append(touched(ByteRange(min(stream.position, upper), upper)))
         }
         var runs: [Range<Int>] = []
         for blocks in blocks {
-            for block in blocks.clamped(to: 0..<map.blockCount) where map[block] {
-                guard !kept.contains(where: { $0.contains(block) }) else { continue }
+            let bounds = blocks.clamped(to: 0..<blockCount)
+            var next = bounds.lowerBound
+            // Passes over what was never there in few steps: the origin chooses how long a file is.
+            while next < bounds.upperBound {
+                let limit = min(length, Int64(bounds.upperBound) * BlockSize.block)
+                let offset = present.firstCovered(from: Int64(next) * BlockSize.block, limit: limit)
+                guard offset < limit else { break }
+                let block = Int(offset / BlockSize.block)
+                next = block + 1
+                guard present.isFilled(block), !kept.contains(where: { $0.contains(block) }) else { continue }
                 if let last = runs.last, last.upperBound == block, blocks.contains(block - 1) {
                     runs[runs.count - 1] = last.lowerBound..<block + 1
                 } else {

@@ -5,13 +5,13 @@ extension Ledger {
         guard acceptsRanges else { return [] }
         var actions: [Action] = []
         for read in waiting {
-            let offset = coverage.firstMissing(from: read.range.lower, limit: read.range.upper)
+            let offset = present.firstMissing(from: read.range.lower, limit: read.range.upper)
             let serving = streams.filter { $0.position <= offset && offset < $0.end }
             guard serving.count == 1, let stream = serving.first, stream.rival == nil, stream.retryAt == nil,
                 stream.isSent, now - stream.lastProgress >= pace.hedgeAfter
             else { continue }
             // What was gathered of its block is there; what lies before it nobody waits for.
-            let lower = max(stream.position, coverage.startOfGap(at: offset))
+            let lower = max(stream.position, present.startOfGap(at: offset))
             let range = ByteRange(lower, min(stream.end, max(read.range.upper, lower + BlockSize.block)))
             let id = add(range, .demand, now)
             streams[streams.count - 1].rival = stream.id

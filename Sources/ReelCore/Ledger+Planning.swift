@@ -8,7 +8,7 @@ extension Ledger {
         for read in waiting {
             var offset = read.range.lower
             while true {
-                offset = coverage.firstMissing(from: offset, limit: read.range.upper)
+                offset = present.firstMissing(from: offset, limit: read.range.upper)
                 guard offset < read.range.upper else { break }
                 if let index = streams.firstIndex(where: { serves($0, offset) }) {
                     // One that was sent stands in line again where it is redirected.
@@ -60,7 +60,7 @@ extension Ledger {
 
     /// True where the cursor that read last has too little before it.
     package func wantsReadahead(now: Duration) -> Bool {
-        guard !coverage.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last, now >= quietUntil,
+        guard !present.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last, now >= quietUntil,
             openHandles > 0, cursor.isProven, cursor.frontier < length
         else { return false }
         return cursor.isHungry(now) || cursor.frontier - cursor.position < window(of: cursor) / 2
@@ -134,7 +134,7 @@ extension Ledger {
         var offset = firstUnplanned(from: range.lower, limit: limit)
         var count: Int64 = 0
         while offset < limit {
-            let end = streams.reduce(coverage.firstCovered(from: offset, limit: limit)) { end, stream in
+            let end = streams.reduce(present.firstCovered(from: offset, limit: limit)) { end, stream in
                 stream.position > offset ? min(end, stream.position) : end
             }
             count += end - offset
@@ -180,7 +180,7 @@ extension Ledger {
     private func firstUnplanned(from offset: Int64, limit: Int64) -> Int64 {
         var offset = offset
         while offset < limit {
-            offset = coverage.firstMissing(from: offset, limit: limit)
+            offset = present.firstMissing(from: offset, limit: limit)
             guard let stream = streams.first(where: { $0.position <= offset && offset < $0.end }) else { return offset }
             offset = stream.end
         }
@@ -206,7 +206,7 @@ extension Ledger {
 
     /// The start of the block, or the end of what is there or on its way of it.
     private func startOfRequest(at offset: Int64) -> Int64 {
-        streams.reduce(coverage.startOfGap(at: offset)) { $1.end <= offset ? max($0, $1.end) : $0 }
+        streams.reduce(present.startOfGap(at: offset)) { $1.end <= offset ? max($0, $1.end) : $0 }
     }
 
     /// One range request around `offset`, which is missing: from the start of its block, so that whole blocks come, up
@@ -219,8 +219,8 @@ extension Ledger {
         if acceptsRanges {
             range.lower = startOfRequest(at: offset)
             let wanted = offset + min(count, length - offset)
-            range.upper = coverage.map.bytes(of: Int((wanted - 1) / BlockSize.block)).upper
-            range.upper = coverage.firstCovered(from: offset, limit: min(range.upper, limit))
+            range.upper = BlockSize.bytes(of: Int((wanted - 1) / BlockSize.block), length: length).upper
+            range.upper = present.firstCovered(from: offset, limit: min(range.upper, limit))
             for other in streams where other.position > offset { range.upper = min(range.upper, other.position) }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
             for index in streams.indices where streams[index].position <= offset && streams[index].end > range.lower {

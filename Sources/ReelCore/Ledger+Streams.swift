@@ -33,46 +33,50 @@ extension Ledger {
         return others.map { .stop($0.id) }
     }
 
-    /// Bytes of the stream are in the file, at the place that `place` gave.
-    /// - Returns: blocks that became whole, what to do, and whether more of the body is wanted.
+    /// Parts of `range` that are not there.
+    package func gaps(in range: ByteRange) -> [ByteRange] {
+        var gaps: [ByteRange] = []
+        var offset = present.firstMissing(from: range.lower, limit: range.upper)
+        while offset < range.upper {
+            gaps.append(ByteRange(offset, present.firstCovered(from: offset, limit: range.upper)))
+            offset = present.firstMissing(from: gaps[gaps.count - 1].upper, limit: range.upper)
+        }
+        return gaps
+    }
+
+    /// Bytes of the stream are in the cache, at the place that `place` gave, also where the stream was let go meanwhile.
+    /// - Parameter news: parts of `range` that were not there before: `gaps`.
+    /// - Returns: what to do, and whether more of the body is wanted.
     package mutating func arrived(
-        _ id: StreamID, _ range: ByteRange, now: Duration
-    ) -> (whole: [Int], actions: [Action], answer: BodyDecision) {
-        charge(range)
-        // The bytes are there and right, also where the stream was let go meanwhile.
-        let whole = coverage.fill(range)
+        _ id: StreamID, _ range: ByteRange, news: [ByteRange], now: Duration
+    ) -> (actions: [Action], answer: BodyDecision) {
+        let count = news.reduce(0) { $0 + $1.count }
+        account.dropped(range.count - count)
+        for part in news { account.took(part, for: waiting.lazy.map(\.range)) }
+        let hasLost = notice()
         pace.bytes(range.count, of: id, now: now)
         quietUntil = .zero
         speculativeFailures = 0
         var actions: [Action] = []
         waiting.removeAll { read in
-            guard read.range.overlaps(range), coverage.covers(read.range) else { return false }
+            guard read.range.overlaps(range), present.covers(read.range) else { return false }
             actions.append(.complete(read.id))
             return true
         }
-        guard let index = streams.firstIndex(where: { $0.id == id }) else { return (whole, actions, .enough) }
+        guard let index = streams.firstIndex(where: { $0.id == id }) else { return (actions, .enough) }
         streams[index].position = range.upper
         streams[index].lastProgress = now
         streams[index].attempts = 0
         streams[index].lastFailure = nil
         let isMore = streams[index].position < streams[index].end
         actions += settleRival(of: id, now: now)
+        // Bytes that somebody waits for have left behind the streams that brought them.
+        if hasLost { actions += planDemanded(now: now) }
         // A request that is nearly over makes way for the next.
         actions += readAhead(now: now)
         actions += resumeHeld(now: now)
-        guard isMore else { return (whole, actions, .enough) }
-        return (whole, actions, hold(id, now: now) ? .pause : .more)
-    }
-
-    /// Puts bytes that came down in the account; those that were there came for nothing.
-    private mutating func charge(_ range: ByteRange) {
-        var offset = range.lower
-        while offset < range.upper {
-            let missing = coverage.firstMissing(from: offset, limit: range.upper)
-            account.dropped(missing - offset)
-            offset = coverage.firstCovered(from: missing, limit: range.upper)
-            account.took(ByteRange(missing, offset), for: waiting.lazy.map(\.range))
-        }
+        guard isMore else { return (actions, .enough) }
+        return (actions, hold(id, now: now) ? .pause : .more)
     }
 
     /// Bytes came that have no place: their stream was let go of, or the cache takes nothing.
@@ -140,6 +144,7 @@ extension Ledger {
     /// What the clock brings: deadlines, retries that are due, streams that nobody needs.
     package mutating func tick(now: Duration) -> [Action] {
         var actions: [Action] = []
+        if notice() { actions += planDemanded(now: now) }
         for read in waiting where read.deadline <= now {
             let cause = streams.first { isWaiting(read, for: $0) }?.lastFailure
             let failure = cause.map { ReadFailure($0) } ?? .timedOut
@@ -165,15 +170,16 @@ extension Ledger {
     /// Whether the clock may bring anything.
     package var isTicking: Bool { !isIdle }
 
-    /// Bytes that were there are gone: evicted from the cache. - Parameter blocks: not touched by a live stream.
-    package mutating func forget(_ blocks: Range<Int>) {
-        if !account.unread.isEmpty, !blocks.isEmpty {
-            let map = coverage.map
-            account.lost(
-                ByteRange(map.bytes(of: blocks.lowerBound).lower, map.bytes(of: blocks.upperBound - 1).upper))
-        }
-        coverage.forget(blocks)
+    /// Looks whether bytes have left the cache since it last did: what was planned around them is planned anew, and what
+    /// nobody had read of them came in vain. - Returns: whether any have.
+    @discardableResult
+    package mutating func notice() -> Bool {
+        let removals = present.removals
+        guard removals != noticedRemovals else { return false }
+        noticedRemovals = removals
+        for range in account.unread.ranges { for gap in gaps(in: range) { account.lost(gap) } }
         doubtFrontiers()
+        return true
     }
 
     private mutating func fail(_ ids: [ReadID], _ failure: ReadFailure) -> [Action] {
@@ -186,7 +192,7 @@ extension Ledger {
         let rest = ByteRange(stream.position, max(stream.position, stream.end))
         guard read.range.overlaps(rest) else { return false }
         let part = read.range.clamped(to: rest)
-        return coverage.firstMissing(from: part.lower, limit: part.upper) < part.upper
+        return present.firstMissing(from: part.lower, limit: part.upper) < part.upper
     }
 
     /// A stream goes on while somebody waits for it, while its reader is there, and for some seconds after the last

@@ -68,7 +68,12 @@ package struct Ledger: Sendable {
         var readsOn = true
     }
 
-    package internal(set) var coverage: Coverage
+    /// Which bytes are there.
+    let present: any PresentBytes
+    /// `present.removals` when `notice` last looked.
+    var noticedRemovals: UInt64
+    /// Of the version, in bytes.
+    package let length: Int64
     /// False once the origin has answered a range with the whole body: then one stream from zero serves all.
     package var acceptsRanges: Bool
     /// The origin has another version now: what is covered can be read, nothing more can come.
@@ -103,16 +108,18 @@ package struct Ledger: Sendable {
     private var nextStream: StreamID = 1
 
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
-    package init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
-        coverage = Coverage(map)
+    package init(_ present: any PresentBytes, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
+        self.present = present
+        length = present.length
+        noticedRemovals = present.removals
         windowLimit = min(Readahead.longest, cacheCap / 8)
-        fitsCache = map.length <= cacheCap / 2
+        fitsCache = length <= cacheCap / 2
         self.acceptsRanges = acceptsRanges
     }
 
-    package var length: Int64 { coverage.length }
     /// Bytes a second that one request brings; nil where nothing has come yet.
     package var rate: Double? { pace.wholeRate }
+    package var isComplete: Bool { present.isComplete }
     package var isIdle: Bool { streams.isEmpty && waiting.isEmpty }
 
     // MARK: Reading
@@ -121,7 +128,8 @@ package struct Ledger: Sendable {
     /// `wantsReadahead` says so.
     /// - Parameter wasParked: it has waited. Its reader may have gone elsewhere meanwhile, and is not called back.
     package mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool = false) -> Bool {
-        guard coverage.covers(range) else { return false }
+        notice()
+        guard present.covers(range) else { return false }
         account.read(range)
         // Of a complete file nothing is fetched, but who has played it through wants the next one.
         if wasParked { answered(range, now: now) } else { touchCursor(range, now: now) }
@@ -144,13 +152,13 @@ package struct Ledger: Sendable {
     /// window ahead are there. And once more when all that its reader still wants is there.
     package mutating func takeWantsNext() -> Bool {
         guard toldNext < 2, isPlayed, waiting.isEmpty, let cursor = cursors.last else { return false }
-        if coverage.isComplete || cursor.frontier >= length && streams.isEmpty && isThereToTheEnd() {
+        if present.isComplete || cursor.frontier >= length && streams.isEmpty && isThereToTheEnd() {
             toldNext = 2
             return true
         }
         guard toldNext == 0 else { return false }
         let limit = min(length, cursor.position + window(of: cursor) / 2)
-        guard coverage.firstMissing(from: cursor.position, limit: limit) >= limit else { return false }
+        guard present.firstMissing(from: cursor.position, limit: limit) >= limit else { return false }
         toldNext = 1
         return true
     }
@@ -171,7 +179,7 @@ package struct Ledger: Sendable {
 
     /// Asks the map instead of the frontier of who read last; if it is wrong, it is set right.
     private mutating func isThereToTheEnd() -> Bool {
-        let missing = coverage.firstMissing(from: cursors[cursors.count - 1].position, limit: length)
+        let missing = present.firstMissing(from: cursors[cursors.count - 1].position, limit: length)
         if missing < length { cursors[cursors.count - 1].frontier = missing }
         return missing >= length
     }
@@ -181,7 +189,7 @@ package struct Ledger: Sendable {
 
     /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
     package func isStarving(_ range: ByteRange) -> Bool {
-        cursors.contains { $0.isProven && $0.continues(with: range) } && !coverage.covers(range)
+        cursors.contains { $0.isProven && $0.continues(with: range) } && !present.covers(range)
     }
 
     /// A read that was no hit: it waits, and what has to be fetched for it is started.
@@ -189,8 +197,9 @@ package struct Ledger: Sendable {
     package mutating func park(
         _ id: ReadID, _ range: ByteRange, deadline: Duration, now: Duration, readsOn: Bool = true
     ) -> [Action] {
+        notice()
         // The bytes may have come since they were missed.
-        if coverage.covers(range) { return [.complete(id)] }
+        if present.covers(range) { return [.complete(id)] }
         if isSuperseded { return [.fail(id, .changed)] }
         timedOut.removeAll { now - $0.at >= Self.echo }
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
@@ -214,7 +223,7 @@ package struct Ledger: Sendable {
     package mutating func adoptBeside(_ range: ByteRange, now: Duration) -> StreamID? {
         let range = range.clamped(to: ByteRange(0, length))
         guard !range.isEmpty, acceptsRanges, !isSuperseded,
-            coverage.firstCovered(from: range.lower, limit: range.upper) == range.upper,
+            present.firstCovered(from: range.lower, limit: range.upper) == range.upper,
             !streams.contains(where: { $0.position < range.upper && range.lower < $0.end })
         else { return nil }
         return add(range, .prebuffer, now)

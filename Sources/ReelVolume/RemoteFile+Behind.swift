@@ -10,7 +10,7 @@ extension RemoteFile {
         init?(_ state: inout State) {
             guard let range = state.ledger.takeBehind() else { return nil }
             self.range = range
-            isComplete = state.ledger.coverage.isComplete
+            isComplete = state.ledger.isComplete
         }
     }
 

@@ -2,46 +2,22 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Bytes that leave the cache, for want of room or because they are not what was written.
+/// Bytes that leave the cache for want of room.
 extension RemoteFile {
-    /// Blocks leave the cache: first no read believes in them, then they go. On the origin's thread, which is the one
-    /// that writes, or when nothing is under way: a hole punched under a write would lose it.
+    /// Blocks leave the cache. On the origin's thread, which is the one that writes, or when nothing is under way: a hole
+    /// punched under a write would lose it.
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
-        forget([blocks])
         let before = object.bytesOnDisk
         do {
             try object.discard(blocks)
         } catch {
-            // The bytes are still there, and cost a request if somebody wants them.
+            // The bytes are still there.
             services.logger.warning("\(error)")
         }
+        // The counters of the mount learn what went unread.
+        _ = decide { $0.ledger.notice() }
         return before - object.bytesOnDisk
-    }
-
-    /// From here on no read believes in these blocks.
-    func forget(_ blocks: [Range<Int>]) {
-        decide { state in
-            for blocks in blocks { state.ledger.forget(blocks.clamped(to: 0..<state.ledger.coverage.map.blockCount)) }
-        }
-        evictions.add(1, ordering: .acquiringAndReleasing)
-    }
-
-    /// The cache's disk has something else than was written to it. The blocks are fetched again: the thread that writes
-    /// them learns of it before their request starts.
-    func lose(_ blocks: [Range<Int>]) {
-        services.logger.warning(
-            "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
-        services.store.found(damaged: blocks)
-        forget(blocks)
-        // What was written of them in between goes as well.
-        services.origin.perform { [self] in takeOut(blocks) }
-    }
-
-    /// On the origin's thread. First no read believes in them: what is in memory alone is gone at once.
-    func takeOut(_ blocks: [Range<Int>]) {
-        forget(blocks)
-        object.lose(blocks)
     }
 }
 

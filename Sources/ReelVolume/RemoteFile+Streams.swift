@@ -94,7 +94,7 @@ extension RemoteFile {
     func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
         let moment = now()
-        let place = state.withLock { state -> (range: ByteRange, isThere: Bool)? in
+        let place = state.withLock { state -> (range: ByteRange, news: [ByteRange])? in
             state.rate.add(Int64(bytes.count), moment)
             let range = state.ledger.place(of: id, count: Int64(bytes.count))
             state.ledger.dropped(Int64(bytes.count) - (range?.count ?? 0))
@@ -103,11 +103,11 @@ extension RemoteFile {
                 return nil
             }
             state.isWriting = true
-            return (range, state.ledger.coverage.covers(range))
+            return (range, state.ledger.gaps(in: range))
         }
         guard let place else { return .stop }
         defer { state.withLock { $0.isWriting = false } }
-        if !place.isThere, !write(bytes, place.range) {
+        if !place.news.isEmpty, !write(bytes, place.range) {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
             perform(
                 decide { state in
@@ -121,9 +121,8 @@ extension RemoteFile {
         let result = decide(limits) { state in
             // What is in memory must have room there for all readers.
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
-            return state.ledger.arrived(id, place.range, now: moment)
+            return state.ledger.arrived(id, place.range, news: place.news, now: moment)
         }
-        for block in result.whole where !object.markFilled(block) { takeOut([block..<block + 1]) }
         perform(result.actions)
         return switch result.answer {
         case .more: .more
@@ -137,7 +136,7 @@ extension RemoteFile {
     private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
         do {
             let part = UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)])
-            try object.write(part, at: range.lower) { forget($0) }
+            try object.write(part, at: range.lower)
             return true
         } catch {
             services.logger.error("\(error)")

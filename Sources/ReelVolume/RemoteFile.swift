@@ -13,8 +13,6 @@ final class RemoteFile: Sendable {
     let object: CacheObject
     let services: Services
     let state: Mutex<State>
-    /// Goes up before evicted bytes leave the disk: a hit that began before does not count.
-    let evictions = Atomic<UInt64>(0)
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
     let lanes: Lanes
@@ -58,7 +56,7 @@ final class RemoteFile: Sendable {
         self.services = services
         length = object.version.length
         let ledger = Ledger(
-            object.filled, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
+            object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
         lanes = services.lanes[url]
         state = Mutex(State(ledger: ledger))
@@ -92,33 +90,27 @@ final class RemoteFile: Sendable {
     private func hit(
         _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, wasParked: Bool = false
     ) -> Int? {
-        while true {
-            let moment = now()
-            let (isHit, wantsMore, behind, generation) = state.withLock { state in
-                let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
-                if isHit {
-                    tell(&state)
-                    if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
-                }
-                return (
-                    isHit, isHit && state.ledger.wantsReadahead(now: moment), isHit ? Behind(&state) : nil,
-                    evictions.load(ordering: .acquiring)
-                )
-            }
-            guard isHit else { return nil }
-            if wantsMore { readAhead(moment) }
-            if let behind { leave(behind, of: node) }
-            let answer = object.read(
-                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)]), at: range.lower)
-            guard evictions.load(ordering: .acquiring) == generation else { continue }
-            switch answer {
-            case .bytes(let count):
-                services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
-                return count
-            case .damaged(let blocks):
-                lose(blocks)
-                return nil
-            }
+        let moment = now()
+        let (isHit, wantsMore, behind) = state.withLock { state in
+            let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
+            guard isHit else { return (false, false, nil as Behind?) }
+            tell(&state)
+            if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
+            return (true, state.ledger.wantsReadahead(now: moment), Behind(&state))
+        }
+        guard isHit else { return nil }
+        if wantsMore { readAhead(moment) }
+        if let behind { leave(behind, of: node) }
+        let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)])
+        switch object.read(into: buffer, at: range.lower) {
+        case .bytes(let count):
+            services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
+            return count
+        case .missing: return nil
+        case .damaged(let blocks):
+            services.logger.warning(
+                "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
+            return nil
         }
     }
 
@@ -192,7 +184,7 @@ final class RemoteFile: Sendable {
 
     /// Nothing is left to fetch for who plays it through.
     var isPlayedFromCache: Bool { state.withLock { $0.ledger.isPlayedFromCache } }
-    var isComplete: Bool { state.withLock { $0.ledger.coverage.isComplete } }
+    var isComplete: Bool { object.present.isComplete }
 
     /// Everything that waits fails, everything that runs stops.
     func shutdown() {
@@ -210,7 +202,7 @@ final class RemoteFile: Sendable {
 
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
     var openHandles: Int { state.withLock { $0.ledger.openHandles } }
-    var cachedBytes: Int64 { state.withLock { $0.ledger.coverage.map.filledBytes } }
+    var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
 
     var isOver: Bool { state.withLock { $0.isOver } }

@@ -87,24 +87,28 @@ func content(_ block: Int, _ count: Int64, salt: Int = 0) -> [UInt8] {
 }
 
 extension CacheObject {
-    /// Writes the whole block and says so; room was made before.
+    /// Writes the whole block.
     func fill(_ block: Int, salt: Int = 0) throws(CacheError) {
-        try put(block, salt: salt)
-        #expect(markFilled(block))
+        try write(block, salt, short: 0)
+        #expect(file.isFilled(block))
     }
 
-    func put(_ block: Int, salt: Int = 0) throws(CacheError) {
-        let range = filled.bytes(of: block)
-        let bytes = content(block, range.count, salt: salt)
+    /// Writes all of the block but its last byte.
+    func put(_ block: Int, salt: Int = 0) throws(CacheError) { try write(block, salt, short: 1) }
+
+    private func write(_ block: Int, _ salt: Int, short: Int64) throws(CacheError) {
+        let range = file.bytes(of: block)
+        let bytes = content(block, range.count, salt: salt).dropLast(Int(short))
         try bytes.withUnsafeBufferPointer { (bytes) throws(CacheError) in
-            try write(UnsafeRawBufferPointer(bytes), at: range.lower) { #expect($0.isEmpty, "lost") }
+            try write(UnsafeRawBufferPointer(bytes), at: range.lower)
         }
     }
 
-    /// Reads the whole block.
+    /// Reads the whole block, or all but its last byte where it is not whole.
     func read(_ block: Int) -> (answer: CacheRead, bytes: [UInt8]) {
-        let range = filled.bytes(of: block)
-        var bytes = [UInt8](repeating: 0, count: Int(range.count))
+        let range = file.bytes(of: block)
+        let isPartial = file.withBlocks { $0[block] == .partial }
+        var bytes = [UInt8](repeating: 0, count: Int(range.count) - (isPartial ? 1 : 0))
         let answer = bytes.withUnsafeMutableBytes { read(into: $0, at: range.lower) }
         return (answer, bytes)
     }
@@ -121,7 +125,9 @@ extension CacheObject {
     }
 
     func holds(_ block: Int, salt: Int = 0) -> Bool {
-        bytes(of: block) == content(block, filled.bytes(of: block).count, salt: salt)
+        let bytes = bytes(of: block)
+        return !bytes.isEmpty
+            && bytes[...] == content(block, file.bytes(of: block).count, salt: salt).prefix(bytes.count)
     }
 }
 

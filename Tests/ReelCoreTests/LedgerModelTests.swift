@@ -175,12 +175,12 @@ import Testing
                     world.perform(world.ledger.ended(id, .cancelled, now: world.now, random: 0.5))
                 }
             case 13:
-                let blocks = world.ledger.coverage.map.blockCount
+                let blocks = BlockMap(length: length).blockCount
                 let first = Int.random(in: 0..<blocks, using: &random)
                 for run in world.ledger.expendable([first..<min(blocks, first + 20)], sparingReadahead: false) {
                     world.ledger.forget(run)
                     for block in run {
-                        for place in world.units(world.ledger.coverage.map.bytes(of: block)) {
+                        for place in world.units(BlockSize.bytes(of: block, length: length)) {
                             world.there[place] = false
                             if world.unread[place] { world.wasted += unit }
                             world.unread[place] = false

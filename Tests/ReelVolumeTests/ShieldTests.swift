@@ -135,7 +135,7 @@ import Testing
             #expect(eventually { remote.state.withLock { $0.ledger.isIdle } })
             let (unread, wasted) = (remote.unread, fixture.volume.status().wasted)
             #expect(unread > 0)
-            remote.forget([0..<100])
+            _ = remote.drop(0..<100)
             #expect(fixture.volume.status().wasted == wasted + unread)
             fixture.volume.close(file)
         }

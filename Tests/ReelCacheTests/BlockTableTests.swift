@@ -1,4 +1,5 @@
 import ReelCore
+import TestKit
 import Testing
 
 @testable import ReelCache
@@ -9,25 +10,41 @@ private struct Word: Equatable {
 }
 
 /// The filled blocks that are looked at when they are read from the disk.
-private func looked(_ state: FillState, _ blocks: Range<Int>) -> [Int] {
-    blocks.filter { state.map[$0] && state.uncertain($0..<$0 + 1) == 1 }
+private func looked(_ state: BlockTable, _ blocks: Range<Int>) -> [Int] {
+    blocks.filter { state[$0].isFilled && state.uncertain($0..<$0 + 1) == 1 }
 }
 
-private func words(_ state: FillState) -> [Word] { state.rowsAfterSync.map { Word(extent: $0.extent, word: $0.word) } }
+private func words(_ state: BlockTable) -> [Word] { state.rowsAfterSync.map { Word(extent: $0.extent, word: $0.word) } }
 
-struct FillStateTests {
-    private func state(_ blocks: Int = 70) -> FillState {
-        FillState(durable: BlockMap(length: Int64(blocks) * BlockSize.block))
+struct BlockTableTests {
+    private func state(_ blocks: Int = 70) -> BlockTable { BlockTable(length: Int64(blocks) * BlockSize.block) }
+
+    /// The first bytes of blocks are written to the disk.
+    private func write(_ blocks: Range<Int>, _ state: inout BlockTable, failures: Int? = nil) {
+        state.begin(state.untouched(blocks))
+        for block in blocks {
+            let range = ByteRange(Int64(block) * BlockSize.block, Int64(block) * BlockSize.block + 3)
+            let isWhole = [1, 2, 3].withUnsafeBytes {
+                state.add(
+                    UnsafeRawBufferPointer(rebasing: $0[..<3]), at: range, of: block,
+                    failures: failures ?? state.failedSyncs)
+            }
+            #expect(!isWhole)
+        }
+    }
+
+    private func memory() throws -> MemoryBlock {
+        try #require(MemoryBlock(BlockSize.block, MemoryAccount(limit: .max)))
     }
 
     /// There is something to sync.
-    private func begin(_ state: inout FillState) {
+    private func begin(_ state: inout BlockTable) {
         let isPending = state.beginSync()
         #expect(isPending)
     }
 
     /// All of it becomes durable.
-    private func sync(_ state: inout FillState) {
+    private func sync(_ state: inout BlockTable) {
         begin(&state)
         state.endSync()
     }
@@ -50,11 +67,10 @@ struct FillStateTests {
         begin(&state)
         let cleared = state.clear(1..<2)
         #expect(cleared.rows.isEmpty && cleared.bytes == BlockSize.block)
-        state.confirm(cleared)
         _ = state.fill(1, 1)
         #expect(words(state) == [Word(extent: 0, word: 0b100)])
         state.endSync()
-        #expect(state.map[1] && !state.durable[1])
+        #expect(state[1].isFilled && !(state[1] == .durable))
         begin(&state)
     }
 
@@ -77,9 +93,9 @@ struct FillStateTests {
     }
 
     /// A sync has failed when block 1 was written in part and block 2 filled.
-    private func lostInPart() -> FillState {
+    private func lostInPart() -> BlockTable {
         var state = state()
-        state.wrote(1..<2)
+        write(1..<2, &state)
         _ = state.fill(2, 2)
         begin(&state)
         state.loseUnsynced()
@@ -95,17 +111,17 @@ struct FillStateTests {
         #expect(state.uncertain(1..<2) == 1)
         _ = state.fill(3, 3)
         sync(&state)
-        #expect(!state.durable[1] && !state.durable[2] && state.durable[3])
+        #expect(!(state[1] == .durable) && !(state[2] == .durable) && (state[3] == .durable))
         let isReady = state.leaveMemory(0)
         #expect(!isReady)
     }
 
     @Test func aBlockThatIsWrittenAnewAfterItWasGivenUpCanBeDurable() {
         var state = lostInPart()
-        _ = state.abandonPartial()
+        _ = state.abandon()
         _ = state.fill(1, 1)
         sync(&state)
-        #expect(state.durable[1])
+        #expect((state[1] == .durable))
     }
 
     /// The page cache has the only bytes that are right.
@@ -140,7 +156,7 @@ struct FillStateTests {
         begin(&state)
         _ = state.fill(66, 33)
         state.loseUnsynced()
-        #expect(state.map[1] && state.map[2] && state.map[66] && !state.isPending)
+        #expect(state[1].isFilled && state[2].isFilled && state[66].isFilled && !state.isPending)
         #expect(looked(state, 0..<70) == [2, 66])
         #expect(state.sum(of: 2) == 22 && state.sum(of: 66) == 33)
         // A look does not vouch for the next one.
@@ -194,11 +210,13 @@ struct FillStateTests {
         #expect(state.uncertain(61..<64) == 1 << 2 && state.uncertain(64..<65) == 1 && state.uncertain(65..<100) == 0)
     }
 
-    @Test func aBlockInMemoryIsFilledAndInNoRow() {
+    @Test func aBlockInMemoryIsFilledAndInNoRow() throws {
         var state = state()
-        _ = state.fill(5, 55, in: .memory)
+        _ = state.moveToMemory(5, try memory())
+        let isSealed = state.seal(5, 55, now: 0)
+        #expect(isSealed && state[5] == .memory && state.bytesOnDisk == 0 && state.isInMemory)
         let isPending = state.beginSync()
-        #expect(!isPending && state.map[5] && state.verified[5])
+        #expect(!isPending && state[5].isFilled)
         _ = state.lose(5..<6)
         _ = state.fill(5, 55)
         begin(&state)
@@ -215,8 +233,8 @@ struct FillStateTests {
         state.loseUnsynced()
         state.putBack(cleared)
         let isBegun = state.beginSync()
-        #expect(state.map[1] && state.map[2] && !isBegun)
-        #expect(state.verified[1] && !state.verified[2])
+        #expect(state[1].isFilled && state[2].isFilled && !isBegun)
+        #expect(state.isVerified(1) && state[2] == .unkept)
         state.verify(2)
         #expect(looked(state, 0..<70) == [2])
     }
@@ -228,9 +246,9 @@ struct FillStateTests {
         _ = state.fill(1, 1)
         begin(&state)
         state.loseUnsynced()
-        state.wrote(2..<4, failures: failures)
-        state.wrote(4..<5, failures: state.failedSyncs)
-        for block in 2...4 { _ = state.fill(block, 1) }
+        write(2..<4, &state, failures: failures)
+        write(4..<5, &state)
+        for block in 2...4 { _ = state.seal(block, 1, now: 0) }
         begin(&state)
         #expect(words(state) == [Word(extent: 0, word: 1 << 4)])
         state.endSync()
@@ -239,13 +257,13 @@ struct FillStateTests {
     }
 
     @Test func aLostBlockIsWrittenAgainWithItsNewChecksum() {
-        var state = FillState(durable: BlockMap(length: 3 * BlockSize.block))
+        var state = state(3)
         _ = state.fill(0, 1)
         _ = state.fill(1, 2)
         sync(&state)
         #expect(state.sum(of: 1) == nil)
         _ = state.lose(1..<2)
-        #expect(!state.map[1] && !state.durable[1])
+        #expect(!state[1].isFilled && !(state[1] == .durable))
         _ = state.fill(1, 7)
         begin(&state)
         #expect(words(state) == [Word(extent: 0, word: 0b11)] && state.rowsAfterSync[0].sums[1] == 7)
@@ -256,11 +274,72 @@ struct FillStateTests {
         var state = state()
         for block in 0..<70 { _ = state.fill(block, UInt64(block)) }
         sync(&state)
-        let before = state.map
+        let before = state.durable
         let cleared = state.clear(blocks)
-        #expect((0..<70).allSatisfy { state.map[$0] == !blocks.contains($0) })
-        #expect(cleared.bytes == before.filledBytes - state.map.filledBytes)
+        #expect((0..<70).allSatisfy { state[$0].isFilled == !blocks.contains($0) })
+        #expect(cleared.bytes == before.filledBytes - state.filledBytes)
         state.putBack(cleared)
-        #expect(state.map == before)
+        #expect(state.durable == before)
+    }
+
+    /// What a row says behind the end, of an extent that is none, or twice.
+    @Test func rowsAreTakenAsFarAsTheyCanBeRight() {
+        let length = 65 * BlockSize.block + 7
+        var state = BlockTable(length: length)
+        state.load(0, word: 0b101, lastUse: 4)
+        state.load(0, word: .max, lastUse: 5)
+        state.load(1, word: .max, lastUse: 6)
+        for extent in [-1, 2, .max] { state.load(extent, word: .max, lastUse: 7) }
+        #expect(state.filled.filledBlocks == 4 && state.filledBlocks == 4 && state.durableBlocks == 4)
+        let bytes = 3 * BlockSize.block + 7
+        #expect(state.filledBytes == bytes && state.durableBytes == bytes && state.bytesOnDisk == bytes)
+        #expect(state.lastUse(ofExtent: 0) == 4 && state.lastUse(ofExtent: 1) == 6 && !state.isPending)
+        #expect(looked(state, 0..<66) == [0, 2, 64, 65])
+        state.trust(state.durable)
+        #expect(looked(state, 0..<66).isEmpty && state.verifiedOnDisk == state.durable)
+        let empty = BlockTable(length: 0)
+        #expect(empty.isComplete && empty.covers(ByteRange(0, 0)) && empty.filledBytes == 0)
+    }
+
+    /// A read that began before bytes left, and a write, are told that they do not count.
+    @Test func bytesOfABlockThatHasLeftMeanwhileDoNotCount() {
+        var state = state()
+        state.begin([1])
+        let room = state.lose(1..<2)
+        let whole = [UInt8](repeating: 1, count: Int(BlockSize.block))
+        let isWhole = whole.withUnsafeBytes {
+            state.add($0, at: ByteRange(BlockSize.block, 2 * BlockSize.block), of: 1, failures: 0)
+        }
+        let isSealed = state.seal(1, 1, now: 0)
+        #expect(room == BlockSize.block && !isWhole && !isSealed && state[1] == .empty && state.hasLeftovers)
+    }
+
+    /// Lengths and offsets are the origin's, the index's and the kernel's: no two of them may end the program.
+    @Test(arguments: 1...20) func anyOffsetsAreARangeAndWhatLiesBehindTheEndIsNothing(seed: Int) {
+        var random = SeededGenerator(seed: UInt64(seed))
+        let length = Int64.random(in: 0...4 * BlockSize.block, using: &random)
+        let ends: [Int64] = [
+            .min, -1, 0, 1, BlockSize.block, length - 1, length, length + 1, length + BlockSize.extent, .max - 1, .max,
+        ]
+        var table = BlockTable(length: length)
+        for _ in 0..<200 {
+            let (lower, upper) = (ends.randomElement(using: &random)!, ends.randomElement(using: &random)!)
+            let range = ByteRange(lower, upper)
+            #expect(0 <= range.lower && range.lower <= range.upper && range.count >= 0, "seed \(seed)")
+            let part = range.clamped(to: ByteRange(0, length))
+            #expect(table.covers(range) == table.covers(part), "seed \(seed)")
+            let missing = table.firstMissing(from: range.lower, limit: range.upper)
+            #expect((range.lower...range.upper).contains(missing) && (missing < length || missing == range.upper))
+            let covered = table.firstCovered(from: range.lower, limit: range.upper)
+            #expect((range.lower...range.upper).contains(covered) && (covered < length || covered == range.upper))
+            let blocks = BlockSize.blocks(touching: range, length: length)
+            #expect(blocks == BlockSize.blocks(touching: part, length: length), "seed \(seed)")
+            if Bool.random(using: &random) {
+                for block in blocks { _ = table.fill(block, 1) }
+                #expect(table.covers(part), "seed \(seed)")
+            } else {
+                _ = table.lose(blocks)
+            }
+        }
     }
 }

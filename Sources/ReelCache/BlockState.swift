@@ -1,0 +1,52 @@
+/// What becomes of one block. `filled` is every state in which all of its bytes are there.
+///
+///     empty ─begin─▶ partial ─seal─▶ written ─syncBegins─▶ syncing ─syncEnds─▶ durable
+///                       │               ▲                     │
+///                       │               └────syncAbandoned────┤
+///                       ├─seal (its sync failed)─▶ unkept ◀─syncFails
+///                       └─seal (in memory)──▶ memory
+///
+/// Whatever it is, `leave` makes it empty: eviction, loss and damage.
+enum BlockState: UInt8, CaseIterable, Sendable {
+    /// Nothing of it is there.
+    case empty
+    /// Some bytes are there, or are about to be: `BlockTable.Flight` has them. No row tells of it.
+    case partial
+    /// Filled, in memory because the disk does not take it: no row ever tells of it.
+    case memory
+    /// Filled, and written; no sync has begun since.
+    case written
+    /// Filled before the running fdatasync began.
+    case syncing
+    /// Filled, synced, and told of by a row.
+    case durable
+    /// Filled, but a sync that was to save it failed, which is told once: no row ever tells of it.
+    case unkept
+
+    enum Event: CaseIterable, Sendable {
+        case begin
+        /// All bytes are there and their checksum is known: on the disk, in memory, or on a disk that failed meanwhile.
+        case seal, sealInMemory, sealUnkept
+        case syncBegins, syncEnds, syncAbandoned, syncFails
+        case leave
+    }
+
+    var isFilled: Bool { self != .empty && self != .partial }
+
+    /// The table of transitions; nil: the event leaves the block as it is.
+    func after(_ event: Event) -> BlockState? {
+        switch (self, event) {
+        case (.empty, .begin): .partial
+        case (.partial, .seal): .written
+        case (.partial, .sealInMemory): .memory
+        case (.partial, .sealUnkept): .unkept
+        case (.written, .syncBegins): .syncing
+        case (.syncing, .syncEnds): .durable
+        case (.syncing, .syncAbandoned): .written
+        case (.written, .syncFails), (.syncing, .syncFails): .unkept
+        case (.empty, .leave): nil
+        case (_, .leave): .empty
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,74 @@
+import ReelCore
+
+/// What readers and fetch planning ask. No allocation where blocks are filled. Bytes behind the end are neither there nor
+/// missing: there is nothing to fetch.
+extension BlockTable {
+    func covers(_ range: ByteRange) -> Bool { firstMissing(from: range.lower, limit: range.upper) == range.upper }
+
+    /// First byte at or behind `offset`, and before `limit`, that is not there; `limit` where all are.
+    func firstMissing(from offset: Int64, limit: Int64) -> Int64 {
+        var offset = offset
+        while offset < min(limit, length) {
+            let block = Int(offset / BlockSize.block)
+            if block % 64 == 0, extents[block / 64]?.filledBlocks == 64 {
+                offset = min(length, offset / BlockSize.extent * BlockSize.extent + BlockSize.extent)
+            } else if self[block].isFilled {
+                offset = bytes(of: block).upper
+            } else if let end = inFlight[block]?.pieces.end(from: offset), end > offset {
+                offset = end
+            } else {
+                return offset
+            }
+        }
+        return limit
+    }
+
+    /// First byte at or behind `offset`, and before `limit`, that is there; `limit` where none is.
+    func firstCovered(from offset: Int64, limit: Int64) -> Int64 {
+        var offset = offset
+        while offset < min(limit, length) {
+            let block = Int(offset / BlockSize.block)
+            guard extents[block / 64] != nil else {
+                offset = (offset / BlockSize.extent + 1) * BlockSize.extent
+                continue
+            }
+            if self[block].isFilled { return offset }
+            if let start = inFlight[block]?.pieces.start(from: offset) { return min(start, limit) }
+            offset = bytes(of: block).upper
+        }
+        return limit
+    }
+
+    /// Where the gap around the missing byte `offset` begins, but not before its block.
+    func startOfGap(at offset: Int64) -> Int64 {
+        let block = Int(offset / BlockSize.block)
+        let ends = inFlight[block]?.pieces.all.lazy.map(\.range.upper).filter { $0 <= offset }
+        return ends?.max() ?? bytes(of: block).lower
+    }
+
+    /// Blocks that are held against their checksum whenever they are read from the disk, as bits, the first of `blocks` the
+    /// least significant: not verified yet, or not durable, filled or not. Until a sync has vouched for them a filesystem
+    /// that cannot write them back may drop them from the page cache, and zeros are read in their place.
+    /// - Parameter blocks: 64 at most.
+    func uncertain(_ blocks: Range<Int>) -> UInt64 {
+        var bits: UInt64 = 0
+        var block = blocks.lowerBound
+        while block < blocks.upperBound {
+            if self[block] != .durable || !isVerified(block) { bits |= 1 << UInt64(block - blocks.lowerBound) }
+            block += 1
+        }
+        return bits
+    }
+
+    mutating func use(_ blocks: Range<Int>, now: Int64) {
+        guard !blocks.isEmpty else { return }
+        var extent = blocks.lowerBound / 64
+        while extent * 64 < blocks.upperBound {
+            extents.update(extent) { $0.lastUse = now }
+            extent += 1
+        }
+    }
+
+    /// Where no row has it yet.
+    func sum(of block: Int) -> UInt64? { extents[block / 64]?.sums?[block % 64] }
+}

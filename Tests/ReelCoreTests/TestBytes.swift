@@ -1,0 +1,74 @@
+import Synchronization
+
+@testable import ReelCore
+
+/// Bytes that are there because a test says so.
+final class TestBytes: PresentBytes {
+    let length: Int64
+    private let state = Mutex(State())
+
+    private struct State {
+        var there = ByteRangeSet()
+        var removals: UInt64 = 0
+    }
+
+    init(length: Int64, _ map: BlockMap? = nil) {
+        self.length = length
+        map?.forEachFilled { add(map!.bytes(of: $0)) }
+    }
+
+    func add(_ range: ByteRange) { state.withLock { $0.there.insert(range) } }
+
+    func remove(_ range: ByteRange) {
+        state.withLock { state in
+            state.there.remove(range)
+            state.removals += 1
+        }
+    }
+
+    var isComplete: Bool { covers(ByteRange(0, length)) }
+    var removals: UInt64 { state.withLock { $0.removals } }
+    func covers(_ range: ByteRange) -> Bool { state.withLock { $0.there.contains(range) } }
+    func isFilled(_ block: Int) -> Bool { covers(BlockSize.bytes(of: block, length: length)) }
+
+    func firstMissing(from offset: Int64, limit: Int64) -> Int64 {
+        state.withLock { state in offset < limit ? min(limit, state.there.range(at: offset)?.upper ?? offset) : limit }
+    }
+
+    func firstCovered(from offset: Int64, limit: Int64) -> Int64 {
+        state.withLock { state in
+            state.there.firstRange(endingBehind: offset).map { min(limit, max(offset, $0.lower)) } ?? limit
+        }
+    }
+
+    func startOfGap(at offset: Int64) -> Int64 {
+        let block = BlockSize.bytes(of: Int(offset / BlockSize.block), length: length)
+        return state.withLock { state in
+            state.there.ranges.last { $0.upper <= offset }.map { max($0.upper, block.lower) } ?? block.lower
+        }
+    }
+}
+
+extension Ledger {
+    /// Of a version of which these blocks are there, to be changed by the test.
+    init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
+        self.init(TestBytes(length: map.length, map), acceptsRanges: acceptsRanges, cacheCap: cacheCap)
+    }
+
+    private var bytes: TestBytes { present as! TestBytes }
+
+    /// Puts the bytes where the ledger looks, and tells it.
+    mutating func arrived(
+        _ id: StreamID, _ range: ByteRange, now: Duration
+    ) -> (actions: [Action], answer: BodyDecision) {
+        let news = gaps(in: range)
+        bytes.add(range)
+        return arrived(id, range, news: news, now: now)
+    }
+
+    /// Blocks leave the cache.
+    mutating func forget(_ blocks: Range<Int>) {
+        for block in blocks { bytes.remove(BlockSize.bytes(of: block, length: length)) }
+        notice()
+    }
+}
