@@ -22,11 +22,10 @@ extension FuzzTarget {
                 _ = try connection.row(of: row.version)
                 // Longer ones would only cost time here.
                 guard (0...1 << 36).contains(row.version.length) else { continue }
-                let state = try connection.fill(of: row)
-                try require((0...row.version.length).contains(state.map.filledBytes), "\(state.map.filledBytes) bytes")
-                for extent in state.map.extents.indices.prefix(4) {
+                let blocks = try connection.blocks(of: row)
+                try require((0...row.version.length).contains(blocks.filledBytes), "\(blocks.filledBytes) bytes")
+                for (extent, bytes, _) in blocks.usedExtents.prefix(4) {
                     _ = try connection.sums(of: row.id, extent: extent)
-                    let bytes = state.map.filledBytes(inExtent: extent)
                     try require((0...BlockSize.extent).contains(bytes), "\(bytes) bytes in extent \(extent)")
                 }
             }
