@@ -56,9 +56,9 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
             }
         }
         if json {
-            print(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
+            say(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
         } else if !quiet || report.damagedBlocks > 0 {
-            print(verifyText(report, repairs: repair, isOffline: isOffline))
+            say(verifyText(report, repairs: repair, isOffline: isOffline))
         }
         for error in errors { writeLine("reelfs: \(printable(error))") }
         let isWell = report.damagedBlocks == 0 || repair && report.failure == nil

@@ -154,15 +154,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     private func tell(_ path: String) {
         guard verbose else { return }
         let options = givenOptions().map { $0.visible }.joined(separator: ", ")
-        writeAll(
-            1,
-            Array(
-                ("reelfs: \(shownSource) mounted on \(shown(path))" + (options.isEmpty ? "" : " (\(options))") + "\n")
-                    .utf8
-            ))
+        say("reelfs: \(shownSource) mounted on \(shown(path))" + (options.isEmpty ? "" : " (\(options))"))
     }
 
-    private var shownSource: String { String(withoutQuery(source).map { $0.isNewline ? "?" : $0 }) }
+    private var shownSource: String { printable(withoutQuery(source)) }
 
     /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
     private func remark(aboutRemountOf mount: Mount) {

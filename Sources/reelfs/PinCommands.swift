@@ -59,6 +59,6 @@ private func care(_ command: String, _ paths: [String], _ text: (CareReport) -> 
             writeLine("reelfs: \(error.sentence)")
         }
     }
-    if isWell || report.files > 0 { print(text(report)) }
+    if isWell || report.files > 0 { say(text(report)) }
     return isWell ? 0 : Failure.Status.mount.rawValue
 }

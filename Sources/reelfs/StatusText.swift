@@ -4,7 +4,7 @@ import ReelVolume
 func statusText(_ status: MountStatus) -> String {
     var text = "\(printable(status.source)) on \(printable(status.mountpoint))"
     guard let volume = status.volume else { return text + "\n  no answer" }
-    let reads = volume.hits + volume.misses
+    let reads = volume.hits &+ volume.misses
     text += " (pid \(status.pid))\n"
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if let failure = volume.cacheFailure {
@@ -58,7 +58,7 @@ func humanSize(_ bytes: Int64) -> String {
 func percent(_ part: Int64, _ whole: Int64) -> String {
     guard whole > 0 else { return "100 %" }
     // Rounded down: 100 % means all of it.
-    return "\(Int64(Double(part) * 100 / Double(whole))) %"
+    return "\(Int64(exactly: (Double(part) * 100 / Double(whole)).rounded(.down)) ?? 0) %"
 }
 
 /// Right-aligned columns, the last one left-aligned.
@@ -72,6 +72,3 @@ func table(_ rows: [[String]]) -> String {
         return "  " + cells.joined(separator: "  ")
     }.joined(separator: "\n")
 }
-
-/// Names come from the origin: a terminal must not obey them.
-func printable(_ text: String) -> String { withoutControls(text, by: "?") }
