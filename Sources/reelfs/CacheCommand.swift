@@ -4,7 +4,7 @@ import ReelVolume
 
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cache", abstract: "Looks after what is cached, beside running mounts and without them.",
+        commandName: "cache", abstract: "Lists, verifies and prunes the cache, with or without running mounts.",
         subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
 }
 
@@ -14,10 +14,10 @@ extension ArgumentHelp {
 
 struct CacheListCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "Shows what is cached, how much, when it was last used and what is pinned.")
+        commandName: "list", abstract: "Lists cached files: size, last use, pins.")
 
     @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(help: "As JSON: an array, one object a source.") var json = false
+    @Flag(help: "Print JSON: an array with one object per source.") var json = false
 
     func perform() throws -> Int32 {
         let all = try CacheKeeper.directories(cacheDir).map { CacheKeeper($0).list() }
@@ -36,16 +36,16 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
 struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune",
-        abstract: "Removes what is cached, the longest unused first; what is pinned or open stays.",
-        discussion: "Without --to everything goes that is neither pinned nor open.")
+        abstract: "Evicts cached data, least recently used first; keeps pinned and open files.",
+        discussion: "Without --to, evicts everything that is neither pinned nor open.")
 
     @Option(
-        help: ArgumentHelp("Only until the cache takes this much, over all its sources: K, M, G, T.", valueName: "size")
+        help: ArgumentHelp("Stop once the whole cache is this small: K, M, G, T.", valueName: "size")
     )
     var to: String?
     @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(name: .shortAndLong, help: "No progress.") var quiet = false
-    @Flag(help: "What came of it as JSON.") var json = false
+    @Flag(name: .shortAndLong, help: "Print no progress.") var quiet = false
+    @Flag(help: "Print the result as JSON.") var json = false
 
     func perform() throws -> Int32 {
         let limit = to == "0" ? 0 : try to.map { try size("--to", $0) } ?? 0

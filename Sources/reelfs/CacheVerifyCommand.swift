@@ -5,12 +5,12 @@ import ReelVolume
 struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Holds what is cached against its checksums.",
+        abstract: "Compares cached data with its checksums.",
         // What the parser would write is longer than a line.
         usage: "reelfs cache verify [<options>] [<path> ...]",
         discussion: """
-            A bad block is never served: the next read fetches it again. With --repair that is done at once, for the bad \
-            blocks only; of a source that is not mounted they are taken out, and fetched at the next read.
+            A bad block is never served: the next read fetches it again. --repair fetches the bad blocks at once; where the \
+            source is not mounted it removes them, and the next read fetches them.
             """)
 
     @Argument(
@@ -20,12 +20,12 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     var paths: [String] = []
     @Flag(help: "Fetch bad blocks again.") var repair = false
     @Option(help: .cacheDirectory, completion: .directory) var cacheDir: String?
-    @Flag(name: .shortAndLong, help: "No progress, and nothing said where all is well.") var quiet = false
-    @Flag(help: "What came of it as JSON.") var json = false
+    @Flag(name: .shortAndLong, help: "Print no progress, and nothing at all if no damage is found.") var quiet = false
+    @Flag(help: "Print the result as JSON.") var json = false
 
     func validate() throws {
         if !paths.isEmpty, cacheDir != nil {
-            throw ValidationError("--cache-dir goes without paths: a path's mount knows its cache")
+            throw ValidationError("--cache-dir cannot be combined with paths: each mount knows its cache")
         }
     }
 
@@ -69,14 +69,14 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
 /// - Parameter isOffline: some of the damage was where no daemon could fetch.
 func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
     var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
-    guard report.damagedBlocks > 0 else { return text + ": all is well." }
+    guard report.damagedBlocks > 0 else { return text + ": no damage." }
     text += ": \(count(report.damagedBlocks, "damaged block")) in\n"
     text += report.damagedFiles.map { "  " + printable($0) }.joined(separator: "\n")
     guard repairs else { return text + "\nThe next read fetches them again; --repair does it now." }
     if report.refetchedBlocks > 0 { text += "\n\(count(report.refetchedBlocks, "block")) fetched again." }
     let left = report.damagedBlocks - report.refetchedBlocks
     guard left > 0 else { return text }
-    text += "\n\(count(left, "block")) taken out"
+    text += "\n\(count(left, "block")) removed"
     if let failure = report.failure { text += ": \(failure)" } else if isOffline { text += ": not mounted" }
     return text + ". The next read fetches \(left == 1 ? "it" : "them")."
 }

@@ -18,7 +18,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
 
     @Argument(
         help: ArgumentHelp(
-            "A URL, or where one is mounted (default: only this machine is looked at).", valueName: "url|mountpoint"),
+            "A URL or a mount point (default: examine this machine only).", valueName: "url|mountpoint"),
         completion: .mountpoints)
     var place: String?
     @Option(help: ArgumentHelp("How long the film lasts, as 2h10m: will it play?", valueName: "time"))

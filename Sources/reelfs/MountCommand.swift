@@ -16,69 +16,71 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as in fstab, separated by commas; each long option below can stand here.", valueName: "options"))
+            "Options as in fstab, separated by commas; each long option below works here too.", valueName: "options"))
     var o: [String] = []
     @Option(
         help: ArgumentHelp(
-            "Where bytes are kept (default: ~/.cache/reelfs; root: /var/cache/reelfs).", valueName: "dir"),
+            "Cache directory (default: ~/.cache/reelfs; root: /var/cache/reelfs).", valueName: "dir"),
         completion: .directory)
     var cacheDir: String?
-    @Option(help: ArgumentHelp("The most that the cache may hold: K, M, G, T (default: 10G).", valueName: "size"))
+    @Option(help: ArgumentHelp("Maximum cache size: K, M, G, T (default: 10G).", valueName: "size"))
     var cacheSize: String?
     @Option(
-        help: ArgumentHelp("What was not used for so long goes: s, m, h, d (default: no limit).", valueName: "time"))
+        help: ArgumentHelp("Evict data unused for this long: s, m, h, d (default: no limit).", valueName: "time"))
     var cacheAge: String?
-    @Option(help: ArgumentHelp("What of the disk stays free: a size, or N% (default: 5%).", valueName: "size"))
+    @Option(help: ArgumentHelp("Free disk space to keep: a size, or N% (default: 5%).", valueName: "size"))
     var minFree: String?
     @Option(
         help: ArgumentHelp(
-            "What is fetched of the next file when one is played through; 0: nothing (default: 4M).",
+            "How much of the next file to fetch while one plays; 0: nothing (default: 4M).",
             valueName: "size"))
     var prebuffer: String?
     @Option(
         help: ArgumentHelp(
-            "Age at which a listing is asked for again: s, m, h, d; 0: at each look (default: 5m).", valueName: "time"))
+            "Reload listings older than this: s, m, h, d; 0: always (default: 5m).", valueName: "time"))
     var refresh: String?
-    @Option(help: ArgumentHelp("Until a read that gets nothing fails (default: 30).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Seconds before a stalled read fails (default: 30).", valueName: "seconds"))
     var timeout: String?
-    @Option(help: ArgumentHelp("Owner of the files (default: who mounts).", valueName: "number"))
+    @Option(help: ArgumentHelp("Owner of the files (default: the mounting user).", valueName: "number"))
     var uid: String?
-    @Option(help: ArgumentHelp("Group of the files (default: who mounts).", valueName: "number"))
+    @Option(help: ArgumentHelp("Group of the files (default: that of the mounting user).", valueName: "number"))
     var gid: String?
-    @Option(help: ArgumentHelp("Permission bits to take away, octal (default: 0).", valueName: "mask"))
+    @Option(help: ArgumentHelp("Permission bits to remove, octal (default: 0).", valueName: "mask"))
     var umask: String?
-    @Flag(help: "Other users may look, too (default for root).")
+    @Flag(help: "Allow access by other users (default for root).")
     var allowOther = false
-    @Flag(help: "Nobody else may look, not even root (default for everybody else).")
+    @Flag(help: "Deny access by other users, root included (default for ordinary users).")
     var noAllowOther = false
     @Option(
-        help: ArgumentHelp("A file with options, one a line: name = value.", valueName: "file"), completion: .file())
+        help: ArgumentHelp("Read options from a file, one per line: name = value.", valueName: "file"),
+        completion: .file())
     var config: String?
     @Option(
         help: ArgumentHelp(
-            "A file, 0600, with username=, password=, token= or header= for the source's origin.", valueName: "file"),
+            "Read username=, password=, token= or header= for the source's origin from a file with mode 0600.",
+            valueName: "file"),
         completion: .file())
     var credentials: String?
     @Option(
         help: ArgumentHelp(
-            "\"Name: value\" for each request, or @FILE with such lines; may be repeated.", valueName: "line"))
+            "Send \"Name: value\" with each request, or the lines of @FILE; may be repeated.", valueName: "line"))
     var header: [String] = []
     @Option(
-        help: ArgumentHelp("What the origin sees as User-Agent (default: reelfs and its version).", valueName: "text"))
+        help: ArgumentHelp("User-Agent to send (default: reelfs and its version).", valueName: "text"))
     var userAgent: String?
     @Option(
         help: ArgumentHelp("\(logLevels.joined(separator: ", ")) (default: notice).", valueName: "level"),
         completion: .list(logLevels))
     var logLevel: String?
-    @Flag(help: "Read-only, which it always is.")
+    @Flag(help: "Read-only; always on.")
     var ro = false
-    @Flag(help: "Stay in the foreground, log to stderr.")
+    @Flag(help: "Stay in the foreground and log to stderr.")
     var foreground = false
     // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false
     @Flag(name: .customShort("n"), help: .hidden) var noMtab = false
-    @Flag(name: .shortAndLong, help: "Say what is mounted where.") var verbose = false
+    @Flag(name: .shortAndLong, help: "Print the source and the mount point.") var verbose = false
     @Option(name: .customShort("N"), help: .hidden) var namespace: String?
     @Option(name: .customShort("t"), help: .hidden) var type: String?
     @Flag(name: .customLong(Self.helperFlag), help: .hidden) var isHelper = false
@@ -167,7 +169,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         guard !names.isEmpty else { return }
         writeLine(
             "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "
-                + "before it is mounted anew", .notice)
+                + "until it is unmounted and mounted again", .notice)
     }
 }
 

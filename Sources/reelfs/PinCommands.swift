@@ -7,8 +7,8 @@ extension ArgumentHelp {
 
 struct PinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pin", abstract: "Keeps what is or will be cached of these files until it is unpinned.",
-        discussion: "A directory stands for the files that are listed below it now; it fetches nothing by itself.")
+        commandName: "pin", abstract: "Keeps these files in the cache until they are unpinned.",
+        discussion: "A directory stands for the files now listed below it. Pinning fetches nothing.")
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
@@ -16,7 +16,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
         try care("pin", paths) { report in
             var text = "\(count(report.files, "file")) pinned."
             if report.unlistedDirectories > 0 {
-                text += " Left out, as nobody has listed them yet: "
+                text += " Skipped, because they were never listed: "
                 text += (report.unlistedDirectories == 1 ? "1 directory" : "\(report.unlistedDirectories) directories")
                 text += " (`ls -R` lists them)."
             }
@@ -27,7 +27,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
 
 struct UnpinCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "unpin", abstract: "Lets what is cached of these files make way again.")
+        commandName: "unpin", abstract: "Allows eviction of these files again.")
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
@@ -36,8 +36,8 @@ struct UnpinCommand: ParsableCommand, ReelfsCommand {
 
 struct EvictCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "evict", abstract: "Removes what is cached of these files, pinned or not.",
-        discussion: "What the readers of an open file need right now stays, and so does a pin.")
+        commandName: "evict", abstract: "Evicts the cached data of these files, pinned or not.",
+        discussion: "Data that readers of an open file need now stays in the cache. Pins stay too.")
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 

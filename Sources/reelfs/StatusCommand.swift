@@ -4,10 +4,10 @@ import ReelFuse
 
 struct StatusCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Shows what mounts hold, fetch and serve.")
+        commandName: "status", abstract: "Shows cache, downloads and open files of mounts.")
 
-    @Argument(help: "One mount (default: all).", completion: .mountpoints) var mountpoint: String?
-    @Flag(help: "As JSON: one array.") var json = false
+    @Argument(help: "The mount to show (default: all).", completion: .mountpoints) var mountpoint: String?
+    @Flag(help: "Print JSON: one array.") var json = false
 
     func perform() throws -> Int32 {
         var mounts = Mount.all().filter { $0.isOurs }

@@ -8,18 +8,13 @@ func statusText(_ status: MountStatus) -> String {
     text += " (pid \(status.pid))\n"
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if let failure = volume.cacheFailure {
-        text += "  cache   is not written to: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
+        text += "  cache   cannot be written: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
     }
     if volume.damagedBlocks > 0 { text += "  cache   \(volume.damagedBlocks) damaged blocks found and dropped\n" }
-    text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched"
-    if volume.speculative > 0 {
-        text += ": \(humanSize(volume.demanded)) demanded, \(humanSize(volume.speculative)) ahead"
-        if volume.wasted > 0 { text += " (\(humanSize(volume.wasted)) of it in vain)" }
-    }
-    text += "\n"
+    text += "  origin  \(fetchedText(volume))\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
-    for outage in volume.outages { text += "\n  away    \(printable(outage.origin)) (\(outage.kind))" }
+    for outage in volume.outages { text += "\n  offline \(printable(outage.origin)) (\(outage.kind))" }
     if let first = volume.staleDirectories.first {
         let count = volume.staleDirectories.count
         let name = first.path.isEmpty ? "/" : first.path
@@ -38,6 +33,15 @@ func statusText(_ status: MountStatus) -> String {
         ]
     }
     return text + "\n\n" + table([head] + rows)
+}
+
+/// What was fetched, and what for, in the words that status and doctor share.
+func fetchedText(_ volume: VolumeStatus) -> String {
+    var text = "\(humanSize(volume.bytesFromOrigin)) fetched"
+    guard volume.speculative > 0 else { return text }
+    text += ": \(humanSize(volume.demanded)) demanded, \(humanSize(volume.speculative)) ahead"
+    guard volume.wasted > 0 else { return text }
+    return text + ", of which \(humanSize(volume.wasted)) wasted (\(percent(volume.wasted, volume.speculative)))"
 }
 
 /// 1024 to a step, three digits: `1.46 GiB`.

@@ -7,7 +7,8 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         commandName: "umount", abstract: "Ends a mount and waits until its cache is written.")
 
     @Argument(help: "The directory.", completion: .mountpoints) var mountpoint: String
-    @Flag(name: .shortAndLong, help: "Also while files are open: they keep working until closed.") var lazy = false
+    @Flag(name: .shortAndLong, help: "Unmount although files are open; they keep working until closed.") var lazy =
+        false
 
     /// The daemon commits its cache; a disk that takes longer is not waited for.
     private static let patience: Int32 = 10
