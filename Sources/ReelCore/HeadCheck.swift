@@ -19,7 +19,7 @@ package func judge(
     if head.status == 304 {
         return isConditional ? .unchanged : .failure(.wrongAnswer("304 to a request without a condition"))
     }
-    if head.isEncoded { return .failure(.wrongAnswer("an encoding nobody asked for")) }
+    if head.isEncoded { return .failure(.wrongAnswer("a content encoding that was not requested")) }
     let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
     switch head.status {
     case 206:

@@ -112,7 +112,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case timedOut
     /// A status that is no success (after redirects, and after the original URL was asked again).
     case status(Int, retryAfter: Duration?)
-    /// An answer that does not answer the request: wrong Content-Range, an encoding nobody asked for, HTML for a film.
+    /// An answer that does not answer the request: wrong Content-Range, a content encoding that was not requested, HTML for a film.
     case wrongAnswer(String)
     /// The certificate or the TLS handshake was refused.
     case untrusted(String)

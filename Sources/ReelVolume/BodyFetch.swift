@@ -66,7 +66,7 @@ final class BodyFetch: OriginReceiver {
     func head(_ head: ResponseHead) -> OriginFailure? {
         state.withLock { $0.head = head }
         var refusal: OriginFailure?
-        if head.isEncoded { refusal = .wrongAnswer("an encoding nobody asked for") }
+        if head.isEncoded { refusal = .wrongAnswer("a content encoding that was not requested") }
         if head.status == 304 { return nil }
         if head.status != 200 { refusal = .status(head.status, retryAfter: nil) }
         state.withLock { state in

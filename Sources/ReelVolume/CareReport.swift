@@ -60,13 +60,14 @@ package struct CareReport: Codable, Sendable {
     package init() {}
 
     package mutating func add(_ other: CareReport) {
-        files += other.files
-        bytes += other.bytes
-        damagedBlocks += other.damagedBlocks
-        refetchedBlocks += other.refetchedBlocks
+        // Wrapping: the daemon that says these numbers may be another user's.
+        files &+= other.files
+        bytes &+= other.bytes
+        damagedBlocks &+= other.damagedBlocks
+        refetchedBlocks &+= other.refetchedBlocks
         for name in other.damagedFiles { addDamaged(name) }
         failure = failure ?? other.failure
-        unlistedDirectories += other.unlistedDirectories
+        unlistedDirectories &+= other.unlistedDirectories
     }
 
     package mutating func addDamaged(_ name: String) { if damagedFiles.count < 100 { damagedFiles.append(name) } }

@@ -18,10 +18,10 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
     func perform() throws -> Int32 {
         let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0).list() }
         if json {
-            print(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
+            say(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
         } else {
             let texts = all.filter { $0.error == nil }.map { cacheText($0) }
-            print(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+            say(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
         }
         let errors = all.compactMap(\.error)
         for error in errors where !json { writeLine("reelfs: \(printable(error))") }
@@ -60,9 +60,9 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
             }
         }
         if json {
-            print(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
+            say(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
         } else if !quiet {
-            print("\(humanSize(report.bytes)) freed.")
+            say("\(humanSize(report.bytes)) freed.")
         }
         for error in errors { writeLine("reelfs: \(printable(error))") }
         return errors.isEmpty ? 0 : Failure.Status.mount.rawValue

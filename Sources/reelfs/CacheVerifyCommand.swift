@@ -56,9 +56,9 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
             }
         }
         if json {
-            print(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
+            say(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
         } else if !quiet || report.damagedBlocks > 0 {
-            print(verifyText(report, repairs: repair, isOffline: isOffline))
+            say(verifyText(report, repairs: repair, isOffline: isOffline))
         }
         for error in errors { writeLine("reelfs: \(printable(error))") }
         let isWell = report.damagedBlocks == 0 || repair && report.failure == nil
@@ -69,14 +69,14 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
 /// - Parameter isOffline: some of the damage was where no daemon could fetch.
 func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
     var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
-    guard report.damagedBlocks > 0 else { return text + ": all is well." }
+    guard report.damagedBlocks > 0 else { return text + ": no damage." }
     text += ": \(count(report.damagedBlocks, "damaged block")) in\n"
     text += report.damagedFiles.map { "  " + printable($0) }.joined(separator: "\n")
     guard repairs else { return text + "\nThe next read fetches them again; --repair does it now." }
     if report.refetchedBlocks > 0 { text += "\n\(count(report.refetchedBlocks, "block")) fetched again." }
     let left = report.damagedBlocks - report.refetchedBlocks
     guard left > 0 else { return text }
-    text += "\n\(count(left, "block")) taken out"
+    text += "\n\(count(left, "block")) removed"
     if let failure = report.failure { text += ": \(failure)" } else if isOffline { text += ": not mounted" }
     return text + ". The next read fetches \(left == 1 ? "it" : "them")."
 }

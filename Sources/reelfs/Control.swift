@@ -64,7 +64,7 @@ struct CacheStatus: Codable {
 func encodeLine(_ value: some Encodable) -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    return ((try? encoder.encode(value)).map { [UInt8]($0) } ?? Array("{}".utf8)) + [0x0A]
+    return ((try? encoder.encode(value)).map { withEscapedControls([UInt8]($0)) } ?? Array("{}".utf8)) + [0x0A]
 }
 
 func decodeLine<Value: Decodable>(_ type: Value.Type, _ line: some Sequence<UInt8>) -> Value? {

@@ -18,13 +18,16 @@ extension ControlClient {
             let count = read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { return nil }
-            bytes += chunk[..<count]
-            while let end = bytes.firstIndex(of: 0x0A) {
-                guard let answer = decodeLine(ControlAnswer.self, bytes[..<end]) else { return nil }
-                bytes.removeSubrange(...end)
+            var rest = chunk[..<count]
+            while let end = rest.firstIndex(of: 0x0A) {
+                guard let answer = decodeLine(ControlAnswer.self, bytes + rest[..<end]) else { return nil }
+                bytes = []
+                rest = rest[(end + 1)...]
                 if answer.more != true { return answer }
                 each(answer)
             }
+            bytes += rest
+            guard bytes.count < Self.longestLine else { return nil }
         }
     }
 }

@@ -16,6 +16,9 @@ struct ControlClient: ~Copyable, Sendable {
         guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { return nil }
     }
 
+    /// The daemon may be another user's, and say what it likes. Some ten thousand open files fit.
+    static let longestLine = 16 << 20
+
     /// nil where no answer comes within two seconds.
     borrowing func ask(_ command: String) -> ControlAnswer? {
         let line = encodeLine(ControlRequest(command: command))
@@ -25,7 +28,7 @@ struct ControlClient: ~Copyable, Sendable {
         let end = ContinuousClock.now + .seconds(2)
         while bytes.last != 0x0A {
             let count = read(descriptor, &chunk, chunk.count)
-            guard count > 0, ContinuousClock.now < end else { return nil }
+            guard count > 0, ContinuousClock.now < end, bytes.count < Self.longestLine else { return nil }
             bytes += chunk[..<count]
         }
         return decodeLine(ControlAnswer.self, bytes.dropLast())

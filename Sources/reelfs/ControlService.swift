@@ -16,8 +16,8 @@ struct ControlService: Sendable {
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
-        if needsPath && request.path == nil || request.command == "prune" && request.bytes == nil {
-            return ControlAnswer(error: "something is missing in that request")
+        if needsPath && request.path == nil || request.command == "prune" && request.bytes ?? -1 < 0 {
+            return ControlAnswer(error: "something is missing in that request, or below zero")
         }
         guard request.command == "status" else { return nil }
         return ControlAnswer(

@@ -50,8 +50,6 @@ enum Daemon {
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
-        // Whoever opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)).
-        signal(SIGIO, SIG_IGN)
         let source = withoutQuery(request.source)
         manager.tell(.opening("opening \(source)", limit: request.patience))
         let signals = EndSignals(ready)

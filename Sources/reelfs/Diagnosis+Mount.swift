@@ -16,8 +16,8 @@ extension Diagnosis {
         switch facts.daemon {
         case .gone:
             return bad(
-                "the daemon of \(place) has gone, the mount is dead (ENOTCONN)",
-                "`reelfs umount \(place)` takes it away; mounting it again does both.")
+                "the daemon of \(place) has ended and the mount is dead (ENOTCONN)",
+                "Run `reelfs umount \(place)`, or mount it again.")
         case .silent:
             return bad(
                 "the daemon of \(place) does not answer: it is stopped, or its disk hangs",
@@ -29,20 +29,21 @@ extension Diagnosis {
                 return note("\(place) is mounted; its daemon talks only to the user who mounted it")
             }
             return bad(
-                "\(place) is mounted, but its daemon does not say how it is",
-                "If files cannot be read there, either: `reelfs umount --lazy \(place)`, and mount it again.")
+                "\(place) is mounted, but its daemon does not report its status",
+                "If files there cannot be read: `reelfs umount --lazy \(place)`, and mount it again.")
         }
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
         addCache(of: volume)
         switch status.passthrough {
         case true?: ok("passthrough: the kernel reads complete files itself")
-        case false?: note("no passthrough, complete files are read through reelfs: no root, kernel or libfuse for it")
+        case false?:
+            note("no passthrough: complete files are read through reelfs (needs root, a recent kernel and libfuse)")
         case nil: break
         }
         for outage in volume.outages.prefix(2) {
             bad(
-                "\(shown(outage.origin)) is away (\(outage.kind)); what is cached plays",
-                "The mount notices its return by itself.")
+                "\(shown(outage.origin)) is offline (\(outage.kind)); cached data can be read",
+                "The mount reconnects by itself.")
         }
         if let first = volume.staleDirectories.first {
             let number = volume.staleDirectories.count
@@ -57,17 +58,18 @@ extension Diagnosis {
         let size = "\(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))"
         if let failure = volume.cacheFailure {
             bad(
-                "the cache is not written to: \(failure)",
-                "Make room on its disk, or mend it; the mount notices by itself. Reads go on meanwhile.")
+                "the cache cannot be written: \(failure)",
+                "Free space on its disk, or repair the disk. Reads continue, and the mount recovers by itself.")
         } else if volume.cacheCap == 0 {
-            bad("the cache has no room on its disk", "Make room; the mount notices by itself.")
+            bad("the cache has no room on its disk", "Free some space; the mount recovers by itself.")
         } else {
             ok("cache: \(size)")
         }
+        if volume.speculative > 0 { ok("origin: \(fetchedText(volume))") }
         if volume.damagedBlocks > 0 {
             note(
                 "\(count(Int(volume.damagedBlocks), "damaged block")) of the cache found and fetched again",
-                "`reelfs cache verify` looks at all of it; look after the disk.")
+                "Run `reelfs cache verify` to check the whole cache, and check the disk.")
         }
     }
 }

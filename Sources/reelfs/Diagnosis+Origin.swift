@@ -54,8 +54,8 @@ extension Diagnosis {
         switch facts {
         case .file: break
         case .tree(let kind, let entries, let chosen?):
-            ok("a \(kind), \(entries) \(entries == 1 ? "entry" : "entries"); looked at: \(shown(chosen))")
-        case .tree(let kind, _, nil): note("a \(kind) without a file that could be looked at")
+            ok("a \(kind), \(entries) \(entries == 1 ? "entry" : "entries"); examined: \(shown(chosen))")
+        case .tree(let kind, _, nil): note("a \(kind) without a file to examine")
         case .page(let reason):
             bad(
                 "this is no directory listing, no playlist and no media (\(reason))",
@@ -87,7 +87,7 @@ extension Diagnosis {
         } else if facts.second != nil, information.acceptsRanges {
             note(
                 "the origin answers: \(shortTime(facts.first.latency)) to the first byte, \(tls); it closes each "
-                    + "connection, so every request connects anew",
+                    + "connection, so every request opens a new connection",
                 "Let the server keep connections alive.")
         } else {
             ok("the origin answers: \(shortTime(facts.first.latency)) to the first byte, \(tls)")

@@ -44,14 +44,14 @@ extension Diagnosis {
                 "root without CAP_SYS_ADMIN cannot mount",
                 "A container needs `--cap-add SYS_ADMIN --device /dev/fuse`.")
         } else if facts.isRoot {
-            ok("root can mount, and everybody may look in")
+            ok("root can mount, and other users have access")
         } else {
-            let others = facts.allowsOther ? "others may look in with allow_other" : "others may not look in"
+            let others = facts.allowsOther ? "allow_other gives other users access" : "other users have no access"
             ok("this user can mount, through fusermount3; \(others)")
         }
         switch passthroughObstacle(facts) {
         case nil: ok("passthrough is possible: the kernel reads complete files itself")
-        case let obstacle?: note("no passthrough, complete files are read through reelfs: \(obstacle)")
+        case let obstacle?: note("no passthrough: complete files are read through reelfs: \(obstacle)")
         }
     }
 

@@ -46,7 +46,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             diagnosis.add(cache, CacheLimits(options))
             if let place { try examine(place, options, seconds, isOfMount: false, &diagnosis) }
         }
-        print(json ? String(decoding: encodeLine(diagnosis).dropLast(), as: UTF8.self) : diagnosis.text)
+        say(json ? String(decoding: encodeLine(diagnosis).dropLast(), as: UTF8.self) : diagnosis.text)
         // As grep(1) has it: the command did its work, the answer is no.
         return diagnosis.isWell ? 0 : 1
     }

@@ -62,7 +62,7 @@ struct DoctorProbe {
     func document(_ url: ResourceURL, most: Int) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
         let request = OriginRequest(url: url, stallLimit: limit)
         let answer = run([request], within: limit, keeping: most) { _, head in
-            head.isEncoded ? .wrongAnswer("an encoding nobody asked for") : nil
+            head.isEncoded ? .wrongAnswer("a content encoding that was not requested") : nil
         }[0]
         if let failure = answer.failure { return .failure(failure == .cancelled ? .timedOut : failure) }
         guard let head = answer.head else { return .failure(.interrupted("no answer")) }

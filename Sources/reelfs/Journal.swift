@@ -18,7 +18,7 @@ let standardErrorIsJournal: Bool = {
 ///   nothing: children that write elsewhere inherit it.
 package func isJournal(_ stream: String, device: UInt64, inode: UInt64) -> Bool { stream == "\(device):\(inode)" }
 
-/// A line on stderr, with its level where that is the journal.
+/// A line on stderr, without controls, with its level where that is the journal.
 func writeLine(_ line: String, _ severity: Severity = .error) {
-    writeAll(2, Array(((standardErrorIsJournal ? "<\(severity.rawValue)>" : "") + line + "\n").utf8))
+    writeAll(2, Array(((standardErrorIsJournal ? "<\(severity.rawValue)>" : "") + printable(line) + "\n").utf8))
 }

@@ -73,15 +73,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     private func tell(_ path: String) {
         guard verbose else { return }
         let options = given.map { $0.visible }.joined(separator: ", ")
-        writeAll(
-            1,
-            Array(
-                ("reelfs: \(shownSource) mounted on \(shown(path))" + (options.isEmpty ? "" : " (\(options))") + "\n")
-                    .utf8
-            ))
+        say("reelfs: \(shownSource) mounted on \(shown(path))" + (options.isEmpty ? "" : " (\(options))"))
     }
 
-    private var shownSource: String { withoutControls(withoutQuery(source), by: "?") }
+    private var shownSource: String { printable(withoutQuery(source)) }
 
     /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
     private func remark(aboutRemountOf mount: Mount) {
@@ -91,7 +86,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         guard !names.isEmpty else { return }
         writeLine(
             "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "
-                + "before it is mounted anew", .notice)
+                + "until it is unmounted and mounted again", .notice)
     }
 }
 

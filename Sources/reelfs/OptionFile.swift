@@ -64,7 +64,7 @@ extension MountOptions {
         let read = try OptionText(file, kind: "config file", isSecret: false)
         let inFile = try parseOptionFile(read.text, path: file)
         if !read.isClosed, inFile.contains(where: \.isSecret) {
-            throw .usage("config file \(shown(file)) holds a header and is open to others: `chmod 600` it")
+            throw .usage("config file \(shown(file)) holds a header and is readable by others: run `chmod 600` on it")
         }
         for option in inFile + given { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
     }
@@ -109,15 +109,15 @@ struct OptionText {
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_size <= limit else {
             throw .usage(
-                "\(name) is no regular file of at most \(limit < 1 << 20 ? "\(limit >> 10) KiB" : "\(limit >> 20) MiB")"
+                "\(name) is not a regular file of at most \(limit < 1 << 20 ? "\(limit >> 10) KiB" : "\(limit >> 20) MiB")"
             )
         }
         guard status.st_uid == 0 || status.st_uid == geteuid() else {
-            throw .usage("\(name) belongs neither to root nor to who mounts")
+            throw .usage("\(name) belongs neither to root nor to the mounting user")
         }
         isClosed = status.st_mode & 0o077 == 0
-        if isSecret, !isClosed { throw .usage("\(name) is open to others: `chmod 600` it") }
-        guard status.st_mode & 0o022 == 0 else { throw .usage("\(name) can be written by others: `chmod go-w` it") }
+        if isSecret, !isClosed { throw .usage("\(name) is accessible to others: run `chmod 600` on it") }
+        guard status.st_mode & 0o022 == 0 else { throw .usage("\(name) is writable by others: run `chmod go-w` on it") }
         text = String(decoding: readAll(descriptor), as: UTF8.self)
     }
 }

@@ -112,9 +112,3 @@ func shown(_ word: String) -> String {
     let line = withoutControls(withoutSecrets(word), by: "?")
     return line.count > 60 ? line.prefix(60) + "…" : line
 }
-
-/// Replaces characters that control a terminal or break a line, C1 controls included (ECMA-48).
-func withoutControls(_ text: String, by replacement: Character) -> String {
-    String(
-        text.unicodeScalars.map { $0.value < 0x20 || (0x7F...0x9F).contains($0.value) ? replacement : Character($0) })
-}

@@ -18,7 +18,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
         try care("pin", paths) { report in
             var text = "\(count(report.files, "file")) pinned."
             if report.unlistedDirectories > 0 {
-                text += " Left out, as nobody has listed them yet: "
+                text += " Skipped, because they were never listed: "
                 text += (report.unlistedDirectories == 1 ? "1 directory" : "\(report.unlistedDirectories) directories")
                 text += " (`ls -R` lists them)."
             }
@@ -61,6 +61,6 @@ private func care(_ command: String, _ paths: [String], _ text: (CareReport) -> 
             writeLine("reelfs: \(error.sentence)")
         }
     }
-    if isWell || report.files > 0 { print(text(report)) }
+    if isWell || report.files > 0 { say(text(report)) }
     return isWell ? 0 : Failure.Status.mount.rawValue
 }

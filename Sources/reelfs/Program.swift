@@ -7,6 +7,9 @@ enum Program {
 
     static func run(_ arguments: [String]) -> Int32 {
         hideSecrets()
+        // Sent where somebody opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)); its
+        // default ends the process.
+        signal(SIGIO, SIG_IGN)
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
         if arguments.dropFirst().first == Watcher.subcommand { return Watcher.runFromPipe() }
         do {

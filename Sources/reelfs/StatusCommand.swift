@@ -18,11 +18,11 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
         }
         let all = mounts.map { Self.status(of: $0) }
         if json {
-            print(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
+            say(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
         } else if all.isEmpty {
-            print("Nothing is mounted.")
+            say("Nothing is mounted.")
         } else {
-            print(all.map { statusText($0) }.joined(separator: "\n"))
+            say(all.map { statusText($0) }.joined(separator: "\n"))
         }
         guard let silent = all.first(where: { $0.volume == nil }) else { return 0 }
         // The sentence stands in the answer already, beside what is known of the other mounts.

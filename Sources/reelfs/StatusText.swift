@@ -4,22 +4,17 @@ import ReelVolume
 func statusText(_ status: MountStatus) -> String {
     var text = "\(printable(status.source)) on \(printable(status.mountpoint))"
     guard let volume = status.volume else { return text + "\n  no answer" }
-    let reads = volume.hits + volume.misses
+    let reads = volume.hits &+ volume.misses
     text += " (pid \(status.pid))\n"
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if let failure = volume.cacheFailure {
-        text += "  cache   is not written to: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
+        text += "  cache   cannot be written: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
     }
     if volume.damagedBlocks > 0 { text += "  cache   \(volume.damagedBlocks) damaged blocks found and dropped\n" }
-    text += "  origin  \(humanSize(volume.bytesFromOrigin)) fetched"
-    if volume.speculative > 0 {
-        text += ": \(humanSize(volume.demanded)) demanded, \(humanSize(volume.speculative)) ahead"
-        if volume.wasted > 0 { text += " (\(humanSize(volume.wasted)) of it in vain)" }
-    }
-    text += "\n"
+    text += "  origin  \(fetchedText(volume))\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
-    for outage in volume.outages { text += "\n  away    \(printable(outage.origin)) (\(outage.kind))" }
+    for outage in volume.outages { text += "\n  offline \(printable(outage.origin)) (\(outage.kind))" }
     if let first = volume.staleDirectories.first {
         let count = volume.staleDirectories.count
         let name = first.path.isEmpty ? "/" : first.path
@@ -40,6 +35,15 @@ func statusText(_ status: MountStatus) -> String {
     return text + "\n\n" + table([head] + rows)
 }
 
+/// What was fetched, and what for, in the words that status and doctor share.
+func fetchedText(_ volume: VolumeStatus) -> String {
+    var text = "\(humanSize(volume.bytesFromOrigin)) fetched"
+    guard volume.speculative > 0 else { return text }
+    text += ": \(humanSize(volume.demanded)) demanded, \(humanSize(volume.speculative)) ahead"
+    guard volume.wasted > 0 else { return text }
+    return text + ", of which \(humanSize(volume.wasted)) wasted (\(percent(volume.wasted, volume.speculative)))"
+}
+
 /// 1024 to a step, three digits: `1.46 GiB`.
 func humanSize(_ bytes: Int64) -> String {
     guard bytes >= 1024 else { return "\(bytes) B" }
@@ -58,7 +62,7 @@ func humanSize(_ bytes: Int64) -> String {
 func percent(_ part: Int64, _ whole: Int64) -> String {
     guard whole > 0 else { return "100 %" }
     // Rounded down: 100 % means all of it.
-    return "\(Int64(Double(part) * 100 / Double(whole))) %"
+    return "\(Int64(exactly: (Double(part) * 100 / Double(whole)).rounded(.down)) ?? 0) %"
 }
 
 /// Right-aligned columns, the last one left-aligned.
@@ -72,6 +76,3 @@ func table(_ rows: [[String]]) -> String {
         return "  " + cells.joined(separator: "  ")
     }.joined(separator: "\n")
 }
-
-/// Names come from the origin: a terminal must not obey them.
-func printable(_ text: String) -> String { withoutControls(text, by: "?") }

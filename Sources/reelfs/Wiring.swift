@@ -146,9 +146,9 @@ struct Wiring {
                     owner: configuration.mountpoint
                 ) { failure in
                     if let failure {
-                        logger.error("the cache is not written to, what is fetched stays in memory: \(failure)")
+                        logger.error("the cache cannot be written, downloads stay in memory: \(failure)")
                     } else {
-                        logger.notice("the cache is written to again")
+                        logger.notice("the cache can be written again")
                     }
                 }
             } catch {

@@ -83,7 +83,7 @@ extension EndToEnd {
                 let place = "ok    \(mount.path) is mounted, its daemon (pid \(mount.pid)) answers"
                 #expect(told.first == place, "\(end)")
                 #expect(told.contains { $0.hasPrefix("ok    passthrough: ") || $0.hasPrefix("note  no passthrough, ") })
-                #expect(told.contains("ok    a directory listing (HTML), 1 entry; looked at: film.mkv"), "\(end)")
+                #expect(told.contains("ok    a directory listing (HTML), 1 entry; examined: film.mkv"), "\(end)")
                 #expect(told.contains(Self.ranged))
                 server.stop()
                 let away = try doctor([mount.path])
@@ -163,11 +163,11 @@ extension EndToEnd {
                 let well = try space.run(words + [server.address], asUser: true)
                 #expect(well.status == 0, "\(well)")
                 let told = lines(well)
-                #expect(told.first == "ok    this user can mount, through fusermount3; others may not look in")
+                #expect(told.first == "ok    this user can mount, through fusermount3; other users have no access")
                 #expect(told.contains { $0.hasPrefix("note  no passthrough") } && told.contains(Self.ranged), "\(well)")
                 #expect(well.output.contains("/home/.cache/reelfs"))
                 try space.write("user_allow_other\n", to: "/etc/fuse.conf")
-                #expect(sentences(try space.run(words, asUser: true)).contains("others may look in with allow_other"))
+                #expect(sentences(try space.run(words, asUser: true)).contains("allow_other gives other users access"))
                 // A mount of somebody else, of which its daemon says nothing.
                 let place = space.scene.mountpoint
                 #expect(try space.run([words[0], "mount", server.address, place]).status == 0)

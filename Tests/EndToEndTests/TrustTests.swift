@@ -84,6 +84,35 @@ extension EndToEnd {
                 #expect(access("\(moved)/\(name)/control", F_OK) != 0)
             }
         }
+
+        @Test("Controls in the name of a mount point reach no terminal")
+        func controls() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                let name = "m\u{1B}]0;x\u{7}\u{9B}2J\u{202E}\n<0>"
+                let mount = try scene.mount(server.address, on: name)
+                var outputs: [ChildProcess.End] = []
+                let ask = { (words: [String]) in outputs.append(try ChildProcess.run([program] + words)) }
+                for words in [["status"], ["status", "--json"], ["doctor", mount.path], ["cache", "list"]] {
+                    try ask(words + (words[0] == "cache" ? ["--cache-dir", scene.cache] : []))
+                }
+                // A daemon that does not answer is told of by another sentence.
+                kill(mount.pid, SIGSTOP)
+                for words in [["status"], ["pin", mount.path]] { try ask(words) }
+                kill(mount.pid, SIGCONT)
+                try mount.unmount()
+                try ask(["umount", mount.path])
+                for output in outputs {
+                    for scalar in (output.output + output.errors).unicodeScalars where scalar != "\n" {
+                        let isSafe =
+                            scalar.value >= 0x20 && !(0x7F...0x9F).contains(scalar.value) && scalar != "\u{202E}"
+                        #expect(isSafe, "U+\(String(scalar.value, radix: 16)) in \(output)")
+                    }
+                    #expect(!(output.output + output.errors).contains("\n<0>"))
+                }
+            }
+        }
     }
 }
 

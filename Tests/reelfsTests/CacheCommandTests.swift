@@ -74,13 +74,13 @@ struct CacheCommandTests {
         var report = CareReport()
         report.files = 1
         report.bytes = 1 << 20
-        #expect(verifyText(report, repairs: true, isOffline: false) == "1.0 MiB in 1 file verified: all is well.")
+        #expect(verifyText(report, repairs: true, isOffline: false) == "1.0 MiB in 1 file verified: no damage.")
         report.damagedBlocks = 3
         report.refetchedBlocks = 2
         report.damagedFiles = ["a\u{1B}[2J"]
         report.failure = "the origin cannot be reached"
         let text = verifyText(report, repairs: true, isOffline: false)
-        #expect(text.contains("3 damaged blocks in\n  a?[2J\n2 blocks fetched again.\n1 block taken out: the origin"))
+        #expect(text.contains("3 damaged blocks in\n  a?[2J\n2 blocks fetched again.\n1 block removed: the origin"))
         #expect(verifyText(report, repairs: false, isOffline: false).contains("--repair"))
     }
 }

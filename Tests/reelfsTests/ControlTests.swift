@@ -47,6 +47,11 @@ struct ControlTests {
                 "hello", "{}", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":2,\"command\":\"status\"}",
                 "{\"version\":1,\"command\":\"pin\"}", "{\"version\":1,\"command\":\"prune\"}",
                 "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}",
+                "{\"version\":1,\"command\":\"prune\",\"bytes\":-1}",
+                "{\"version\":1,\"command\":\"prune\",\"bytes\":\(Int64.min)}",
+                "{\"version\":1,\"command\":\"prune\",\"bytes\":9223372036854775808}",
+                "{\"version\":1,\"command\":\"prune\",\"bytes\":1e400}",
+                String(repeating: "[", count: 20_000), String(repeating: "{\"a\":", count: 4000),
                 "{\"version\":1,\"command\":\"status\"}",
             ]
             let answers = lines(path, Array((requests.joined(separator: "\n") + "\n").utf8), requests.count)
@@ -54,6 +59,41 @@ struct ControlTests {
             for answer in answers.dropLast() { #expect(answer.contains("\"error\":"), "\(answer)") }
             #expect(answers.last?.contains("\"mountpoint\":") == true)
         }
+    }
+
+    @Test("Requests and answers that are damaged anyhow are refused or read, and never end the program")
+    func damagedLines() {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        var generator = SeededGenerator(seed: seed)
+        let pieces = [
+            "{", "}", "[", "]", "\"", "\\", "\\u", "d800", ":", ",", "-", "0", "9999999999999999999", "1e999", "NaN",
+            "null",
+            "true", "\u{0}", "\u{FFFF}", "bytes", "path", "mount", "volume", "files",
+        ].map { Array($0.utf8) }
+        let status = MountStatus(source: "http://h/", mountpoint: "/m", pid: 1)
+        let lines = [
+            encodeLine(ControlRequest(command: "prune", bytes: 1)), encodeLine(ControlAnswer(mount: status)),
+            encodeLine(ControlRequest(command: "verify", path: "a/b", repairs: true)),
+        ]
+        for _ in 0..<20_000 {
+            var line = lines.randomElement(using: &generator)!
+            for _ in 0..<Int.random(in: 1...6, using: &generator) {
+                let place = Int.random(in: 0...line.count, using: &generator)
+                switch Int.random(in: 0..<4, using: &generator) {
+                case 0: line.insert(contentsOf: pieces.randomElement(using: &generator)!, at: place)
+                case 1: line.removeSubrange(place..<Int.random(in: place...line.count, using: &generator))
+                case 2 where place < line.count: line[place] = .random(in: 0...255, using: &generator)
+                default: line.insert(contentsOf: line[..<place], at: place)
+                }
+            }
+            if let request = decodeLine(ControlRequest.self, line) { #expect(request.version != .min, "seed \(seed)") }
+            if let mount = decodeLine(ControlAnswer.self, line)?.mount { _ = statusText(mount) }
+        }
+    }
+
+    @Test("The numbers of a daemon that lies are shown somehow", arguments: [Int64.min, -1, 0, .max])
+    func absurdNumbers(number: Int64) {
+        #expect(!percent(number, 3).isEmpty && !percent(.max, number).isEmpty && !humanSize(number).isEmpty)
     }
 
     @Test("The socket is for its owner alone")

@@ -26,8 +26,8 @@ struct DiagnosisTests {
     }
 
     static let possible = "ok passthrough is possible: the kernel reads complete files itself"
-    static let none = "note no passthrough, complete files are read through reelfs: "
-    static let root = "ok root can mount, and everybody may look in"
+    static let none = "note no passthrough: complete files are read through reelfs: "
+    static let root = "ok root can mount, and other users have access"
 
     static let systems: [(SystemFacts, [String])] = [
         (system { _ in }, [root, possible]),
@@ -47,14 +47,14 @@ struct DiagnosisTests {
         (
             system { $0.isRoot = false },
             [
-                "ok this user can mount, through fusermount3; others may not look in",
+                "ok this user can mount, through fusermount3; other users have no access",
                 none + "only root's mounts have it",
             ]
         ),
         (
             system { ($0.isRoot, $0.allowsOther) = (false, true) },
             [
-                "ok this user can mount, through fusermount3; others may look in with allow_other",
+                "ok this user can mount, through fusermount3; allow_other gives other users access",
                 none + "only root's mounts have it",
             ]
         ),
@@ -245,7 +245,7 @@ struct DiagnosisTests {
             origin(.success(information())) { $0.keepsConnections = false },
             [
                 "note the origin answers: 50 ms to the first byte, TLS; it closes each connection, so every request "
-                    + "connects anew",
+                    + "opens a new connection",
                 ranged, same,
             ]
         ),
@@ -383,8 +383,17 @@ struct DiagnosisTests {
 
     static let mounts: [(MountFacts, [String])] = [
         (mount { _ in }, [alive, "ok cache: 1.0 GiB of 10.0 GiB", passes]),
-        (mount { $0.cacheFailure = "full." }, [alive, "bad the cache is not written to: full.", passes]),
+        (mount { $0.cacheFailure = "full." }, [alive, "bad the cache cannot be written: full.", passes]),
         (mount { $0.cacheCap = 0 }, [alive, "bad the cache has no room on its disk", passes]),
+        (
+            mount {
+                ($0.bytesFromOrigin, $0.demanded, $0.speculative, $0.wasted) = (12 << 20, 4 << 20, 8 << 20, 2 << 20)
+            },
+            [
+                alive, "ok cache: 1.0 GiB of 10.0 GiB",
+                "ok origin: 12.0 MiB fetched: 4.0 MiB demanded, 8.0 MiB ahead, of which 2.0 MiB wasted (25 %)", passes,
+            ]
+        ),
         (
             mount { $0.damagedBlocks = 1 },
             [
@@ -398,13 +407,14 @@ struct DiagnosisTests {
                 $0.staleDirectories = [.init(path: "", trouble: "timed out", since: 0)]
             },
             [
-                alive, "ok cache: 1.0 GiB of 10.0 GiB", passes, "bad http://h is away (silent); what is cached plays",
+                alive, "ok cache: 1.0 GiB of 10.0 GiB", passes,
+                "bad http://h is offline (silent); cached data can be read",
                 "note 1 directory shows its last good listing: / (timed out)",
             ]
         ),
         (
             MountFacts(mountpoint: "/m", daemon: .gone),
-            ["bad the daemon of /m has gone, the mount is dead (ENOTCONN)"]
+            ["bad the daemon of /m has ended and the mount is dead (ENOTCONN)"]
         ),
         (
             MountFacts(mountpoint: "/m", daemon: .silent),
@@ -412,13 +422,20 @@ struct DiagnosisTests {
         ),
         (
             MountFacts(mountpoint: "/m", daemon: .alive),
-            ["bad /m is mounted, but its daemon does not say how it is"]
+            ["bad /m is mounted, but its daemon does not report its status"]
         ),
         (
             MountFacts(mountpoint: "/m", daemon: .alive, isOwn: false),
             ["note /m is mounted; its daemon talks only to the user who mounted it"]
         ),
     ]
+
+    @Test("Status tells what was fetched, and wasted, in the same words")
+    func wasted() throws {
+        let status = try #require(Self.mounts[3].0.status)
+        let line = "origin  12.0 MiB fetched: 4.0 MiB demanded, 8.0 MiB ahead, of which 2.0 MiB wasted (25 %)\n"
+        #expect(statusText(status).contains(line))
+    }
 
     @Test("tells how a mount is", arguments: mounts.indices)
     func mount(index: Int) {

@@ -56,7 +56,7 @@ struct DoctorTests {
             ["bad HOST: the origin's answer is of no use (206 with another range than the one asked for)"]
         ),
         (.htmlWith200, ["bad HOST: the origin's answer is of no use (a web page where media was expected)"]),
-        (.gzip, ["bad HOST: the origin's answer is of no use (an encoding nobody asked for)"]),
+        (.gzip, ["bad HOST: the origin's answer is of no use (a content encoding that was not requested)"]),
         (.status(401, retryAfter: nil), ["bad HOST: the origin answers 401"]),
         (.status(403, retryAfter: nil), ["bad HOST: the origin answers 403"]),
         (.status(404, retryAfter: nil), ["bad HOST: the origin answers 404"]),
@@ -136,7 +136,7 @@ struct DoctorTests {
         defer { server.stop() }
         let lines = try Self.examine(server.url("/film.mkv"))
         #expect(lines.count == 3 && lines[0].hasPrefix("note the origin answers:"))
-        #expect(lines[0].hasSuffix("no TLS; it closes each connection, so every request connects anew"))
+        #expect(lines[0].hasSuffix("no TLS; it closes each connection, so every request opens a new connection"))
     }
 
     @Test("Speed is measured with one, two and four connections, each byte asked for once")
@@ -202,19 +202,19 @@ struct DoctorTests {
     }
 
     static let trees: [(String, [String])] = [
-        ("/films/", ["ok a directory listing (HTML), 3 entries; looked at: One.mkv", ranged, same]),
-        ("/films", ["ok a directory listing (HTML), 3 entries; looked at: One.mkv", ranged, same]),
-        ("/json/", ["ok a directory listing (JSON), 1 entry; looked at: One.mkv", ranged, same]),
-        ("/list.m3u", ["ok a list of files (M3U), 1 entry; looked at: One.mkv", ranged, same]),
-        ("/only/", ["ok a directory listing (HTML), 1 entry; looked at: read.me", ranged, same]),
-        ("/bare/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        ("/films/", ["ok a directory listing (HTML), 3 entries; examined: One.mkv", ranged, same]),
+        ("/films", ["ok a directory listing (HTML), 3 entries; examined: One.mkv", ranged, same]),
+        ("/json/", ["ok a directory listing (JSON), 1 entry; examined: One.mkv", ranged, same]),
+        ("/list.m3u", ["ok a list of files (M3U), 1 entry; examined: One.mkv", ranged, same]),
+        ("/only/", ["ok a directory listing (HTML), 1 entry; examined: read.me", ranged, same]),
+        ("/bare/", ["note a directory listing (HTML) without a file to examine"]),
         // Two MiB, of a directory that nobody has asked about.
-        ("/deep/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        ("/deep/", ["note a directory listing (HTML) without a file to examine"]),
         (
             "/deep/long/",
-            ["ok a directory listing (HTML), 20000 entries; looked at: An episode with a number 0.mkv", ranged, same]
+            ["ok a directory listing (HTML), 20000 entries; examined: An episode with a number 0.mkv", ranged, same]
         ),
-        ("/empty/", ["note a directory listing (HTML) without a file that could be looked at"]),
+        ("/empty/", ["note a directory listing (HTML) without a file to examine"]),
         ("/login/", ["bad this is no directory listing, no playlist and no media (text/html)"]),
         ("/none/", ["bad HOST: the origin answers 404"]),
     ]

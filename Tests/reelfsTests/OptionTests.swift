@@ -354,6 +354,18 @@ struct OptionTests {
     @Test("What may control a terminal is replaced")
     func controls() {
         #expect(shown("a\u{1B}b\u{7F}c\u{80}d\u{9F}e\u{A0}f") == "a?b?c?d?e\u{A0}f")
+        #expect(printable("a\u{202E}b\u{2066}c\u{2028}d\r\n\te\u{301}\u{200D}") == "a?b?c?d???e\u{301}\u{200D}")
+        #expect(printable(String(decoding: [0x61, 0x9B, 0xC2, 0x62], as: UTF8.self)) == "a\u{FFFD}\u{FFFD}b")
+    }
+
+    @Test("JSON has controls as escapes, and says the same")
+    func escapedControls() throws {
+        let name = "a\u{1B}[2J\u{7F}\u{85}\u{9B}\u{A0}\u{61C}\u{202E}\u{2069}\u{2028}é€😀\"\\"
+        let line = encodeLine([name])
+        #expect(decodeLine([String].self, line.dropLast()) == [name])
+        let text = String(decoding: line.dropLast(), as: UTF8.self)
+        #expect(text.contains("\\u007f\\u0085\\u009b\u{A0}\\u061c\\u202e\\u2069\\u2028é€😀"))
+        #expect(printable(text) == text)
     }
 
     @Test(
