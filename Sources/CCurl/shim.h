@@ -26,6 +26,9 @@ static inline CURLcode reel_set_data_callback(CURL *easy, CURLoption option, ree
 static inline CURLcode reel_set_socket_callback(CURL *easy, CURLoption option, reel_socket_callback value) {
     return (curl_easy_setopt)(easy, option, value);
 }
+static inline CURLcode reel_set_debug_callback(CURL *easy, CURLoption option, curl_debug_callback value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
 static inline CURLMcode reel_multi_set_long(CURLM *multi, CURLMoption option, long value) {
     return (curl_multi_setopt)(multi, option, value);
 }

@@ -18,8 +18,11 @@ package func httpDate(_ text: String) -> Int64? {
     return secondsSince1970(year: year, month: Int64(month + 1), day: day).map { $0 + time }
 }
 
-/// The same moment written as HTTP wants it sent: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// The same moment written as HTTP wants it sent: `Sun, 06 Nov 1994 08:49:37 GMT`. Moments that no such date can name
+/// (a damaged index may hold any) become the nearest that one can.
 package func httpDateText(_ seconds: Int64) -> String {
+    // The years from 1601 to 9999, as `secondsSince1970` takes them.
+    let seconds = min(max(seconds, -11_644_473_600), 253_402_300_799)
     let (year, month, day) = civil(seconds)
     let days = seconds.flooredQuotient(86_400)
     let rest = seconds - days * 86_400

@@ -35,13 +35,25 @@ package struct ResponseHead: Sendable {
     package var mediaType: String? {
         guard let value = self["content-type"] else { return nil }
         let bare = asciiLowercased(trimmed(value.prefix { $0 != ";" }))
-        return bare.utf8.contains(UInt8(ascii: "/")) && bare.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } ? bare : nil
+        // RFC 6838, section 4.2: each of the two names has 127 characters at most.
+        return bare.utf8.count <= 255 && bare.utf8.contains(UInt8(ascii: "/"))
+            && bare.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } ? bare : nil
     }
 
     /// True where the body is coded in a way nobody asked for: its bytes are not the resource's.
     package var isEncoded: Bool {
         guard let value = self["content-encoding"] else { return false }
         return asciiLowercased(trimmed(value)) != "identity" && !value.isEmpty
+    }
+
+    /// False where the body is packed for the way (`Transfer-Encoding: gzip`): libcurl unpacks that without being asked.
+    package var isPlainlyTransferred: Bool {
+        headers.allSatisfy { header in
+            header.name != "transfer-encoding"
+                || header.value.utf8.split(separator: UInt8(ascii: ",")).allSatisfy {
+                    ["chunked", "identity"].contains(asciiLowercased(trimmed(Substring($0))))
+                }
+        }
     }
 
     /// `Retry-After`, as seconds or a date counted from `now` (seconds since 1970).

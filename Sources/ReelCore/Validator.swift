@@ -3,13 +3,19 @@ package struct EntityTag: Hashable, Sendable {
     package var isWeak: Bool
     package var opaque: String
 
-    /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one.
+    /// What is kept of each version, and sent with each request: real ones have up to a hundred bytes.
+    private static let longest = 1 << 10
+
+    /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one. nil
+    /// where it is empty, cannot stand in a header, or has more than 1 KiB.
     package init?(_ value: String) {
         var text = trimmed(value)[...]
         isWeak = text.hasPrefix("W/") || text.hasPrefix("w/")
         if isWeak { text = text.dropFirst(2) }
         if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x7F }) else { return nil }
+        guard (1...Self.longest).contains(text.utf8.count),
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x7F })
+        else { return nil }
         opaque = String(text)
     }
 

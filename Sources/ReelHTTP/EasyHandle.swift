@@ -21,6 +21,9 @@ struct EasyHandle: ~Copyable {
     func set(_ option: CURLoption, _ value: String?) { reel_set_string(pointer, option, value) }
     func set(_ option: CURLoption, context: UnsafeMutableRawPointer) { reel_set_context(pointer, option, context) }
     func set(_ option: CURLoption, _ callback: reel_data_callback) { reel_set_data_callback(pointer, option, callback) }
+    func set(_ option: CURLoption, _ callback: curl_debug_callback) {
+        reel_set_debug_callback(pointer, option, callback)
+    }
     func set(_ option: CURLoption, _ callback: reel_socket_callback) {
         reel_set_socket_callback(pointer, option, callback)
     }

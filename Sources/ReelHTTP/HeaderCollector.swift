@@ -11,8 +11,8 @@ struct HeaderCollector {
         case refused(String)
     }
 
-    /// All lines of one answer together, those of 1xx answers before it included. Real answers have some hundred bytes;
-    /// the largest known, with policies and cookies, stay below 64 KiB.
+    /// All lines of one answer together, with 1xx answers before it and trailers behind it. Real answers have some
+    /// hundred bytes; the largest known, with policies and cookies, stay below 64 KiB.
     static let byteLimit = 256 << 10
     static let lineLimit = 512
 
@@ -24,19 +24,18 @@ struct HeaderCollector {
 
     /// - Parameter line: one line as received, with its line end.
     mutating func take(_ line: UnsafeRawBufferPointer) -> Event {
-        if isComplete { return .trailer }
         bytes += line.count
         lines += 1
         guard bytes <= Self.byteLimit, lines <= Self.lineLimit else { return .refused("the headers are too large") }
-        let text = trimmed(String(decoding: line, as: UTF8.self))
-        if text.isEmpty { return endOfHead() }
-        if let code = statusCode(text) {
+        if isComplete { return .trailer }
+        if line.allSatisfy(isBlank) { return endOfHead() }
+        if let code = statusCode(line) {
             (status, headers) = (code, [])
-        } else if let colon = text.firstIndex(of: ":") {
-            headers.append((asciiLowercased(trimmed(text[..<colon])), trimmed(text[text.index(after: colon)...])))
-        } else if line.first == 0x20 || line.first == 0x09, let last = headers.indices.last {
+        } else if let colon = line.firstIndex(of: UInt8(ascii: ":")) {
+            headers.append((asciiLowercased(text(line[..<colon])), text(line[(colon + 1)...])))
+        } else if isBlank(line[0]), let last = headers.indices.last {
             // A folded line goes on with the one before (RFC 9112, section 5.2).
-            headers[last].value += " " + text
+            headers[last].value += " " + text(line[...])
         } else {
             return .refused("a header without a colon")
         }
@@ -53,8 +52,17 @@ struct HeaderCollector {
     }
 
     /// `HTTP/1.1 206 Partial Content`: only the first line of an answer begins so, as no header's name holds a `/`.
-    private func statusCode(_ text: String) -> Int? {
-        guard asciiLowercased(text.prefix(5)) == "http/", let space = text.firstIndex(of: " ") else { return nil }
-        return decimal(String(trimmed(text[space...]).prefix { $0 != " " })).map { Int(clamping: $0) }
+    private func statusCode(_ line: UnsafeRawBufferPointer) -> Int? {
+        guard line.count > 5, asciiLowercased(text(line[..<5])) == "http/" else { return nil }
+        let words = line.split(separator: 0x20, maxSplits: 2)
+        return words.count > 1 ? decimal(text(words[1])).map { Int(clamping: $0) } : nil
+    }
+
+    private func text(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
+        let end = bytes.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? bytes.startIndex
+        return String(decoding: bytes[..<end].drop(while: isBlank), as: UTF8.self)
     }
 }
+
+/// A space, a tab or a line end.
+private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (byte >= 0x09 && byte <= 0x0D) }

@@ -15,6 +15,10 @@ extension Transfer {
         easy.set(CURLOPT_WRITEFUNCTION, receiveBody)
         easy.set(CURLOPT_WRITEDATA, context: context)
         easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
+        // Nothing else tells of what frames a body. It costs a microsecond or two a request.
+        easy.set(CURLOPT_DEBUGFUNCTION, receiveRaw)
+        easy.set(CURLOPT_DEBUGDATA, context: context)
+        easy.set(CURLOPT_VERBOSE, 1)
         setConnectionOptions(of: easy, configuration, avoidsKept: avoidsKept)
         setRequestOptions(of: &easy, configuration)
         self.easy = consume easy
@@ -60,25 +64,23 @@ extension Transfer {
             if let tag { lines.append("If-None-Match: " + tag) }
             if let date { lines.append("If-Modified-Since: " + date) }
         }
-        if isAtHome {
-            if configuration.sendsHeaders(to: place) {
-                lines += configuration.headers.map { $0.value.isEmpty ? $0.name + ";" : $0.name + ": " + $0.value }
-            }
-            setCredentials(of: easy, configuration)
-        } else {
-            easy.set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
-        }
+        if isAtHome { lines += addSecrets(to: easy, configuration) }
         easy.set(headers: lines)
     }
 
-    private func setCredentials(of easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
+    /// - Returns: header lines.
+    private func addSecrets(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) -> [String] {
+        let isTrusted = configuration.trusts(place)
         if let credentials = request.url.credentials {
             easy.set(CURLOPT_USERNAME, credentials.user)
             easy.set(CURLOPT_PASSWORD, credentials.password)
-            return
+        } else if isTrusted {
+            // curl looks at the host's name alone: that scheme and port are those of a trusted origin is decided here.
+            easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
+            if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
         }
-        easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
-        if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
+        guard isTrusted else { return [] }
+        return configuration.headers.map { $0.value.isEmpty ? $0.name + ";" : $0.name + ": " + $0.value }
     }
 
     /// Why the request cannot be sent at all: texts that come from an origin or a listing could add lines to it.
@@ -114,6 +116,17 @@ private func receiveBody(
     guard size * count > 0 else { return 0 }
     let transfer = Unmanaged<Transfer>.fromOpaque(context!).takeUnretainedValue()
     return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
+}
+
+/// CURLOPT_DEBUGFUNCTION(3). Of all that it is told, requests with their secrets among it, it takes one number.
+private func receiveRaw(
+    _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
+    _ context: UnsafeMutableRawPointer?
+) -> Int32 {
+    if kind == CURLINFO_DATA_IN, let context {
+        Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().takeRaw(count)
+    }
+    return 0
 }
 
 /// CURLOPT_OPENSOCKETFUNCTION(3): curl's own call leaves the descriptor open for programs that this one starts.

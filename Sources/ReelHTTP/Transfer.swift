@@ -44,10 +44,12 @@ final class Transfer {
     var isAccepted = false
     var verdict: Verdict?
     var received: Int64 = 0
+    /// Bytes behind the head, as they came: the body, and what frames it.
+    private var raw: Int64 = 0
     /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
     var limit = Int64.max
     var announced: Int64?
-    /// When a body that nobody wants, of an error or a redirect, has taken long enough.
+    /// When a body that is of no use, of an error or a redirect, has taken long enough.
     var drainEnd: ContinuousClock.Instant?
 
     var buffer: UnsafeMutableRawBufferPointer?
@@ -56,6 +58,12 @@ final class Transfer {
     /// The body of an error or a redirect is read so far, that its connection can be used again.
     static let drainLimit: Int64 = 64 << 10
     static let drainTime = Duration.milliseconds(300)
+    /// What may come behind a head and be no body (chunk sizes and their extensions, trailers): as much as a head, and
+    /// what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
+    private static let framingLimit: Int64 = 256 << 10
+    private static let framingShare: Int64 = 8
+    /// As browsers and servers have it; longer ones serve to keep the transport's thread busy.
+    static let locationLimit = 8 << 10
     /// RFC 9110, section 15.4, leaves the number open; browsers stop at 20, curl at 50.
     static let redirectLimit = 10
     /// A place that is refused this often is refused.
@@ -92,6 +100,7 @@ final class Transfer {
         collector = HeaderCollector()
         verdict = nil
         received = 0
+        raw = 0
         drainEnd = nil
         easy = nil
     }
@@ -112,6 +121,10 @@ final class Transfer {
 
     private func judgeHead() -> Bool {
         let head = ResponseHead(status: collector.status, headers: collector.headers, url: place)
+        guard head.isPlainlyTransferred else {
+            verdict = .failed(.wrongAnswer("\(origin): a transfer coding that was not asked for"))
+            return false
+        }
         switch head.status {
         case 200, 206, 304:
             if let failure = receiver.head(head) {
@@ -135,12 +148,15 @@ final class Transfer {
         if verdict == nil {
             verdict = .failed(.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil)))))
         }
-        loop.startDraining(self)
+        loop.end(self, after: Self.drainTime)
         return true
     }
 
     private func redirect(_ location: String?) -> Verdict? {
         guard let location else { return nil }
+        guard location.utf8.count <= Self.locationLimit else {
+            return .failed(.wrongAnswer("\(origin): a redirect to a URL that is too long"))
+        }
         guard let target = place.resolve(location) else {
             return .failed(.wrongAnswer("\(origin): a redirect to no http(s) URL"))
         }
@@ -148,6 +164,14 @@ final class Transfer {
             return .failed(.wrongAnswer("too many redirects"))
         }
         return .redirected(target.with(credentials: nil))
+    }
+
+    /// Counts what comes behind the head, before curl takes the body out of it.
+    func takeRaw(_ count: Int) {
+        raw += Int64(count)
+        guard verdict == nil, raw - received > Self.framingLimit + Self.framingShare * received else { return }
+        verdict = .failed(.wrongAnswer("\(origin): chunks and trailers without end"))
+        loop.end(self, after: .zero)
     }
 
     /// Takes a piece of the body. - Returns: what curl's write callback shall return.

@@ -161,9 +161,9 @@ final class TransferLoop {
         if transfer.place.text == text { memory.forget(text) } else { memory.remember(transfer.place, for: text) }
     }
 
-    /// The body of an error must end soon.
-    func startDraining(_ transfer: Transfer) {
-        let end = ContinuousClock.now + Transfer.drainTime
+    /// The rest of an answer is of no use: its transfer ends with its verdict, after `time` at the latest.
+    func end(_ transfer: Transfer, after time: Duration) {
+        let end = ContinuousClock.now + time
         transfer.drainEnd = end
         nextCheck = min(nextCheck, end)
     }

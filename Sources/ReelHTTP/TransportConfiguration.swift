@@ -6,9 +6,9 @@ package struct TransportConfiguration: Sendable {
     package var userAgent: String
     /// Sent to the origin that a request names and, after a redirect, to no other; in order.
     package var headers: [(name: String, value: String)] = []
-    /// The only origins (`ResourceURL.origin`) that ever see `headers`; nil: each that a request names. A playlist
-    /// names hosts that the user never did.
-    package var headerOrigins: Set<String>?
+    /// The only origins (`ResourceURL.origin`) that ever see `headers` and what `.netrc` says; nil: each that a request
+    /// names. A playlist names hosts that the user never did, and a listing may come from another place than was asked.
+    package var trustedOrigins: Set<String>?
     /// For name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
     /// Transfers that run at once to one origin; of paused ones as many again hold a connection. What browsers allow is
@@ -31,7 +31,7 @@ package struct TransportConfiguration: Sendable {
         "transfer-encoding", "te", "upgrade", "expect",
     ]
 
-    func sendsHeaders(to place: ResourceURL) -> Bool { headerOrigins?.contains(place.origin) ?? true }
+    func trusts(_ place: ResourceURL) -> Bool { trustedOrigins?.contains(place.origin) ?? true }
 
     /// Refuses what could add lines to a request, or contradict those it has.
     func check() throws(TransportError) {

@@ -67,7 +67,7 @@ extension TransportConfiguration {
         headers = try loadHeaders(options.headers)
         headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
         // A list from the network names hosts that the user never did; one from the disk is the user's own.
-        headerOrigins = source.map { [$0.origin] }
+        trustedOrigins = source.map { [$0.origin] }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
     }

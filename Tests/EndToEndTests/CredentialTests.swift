@@ -51,6 +51,42 @@ extension EndToEnd {
             }
         }
 
+        @Test("What .netrc says of a name goes to the source's origin alone, and where a list of the user's own says")
+        func netrc() throws {
+            let film = Self.film
+            let other = try ScriptedServer(folderScript(["there.mkv": film, "film.mkv": film]))
+            defer { other.stop() }
+            let server = try ScriptedServer { request in
+                switch request.path {
+                case "/films.m3u": ServerStep.answer(body: "here.mkv\n\(other.url("/there.mkv").text)\n")
+                case "/moved/": ServerStep.answer(302, [("Location", other.url("/").text)])
+                default: film.answer(request)
+                }
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                try writeFile(scene.work(".netrc"), "machine 127.0.0.1 login joe password hunter2\n".utf8)
+                chmod(scene.work(".netrc"), 0o600)
+                let home = ["HOME": scene.folder + "/work"]
+                func isSent(_ server: ScriptedServer) -> Set<Bool> {
+                    Set(server.requests.map { $0["authorization"] == "Basic am9lOmh1bnRlcjI=" })
+                }
+                let list = try scene.mount(server.address + "films.m3u", environment: home)
+                for name in ["here.mkv", "there.mkv"] { #expect(film.difference(inFile: list.file(name)) == nil) }
+                try list.unmount()
+                let listing = try scene.mount(server.address + "moved/", environment: home)
+                #expect(film.difference(inFile: listing.file("film.mkv")) == nil)
+                try listing.unmount()
+                #expect(isSent(server) == [true] && isSent(other) == [false])
+                let before = other.requests.count
+                try writeFile(scene.work("own.m3u"), "\(other.url("/there.mkv").text)\n".utf8)
+                let own = try scene.mount(scene.work("own.m3u"), environment: home)
+                #expect(film.difference(inFile: own.file("there.mkv")) == nil)
+                try own.unmount()
+                #expect(other.requests.dropFirst(before).allSatisfy { $0["authorization"] != nil })
+            }
+        }
+
         @Test("A token is sent as Bearer")
         func token() throws {
             let server = try anywhereServer(Self.film)

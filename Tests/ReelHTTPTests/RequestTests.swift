@@ -28,7 +28,7 @@ import Testing
     @Test func headersGoOnlyToTheNamedOrigins() throws {
         try withTransport(to: server) {
             $0.headers = [("X-One", "1")]
-            $0.headerOrigins = ["http://127.0.0.1:\(server.port)"]
+            $0.trustedOrigins = ["http://127.0.0.1:\(server.port)"]
         } _: { origin in
             _ = origin.fetch(server.url("/"))
             _ = origin.fetch(server.url("/", host: "localhost"))

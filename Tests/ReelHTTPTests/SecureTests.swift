@@ -1,27 +1,27 @@
-import Glibc
 import ReelCore
 import TestKit
 import Testing
 
 @testable import ReelHTTP
 
-/// Certificates are checked. The server is openssl's own, as a child process.
+/// TLS: certificates are checked, and what is secret does not leave it.
 @Suite struct SecureTests {
     @Test func anUnknownCertificateIsRefusedAndAKnownOneTaken() throws {
-        let server = try SecureServer()
+        let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
+        let door = try SecureDoor(before: server)
+        defer { door.stop() }
         try withTransport(to: ScriptedServer { _ in [] }) { origin in
-            let failure = origin.fetch(server.url).failure
+            let failure = origin.fetch(door.url("/")).failure
             guard case .untrusted(let text) = failure else { throw Unexpected(failure) }
             #expect(text.contains("localhost"))
         }
-        try withTransport(to: ScriptedServer { _ in [] }) {
-            $0.certificateAuthorities = server.certificate
+        try withTransport(to: server) {
+            $0.certificateAuthorities = door.certificate
         } _: { origin in
-            let record = origin.fetch(server.url)
+            let record = origin.fetch(door.url("/"))
             #expect(record.failure == nil && record.heads.first?.status == 200 && !record.bytes.isEmpty)
             // The same certificate for another name.
-            let other = ResourceURL(server.url.text.replacing("localhost", with: "127.0.0.1"))!
-            let failure = origin.fetch(other).failure
+            let failure = origin.fetch(door.url("/", host: "127.0.0.1")).failure
             guard case .untrusted = failure else { throw Unexpected(failure) }
         }
     }
@@ -33,81 +33,60 @@ import Testing
             #expect(origin.fetch(url, stallLimit: .seconds(2)).failure != nil)
         }
     }
-}
 
-/// `openssl s_server` with a fresh certificate for `localhost`, in a directory that goes with it.
-private final class SecureServer {
-    private let directory: String
-    private var process: pid_t = 0
-    private var port = 0
-    /// Kept open: a server that cannot write its messages would end.
-    private var output: Int32 = -1
-
-    var url: ResourceURL { ResourceURL("https://localhost:\(port)/")! }
-    var certificate: String { directory + "/cert.pem" }
-
-    init() throws {
-        var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
-        directory = String(cString: mkdtemp(&template))
-        let key = directory + "/key.pem"
-        let (maker, messages) = try spawn([
-            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
-            "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out",
-            certificate,
-        ])
-        waitpid(maker, nil, 0)
-        close(messages)
-        (process, output) = try spawn([
-            "openssl", "s_server", "-accept", "0", "-cert", certificate, "-key", key, "-www",
-        ])
-        // It says "ACCEPT 0.0.0.0:PORT" once it listens.
-        var text: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 256)
-        while !text.contains(UInt8(ascii: "\n")) || !String(decoding: text, as: UTF8.self).contains("ACCEPT") {
-            let count = read(output, &chunk, chunk.count)
-            guard count > 0 else { throw SpawnError(errno: errno) }
-            text += chunk[..<count]
+    /// Sources and targets differ in scheme, host or port: what `.netrc` says of the name is for the source's origin
+    /// alone, whether another is asked for by name or by a redirect.
+    @Test func netrcIsForTheSourcesOriginAlone() throws {
+        let netrc = try TemporaryFile("machine localhost login me password mine\ndefault login any password where\n")
+        let secrets = ["localhost": "Basic bWU6bWluZQ==", "127.0.0.1": "Basic YW55OndoZXJl"]
+        let file = ServerStep.answer(body: "x")
+        let redirecting: ScriptedServer.Script = { request in
+            request.query.map { ServerStep.answer(302, [("Location", $0)]) } ?? file
         }
-        let line = String(decoding: text, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("ACCEPT") }
-        let port = line.flatMap { $0.split(separator: ":").last }.flatMap { Int(trimmed($0)) }
-        guard let port else { throw SpawnError(errno: 0) }
-        self.port = port
-    }
-
-    deinit {
-        if output >= 0 { close(output) }
-        if process > 0 {
-            kill(process, SIGKILL)
-            waitpid(process, nil, 0)
+        let (plain, inner) = (try ScriptedServer(redirecting), try ScriptedServer(redirecting))
+        let (other, otherInner) = (try ScriptedServer(redirecting), try ScriptedServer(redirecting))
+        let door = try SecureDoor(before: inner)
+        let servers = [plain, inner, other, otherInner]
+        defer {
+            door.stop()
+            for server in servers.dropFirst() { server.stop() }
         }
-        for name in ["cert.pem", "key.pem"] { unlink(directory + "/" + name) }
-        rmdir(directory)
+        // Where a request for the second arrives is the first.
+        let places: [(server: ScriptedServer, url: ResourceURL)] = [
+            (plain, plain.url("/", host: "localhost")), (plain, plain.url("/")),
+            (other, other.url("/", host: "localhost")),
+            (inner, door.url("/")),
+        ]
+        for source in places {
+            try withTransport(to: otherInner) {
+                $0.netrcFile = netrc.path
+                $0.certificateAuthorities = door.certificate
+                $0.trustedOrigins = [source.url.origin]
+            } _: { origin in
+                for target in places {
+                    let mine = source.url == target.url ? secrets[target.url.host] : nil
+                    #expect(origin.fetch(target.url).failure == nil)
+                    #expect(target.server.requests.last?["authorization"] == mine, "\(source.url) names \(target.url)")
+                    let redirected = ResourceURL(source.url.text + "?" + target.url.text + "there")!
+                    #expect(origin.fetch(redirected).failure == nil)
+                    #expect(target.server.requests.last?.path == "/there")
+                    #expect(
+                        target.server.requests.last?["authorization"] == mine,
+                        "\(source.url) redirects to \(target.url)")
+                    let first = source.server.requests.last { $0.query != nil }
+                    #expect(first?["authorization"] == secrets[source.url.host], "\(source.url)")
+                }
+            }
+        }
+        // A list of the user's own may name any.
+        try withTransport(to: plain) {
+            $0.netrcFile = netrc.path
+            $0.certificateAuthorities = door.certificate
+        } _: { origin in
+            for target in places {
+                #expect(origin.fetch(target.url).failure == nil)
+                #expect(target.server.requests.last?["authorization"] == secrets[target.url.host])
+            }
+        }
     }
-}
-
-private struct SpawnError: Error {
-    var errno: Int32
-}
-
-/// - Returns: the child and the reading end of its standard output.
-private func spawn(_ arguments: [String]) throws -> (pid_t, Int32) {
-    var ends: [Int32] = [-1, -1]
-    guard pipe(&ends) == 0 else { throw SpawnError(errno: errno) }
-    for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
-    var actions = posix_spawn_file_actions_t()
-    posix_spawn_file_actions_init(&actions)
-    defer { posix_spawn_file_actions_destroy(&actions) }
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1)
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-    var words: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
-    defer { for word in words { free(word) } }
-    var child = pid_t()
-    let result = startingChild { posix_spawnp(&child, arguments[0], &actions, nil, &words, environ) }
-    close(ends[1])
-    guard result == 0 else {
-        close(ends[0])
-        throw SpawnError(errno: result)
-    }
-    return (child, ends[0])
 }

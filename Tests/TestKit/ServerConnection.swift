@@ -76,6 +76,7 @@ struct ServerConnection {
         case .generated(let bytes, let range): return send(bytes, range, piece: 64 << 10, pause: nil)
         case .drip(let bytes, let range, let piece, let pause): return send(bytes, range, piece: piece, pause: pause)
         case .endless(let bytes): return send(bytes, ByteRange(0, .max), piece: 64 << 10, pause: nil)
+        case .repeated(let text, let pause): return send(text, pause)
         case .wait(let gate): return waitForLeaving(orFor: gate.readEnd, milliseconds: -1) == .other
         case .pause(let pause):
             return waitForLeaving(orFor: -1, milliseconds: Int32(pause / .milliseconds(1))) == .timedOut
@@ -106,6 +107,17 @@ struct ServerConnection {
             }
         }
         return true
+    }
+
+    /// - Returns: false, as it ends only when the client leaves.
+    private func send(_ text: String, _ pause: Duration?) -> Bool {
+        // Many at a time, where time is no matter.
+        let piece = Array(String(repeating: text, count: pause == nil ? max(1, (64 << 10) / text.utf8.count) : 1).utf8)
+        while send(piece, isBody: true) {
+            guard let pause else { continue }
+            if waitForLeaving(orFor: -1, milliseconds: Int32(pause / .milliseconds(1))) == .left { break }
+        }
+        return false
     }
 
     private func send(_ bytes: [UInt8], isBody: Bool) -> Bool {

@@ -49,6 +49,8 @@ package enum ServerStep: Sendable {
     case drip(GeneratedBytes, ByteRange, piece: Int, pause: Duration)
     /// Bytes of a body until the client goes away.
     case endless(GeneratedBytes)
+    /// A text again and again, counted as body, until the client goes away; a pause behind each where there is one.
+    case repeated(String, pause: Duration? = nil)
     /// Goes on once the test opens the gate. The connection ends where the client left before that.
     case wait(Gate)
     /// Sends nothing for a while.

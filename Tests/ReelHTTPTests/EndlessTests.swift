@@ -1,0 +1,112 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// Whatever an answer can repeat or stretch has an end, in bytes and in time.
+@Suite struct EndlessTests {
+    struct Part: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        /// Sent first.
+        var beginning: String
+        /// Sent after it for ever.
+        var text: String
+
+        private static let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+        static let all = [
+            Part(testDescription: "headers", beginning: "HTTP/1.1 200 OK\r\n", text: "X-A: b\r\n"),
+            Part(testDescription: "cookies", beginning: "HTTP/1.1 200 OK\r\n", text: "Set-Cookie: a=b\r\n"),
+            Part(
+                testDescription: "lines that go on with a header", beginning: "HTTP/1.1 200 OK\r\nX-A: b\r\n",
+                text: " c\r\n"),
+            Part(testDescription: "one header line", beginning: "HTTP/1.1 200 OK\r\nX-A: ", text: "b"),
+            Part(testDescription: "1xx answers", beginning: "", text: "HTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n"),
+            Part(testDescription: "trailers", beginning: chunked + "5\r\nabcde\r\n0\r\n", text: "X-A: b\r\n"),
+            Part(testDescription: "one trailer line", beginning: chunked + "5\r\nabcde\r\n0\r\nX-A: ", text: "b"),
+            Part(testDescription: "one chunk's extension", beginning: chunked + "5;", text: "x"),
+            Part(
+                testDescription: "extensions of chunks of one byte", beginning: chunked,
+                text: "1;" + String(repeating: "x", count: 10_000) + "\r\na\r\n"),
+        ]
+    }
+
+    @Test(arguments: Part.all) func ends(_ part: Part) throws {
+        let server = try ScriptedServer { request in
+            request.path == "/good" ? ServerStep.answer(body: "x") : [.raw(part.beginning), .repeated(part.text)]
+        }
+        try withTransport(to: server) { origin in
+            let failure = origin.fetch(server.url("/")).failure
+            // libcurl ends a trailer line that is too long by itself, and calls it a failure to receive.
+            switch failure {
+            case .wrongAnswer: break
+            case .interrupted where part.testDescription == "one trailer line": break
+            default: throw Unexpected(failure)
+            }
+            // Buffers of sockets, and what curl reads before it lets others have their turn.
+            #expect(server.bodyBytesSent < 32 << 20)
+            #expect(origin.fetch(server.url("/good")).failure == nil)
+        }
+    }
+
+    @Test(arguments: Part.all) func endsInTimeWhereItComesSlowly(_ part: Part) throws {
+        let server = try ScriptedServer { _ in
+            [.raw(part.beginning), .repeated(part.text, pause: .milliseconds(100))]
+        }
+        try withTransport(to: server) { origin in
+            let recorder = Recorder()
+            let id = origin.start(OriginRequest(url: server.url("/"), stallLimit: .milliseconds(500)), recorder)
+            if part.text.hasPrefix("1;") {
+                // A body that drips: how long it is of use its receiver decides.
+                #expect(eventually { recorder.byteCount > 10 })
+                origin.cancel(id)
+                #expect(recorder.finished().failure == .cancelled)
+            } else {
+                #expect(recorder.finished(within: .seconds(5)).failure == .timedOut)
+            }
+        }
+    }
+
+    @Test func chunksOfOneByteAndSomeTrailersAreAGoodAnswer() throws {
+        let chunks = String(repeating: "1\r\nx\r\n", count: 200_000)
+        let trailers = String(repeating: "X-A: b\r\n", count: 200)
+        let server = try ScriptedServer { _ in
+            [.raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(chunks)0\r\n\(trailers)\r\n")]
+        }
+        try withTransport(to: server) { origin in
+            for _ in 0..<2 {
+                let record = origin.fetch(server.url("/"))
+                #expect(record.failure == nil && record.bytes.count == 200_000)
+            }
+            #expect(server.connectionCount == 1)
+        }
+    }
+
+    /// As libcurl would unpack it unasked, a megabyte could become a gigabyte.
+    @Test(arguments: ["gzip, chunked", "gzip", "chunked, deflate", "br"])
+    func aBodyPackedForTheWayIsRefused(coding: String) throws {
+        let server = try ScriptedServer { _ in
+            [.head(200, [("Transfer-Encoding", coding)]), .raw("5\r\nabcde\r\n0\r\n\r\n"), .close]
+        }
+        try withTransport(to: server) { origin in
+            let record = origin.fetch(server.url("/"))
+            guard case .wrongAnswer = record.failure else { throw Unexpected(record.failure) }
+            #expect(record.bytes.isEmpty)
+        }
+    }
+
+    @Test(arguments: [("a", 8000, true), ("a", (8 << 10) + 1, false), ("./", 96 << 10, false)])
+    func aRedirectTooLongToBeAURLIsAnError(unit: String, length: Int, isFollowed: Bool) throws {
+        let location = String(String(repeating: unit, count: length).prefix(length - 1)) + "x"
+        let server = try ScriptedServer { request in
+            request.path == "/film" ? ServerStep.answer(302, [("Location", location)]) : ServerStep.answer(body: "x")
+        }
+        try withTransport(to: server) { origin in
+            let failure = origin.fetch(server.url("/film")).failure
+            #expect((failure == nil) == isFollowed)
+            if !isFollowed { guard case .wrongAnswer = failure else { throw Unexpected(failure) } }
+            #expect(server.requests.count == (isFollowed ? 2 : 1))
+        }
+    }
+}
