@@ -79,7 +79,7 @@ final class OpenDirectory: DirectoryHandle {
         var cached = state.withLock { $0.cached }
         if cached == nil {
             // The files of a list may lie deeper than its folder; those of a listing do not.
-            let isList = node.directory?.url == nil
+            let isList = volume.source.isQueue(node.directory!.place)
             cached = volume.services.store.cachedBytes(below: folder.text, isDeep: isList)
             state.withLock { $0.cached = cached }
         }
