@@ -15,7 +15,6 @@ let package = Package(
         .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .systemLibrary(name: "CXML", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CLinux"),
 
@@ -23,7 +22,7 @@ let package = Package(
         .target(name: "ReelThreads", dependencies: ["CLinux"]),
         .target(name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CLinux"]),
         .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl"]),
-        .target(name: "ReelSources", dependencies: ["ReelCore", "CXML"]),
+        .target(name: "ReelSources", dependencies: ["ReelCore"]),
         .target(
             name: "ReelVolume",
             dependencies: [

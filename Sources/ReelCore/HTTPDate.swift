@@ -2,10 +2,12 @@ private let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "s
 
 /// An HTTP date as seconds since 1970, in any of the three forms that RFC 9110, section 5.6.7, wants understood.
 package func httpDate(_ text: String) -> Int64? {
-    let words = asciiLowercased(text).split { " ,-".contains($0) }.map(String.init)
+    // The longest form has 33 bytes.
+    guard text.utf8.count <= 64 else { return nil }
+    let words = asciiLowercased(text).utf8.split { $0 == 0x20 || $0 == 0x2C || $0 == 0x2D }.map { String($0) ?? "" }
     // "sun 06 nov 1994 08:49:37 gmt", "sunday 06 nov 94 08:49:37 gmt", "sun nov 6 08:49:37 1994"
     guard words.count >= 5 else { return nil }
-    if let month = months.firstIndex(of: words[2]), words.count >= 5 {
+    if let month = months.firstIndex(of: words[2]) {
         guard let day = decimal(words[1]), var year = decimal(words[3]), let time = timeOfDay(words[4]) else {
             return nil
         }
@@ -58,7 +60,7 @@ private func civil(_ seconds: Int64) -> (year: Int64, month: Int64, day: Int64) 
 }
 
 private func timeOfDay(_ text: String) -> Int64? {
-    let parts = text.split(separator: ":", omittingEmptySubsequences: false).map { decimal(String($0)) }
+    let parts = Array(text.utf8).split(separator: 0x3A, omittingEmptySubsequences: false).map { decimal($0) }
     guard parts.count == 3, let hour = parts[0], let minute = parts[1], let second = parts[2],
         hour < 24, minute < 60, second < 61
     else { return nil }
@@ -69,6 +71,7 @@ private func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" :
 
 extension Int64 {
     fileprivate func flooredQuotient(_ divisor: Int64) -> Int64 {
-        self >= 0 ? self / divisor : -((-self + divisor - 1) / divisor)
+        let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
+        return remainder < 0 ? quotient - 1 : quotient
     }
 }

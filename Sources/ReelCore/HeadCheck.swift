@@ -60,7 +60,7 @@ private func versionFailure(_ new: ContentInformation, _ known: ContentInformati
 /// True where both name the same entity tag: then a different length is a lie, not a new version.
 private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> Bool {
     guard let one = validator.entityTag, let other = known.validator.entityTag else { return false }
-    return one.opaque == other.opaque
+    return one.isSame(as: other)
 }
 
 /// A login page of a hotel network, or an error page with status 200: HTML under a name that promises something else.

@@ -1,14 +1,14 @@
+// Percent-encoding (RFC 3986, section 2.1) on bytes: what an origin sends need not be text.
+
 /// Percent-encoding undone, once. A `%` that no two hex digits follow stays as it is.
-package func percentDecoded(_ text: String) -> [UInt8] {
+package func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+    guard bytes.contains(UInt8(ascii: "%")) else { return Array(bytes) }
     var result: [UInt8] = []
-    let bytes = Array(text.utf8)
     result.reserveCapacity(bytes.count)
-    var index = 0
-    while index < bytes.count {
-        if bytes[index] == UInt8(ascii: "%"), index + 2 < bytes.count, let high = hexDigit(bytes[index + 1]),
-            let low = hexDigit(bytes[index + 2])
-        {
-            result.append(high << 4 | low)
+    var index = bytes.startIndex
+    while index < bytes.endIndex {
+        if let byte = escapedByte(bytes[index...]) {
+            result.append(byte)
             index += 3
         } else {
             result.append(bytes[index])
@@ -18,20 +18,31 @@ package func percentDecoded(_ text: String) -> [UInt8] {
     return result
 }
 
-/// Percent-encodes every byte that may not stand in one segment of a path (RFC 3986, `pchar`).
-package func percentEncodedSegment(_ bytes: some Sequence<UInt8>) -> String {
-    var result = ""
-    for byte in bytes {
-        if isPathByte(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "%") {
-            result.unicodeScalars.append(Unicode.Scalar(byte))
-        } else {
-            result += escape(byte)
-        }
-    }
-    return result
+package func percentDecoded(_ text: String) -> [UInt8] { percentDecoded(Array(text.utf8)[...]) }
+
+/// The byte of the escape that `bytes` starts with; nil where it starts with none.
+package func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
+    let start = bytes.startIndex
+    guard bytes.count >= 3, bytes[start] == UInt8(ascii: "%"), let high = hexDigit(bytes[start + 1]),
+        let low = hexDigit(bytes[start + 2])
+    else { return nil }
+    return high << 4 | low
 }
 
-func percentDecodedText(_ text: String) -> String { String(decoding: percentDecoded(text), as: UTF8.self) }
+/// Percent-encodes every byte that may not stand in one segment of a path (RFC 3986, `pchar`).
+package func percentEncodedSegment(_ bytes: some Sequence<UInt8>) -> String {
+    var result: [UInt8] = []
+    for byte in bytes {
+        if isSegmentByte(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
+    }
+    return String(decoding: result, as: UTF8.self)
+}
+
+/// `%XX`.
+package func appendEscape(of byte: UInt8, to result: inout [UInt8]) {
+    let digit = { (value: UInt8) in value < 10 ? 0x30 + value : 0x37 + value }
+    result += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
+}
 
 /// The value of a hexadecimal digit.
 package func hexDigit(_ byte: UInt8) -> UInt8? {
@@ -43,34 +54,31 @@ package func hexDigit(_ byte: UInt8) -> UInt8? {
     }
 }
 
-private func escape(_ byte: UInt8) -> String {
-    let digits = Array("0123456789ABCDEF")
-    return "%" + String(digits[Int(byte >> 4)]) + String(digits[Int(byte & 15)])
-}
+/// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.
+package func isSegmentByte(_ byte: UInt8) -> Bool { isUnreservedOrSubDelimiter(byte) || byte == 0x3A || byte == 0x40 }
 
 func isUnreservedOrSubDelimiter(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-    default: "-._~!$&'()*+,;=".utf8.contains(byte)
+    // - . _ ~ and ! $ & ' ( ) * + , ; =
+    case 0x2D, 0x2E, 0x5F, 0x7E, 0x21, 0x24, 0x26...0x2C, 0x3B, 0x3D: true
+    default: false
     }
 }
 
-func isPathByte(_ byte: UInt8) -> Bool { isUnreservedOrSubDelimiter(byte) || "/:@%".utf8.contains(byte) }
+func isPathByte(_ byte: UInt8) -> Bool { isSegmentByte(byte) || byte == UInt8(ascii: "/") }
 func isQueryByte(_ byte: UInt8) -> Bool { isPathByte(byte) || byte == UInt8(ascii: "?") }
 
 /// Encodes what may not stand there, and a `%` that starts no escape; escapes are kept as they are.
-func encoded(_ text: String, keeping isKept: (UInt8) -> Bool) -> String {
-    let bytes = Array(text.utf8)
-    if bytes.allSatisfy({ isKept($0) && $0 != UInt8(ascii: "%") }) { return text }
-    var result = ""
-    for (index, byte) in bytes.enumerated() {
-        let isEscape =
-            byte == UInt8(ascii: "%")
-            && index + 2 < bytes.count && hexDigit(bytes[index + 1]) != nil && hexDigit(bytes[index + 2]) != nil
-        if isKept(byte) && (byte != UInt8(ascii: "%") || isEscape) {
-            result.unicodeScalars.append(Unicode.Scalar(byte))
+package func encoded(_ bytes: ArraySlice<UInt8>, keeping isKept: (UInt8) -> Bool) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count + 8)
+    for index in bytes.indices {
+        let byte = bytes[index]
+        if isKept(byte) || escapedByte(bytes[index...]) != nil {
+            result.append(byte)
         } else {
-            result += escape(byte)
+            appendEscape(of: byte, to: &result)
         }
     }
     return result

@@ -34,10 +34,12 @@ package struct ResponseHead: Sendable {
     /// `Content-Type` without parameters, in lower case; nil where it is not `type/subtype`.
     package var mediaType: String? {
         guard let value = self["content-type"] else { return nil }
-        let bare = asciiLowercased(trimmed(value.prefix { $0 != ";" }))
+        let bare = trimmedBytes(Array(value.utf8.prefix { $0 != UInt8(ascii: ";") })[...])
         // RFC 6838, section 4.2: each of the two names has 127 characters at most.
-        return bare.utf8.count <= 255 && bare.utf8.contains(UInt8(ascii: "/"))
-            && bare.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F } ? bare : nil
+        guard bare.count <= 255, bare.contains(UInt8(ascii: "/")), bare.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            return nil
+        }
+        return asciiLowercased(String(decoding: bare, as: UTF8.self))
     }
 
     /// True where the body is coded in a way nobody asked for: its bytes are not the resource's.
@@ -78,24 +80,23 @@ package struct ContentRange: Hashable, Sendable {
 
     /// Reads the header's value; nil where it is not well formed or contradicts itself.
     package init?(_ value: String) {
-        let text = trimmed(value[...])
-        guard asciiLowercased(text.prefix(5)) == "bytes" else { return nil }
-        let rest = trimmed(text.dropFirst(5).drop { $0 == " " || $0 == "=" })
-        guard let slash = rest.firstIndex(of: "/") else { return nil }
-        let totalText = rest[rest.index(after: slash)...]
-        if totalText == "*" {
+        let text = trimmedBytes(Array(value.utf8)[...])
+        guard asciiLowercased(String(decoding: text.prefix(5), as: UTF8.self)) == "bytes" else { return nil }
+        let rest = trimmedBytes(text.dropFirst(5).drop { $0 == 0x20 || $0 == UInt8(ascii: "=") })
+        guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+        let (span, all) = (rest[..<slash], rest[(slash + 1)...])
+        if all.elementsEqual([UInt8(ascii: "*")]) {
             total = nil
         } else {
-            guard let number = decimal(String(totalText)) else { return nil }
+            guard let number = decimal(all) else { return nil }
             total = number
         }
-        let span = rest[..<slash]
-        if span == "*" {
+        if span.elementsEqual([UInt8(ascii: "*")]) {
             range = nil
             return
         }
-        guard let dash = span.firstIndex(of: "-"), let first = decimal(String(span[..<dash])),
-            let last = decimal(String(span[span.index(after: dash)...])), first <= last, last < Int64.max
+        guard let dash = span.firstIndex(of: UInt8(ascii: "-")), let first = decimal(span[..<dash]),
+            let last = decimal(span[(dash + 1)...]), first <= last, last < Int64.max
         else { return nil }
         if let total, last >= total { return nil }
         range = ByteRange(first, last + 1)

@@ -5,19 +5,36 @@ package func asciiLowercased(_ text: some StringProtocol) -> String {
     String(decoding: text.utf8.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }, as: UTF8.self)
 }
 
-/// Without spaces, tabs and line ends at both ends.
+/// A space, a tab or a line end.
+package func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (byte >= 0x09 && byte <= 0x0D) }
+
+/// Without blanks at both ends.
+package func trimmedBytes(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
+    guard let first = bytes.firstIndex(where: { !isBlank($0) }), let last = bytes.lastIndex(where: { !isBlank($0) })
+    else { return [] }
+    return bytes[first...last]
+}
+
+/// Without blanks at both ends.
 package func trimmed(_ text: some StringProtocol) -> String {
-    let isBlank: (UInt8) -> Bool = { $0 == 0x20 || ($0 >= 0x09 && $0 <= 0x0D) }
-    var bytes = Array(text.utf8)[...]
-    while let first = bytes.first, isBlank(first) { bytes.removeFirst() }
-    while let last = bytes.last, isBlank(last) { bytes.removeLast() }
-    return String(decoding: bytes, as: UTF8.self)
+    String(decoding: trimmedBytes(Array(text.utf8)[...]), as: UTF8.self)
 }
 
 /// A number of digits only, nil where it is anything else or does not fit.
-package func decimal(_ text: String) -> Int64? {
-    guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else { return nil }
-    return Int64(text)
+package func decimal(_ text: String) -> Int64? { decimal(Array(text.utf8)[...]) }
+
+/// A number of digits only, nil where it is anything else or does not fit.
+package func decimal(_ bytes: ArraySlice<UInt8>) -> Int64? {
+    if bytes.isEmpty { return nil }
+    var value: Int64 = 0
+    for byte in bytes {
+        guard byte >= 0x30, byte <= 0x39 else { return nil }
+        let (product, isTooLarge) = value.multipliedReportingOverflow(by: 10)
+        let (sum, isOver) = product.addingReportingOverflow(Int64(byte - 0x30))
+        if isTooLarge || isOver { return nil }
+        value = sum
+    }
+    return value
 }
 
 /// A text compared byte by byte, for names: Swift takes composed and decomposed letters for the same, a filesystem and

@@ -1,4 +1,6 @@
 /// An entity tag (RFC 9110, section 8.8.3): what stands in the quotes, and whether it is weak.
+///
+/// Compared byte by byte: two spellings of one letter are two versions.
 package struct EntityTag: Hashable, Sendable {
     package var isWeak: Bool
     package var opaque: String
@@ -9,15 +11,21 @@ package struct EntityTag: Hashable, Sendable {
     /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one. nil
     /// where it is empty, cannot stand in a header, or has more than 1 KiB.
     package init?(_ value: String) {
-        var text = trimmed(value)[...]
-        isWeak = text.hasPrefix("W/") || text.hasPrefix("w/")
+        var text = trimmedBytes(Array(value.utf8)[...])
+        isWeak = text.starts(with: "W/".utf8) || text.starts(with: "w/".utf8)
         if isWeak { text = text.dropFirst(2) }
-        if text.count >= 2, text.first == "\"", text.last == "\"" { text = text.dropFirst().dropLast() }
-        guard (1...Self.longest).contains(text.utf8.count),
-            text.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x7F })
+        if text.count >= 2, text.first == 0x22, text.last == 0x22 { text = text.dropFirst().dropLast() }
+        guard (1...Self.longest).contains(text.count), text.allSatisfy({ $0 > 0x20 && $0 != 0x22 && $0 != 0x7F })
         else { return nil }
-        opaque = String(text)
+        opaque = String(decoding: text, as: UTF8.self)
     }
+
+    package static func == (one: EntityTag, other: EntityTag) -> Bool {
+        one.isWeak == other.isWeak && one.isSame(as: other)
+    }
+
+    /// Whether both are of one version, be they weak or strong.
+    package func isSame(as other: EntityTag) -> Bool { opaque.utf8.elementsEqual(other.opaque.utf8) }
 
     /// As it is sent in `If-Range` and `If-None-Match`.
     package var header: String { (isWeak ? "W/" : "") + "\"\(opaque)\"" }
@@ -38,7 +46,7 @@ package struct Validator: Hashable, Sendable {
     /// same, as Apache does with fresh files), else by date where both have one, else unknown and so the same; the
     /// length is compared beside this.
     package func agrees(with other: Validator) -> Bool {
-        if let mine = entityTag, let theirs = other.entityTag { return mine.opaque == theirs.opaque }
+        if let mine = entityTag, let theirs = other.entityTag { return mine.isSame(as: theirs) }
         if let mine = lastModified, let theirs = other.lastModified { return mine == theirs }
         return true
     }

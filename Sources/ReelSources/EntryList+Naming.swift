@@ -10,17 +10,21 @@ extension EntryList {
         for place in older.indices.reversed() {
             places[ExactText(older.url(at: place).text), default: []].append(place)
         }
-        var taken = UniqueNames()
+        // In it the names are unique before all are in their places.
+        var (taken, names) = (Builder(), UniqueNames())
+        func claim(_ name: String, _ place: Int) {
+            given[place] = names.claim(name, beside: taken)
+            taken.append(SourceEntry(name: given[place], url: url(at: place), isDirectory: isDirectory(at: place)))
+        }
         var rest: [Int] = []
         for place in indices {
-            let key = ExactText(url(at: place).text)
-            if let known = places[key]?.popLast() {
-                given[place] = taken.claim(older.name(at: known))
+            if let known = places[ExactText(url(at: place).text)]?.popLast() {
+                claim(older.name(at: known), place)
             } else {
                 rest.append(place)
             }
         }
-        for place in rest { given[place] = taken.claim(given[place]) }
+        for place in rest { claim(given[place], place) }
         return EntryList(
             indices.lazy.map { place in
                 var entry = self[place]

@@ -6,8 +6,10 @@ package enum ListingError: Error, Hashable, Sendable {
     case notAListing
     /// JSON of another shape than nginx's, or cut short.
     case malformed
-    /// More entries than `Listing.mostEntries`, a page over 2 GB, or tags nested hundreds deep.
+    /// More entries than `Listing.mostEntries`, or over 2 GB.
     case tooLarge
+    /// Its deadline had passed.
+    case stopped
 }
 
 /// Reads what a server sends for a directory: HTML of nginx (autoindex, fancyindex), Apache, lighttpd, Caddy, Python,
@@ -22,22 +24,20 @@ package enum Listing {
     ///   - body: the whole body; the caller bounds it.
     ///   - mediaType: of the answer, without parameters, in lower case.
     ///   - url: where the body came from, after redirects; its query does not count.
-    package static func parse(_ body: [UInt8], mediaType: String?, url: ResourceURL) throws(ListingError)
-        -> EntryList
-    {
-        try parse(body, mediaType: mediaType, url: url, mostEntries: mostEntries)
-    }
-
-    static func parse(
-        _ body: [UInt8], mediaType: String?, url: ResourceURL, mostEntries: Int
+    ///   - isOver: asked every so often: true ends it with `.stopped`.
+    package static func parse(
+        _ body: [UInt8], mediaType: String?, url: ResourceURL, mostEntries: Int = mostEntries,
+        isOver: @escaping () -> Bool = { false }
     ) throws(ListingError) -> EntryList {
         guard body.count <= Int(Int32.max) else { throw .tooLarge }
         let directory = ListingDirectory(url)
         guard isPageOrJSON(mediaType) else { throw .notAListing }
         let isJSON = mediaType.map { $0.hasSuffix("/json") } ?? (body.first { !isBlank($0) } == UInt8(ascii: "["))
+        let stop = StopCheck(isOver)
         let entries =
             isJSON
-            ? try parseJSON(body, directory, limit: mostEntries) : try parseHTML(body, directory, limit: mostEntries)
+            ? try parseJSON(body, directory, limit: mostEntries, stop)
+            : try parseHTML(body, directory, limit: mostEntries, stop)
         return entries.list()
     }
 
@@ -47,21 +47,13 @@ package enum Listing {
     }
 
     private static func parseHTML(
-        _ body: [UInt8], _ directory: ListingDirectory, limit: Int
+        _ body: [UInt8], _ directory: ListingDirectory, limit: Int, _ stop: StopCheck
     ) throws(ListingError) -> ListingMerge {
-        // The parser stops at NUL and guesses at what is no UTF-8. Written as escapes such bytes survive in links,
-        // where escapes are what they would have been in the first place.
-        let isKept = { (byte: UInt8) in
-            byte >= 0x20 ? byte != 0x7F : byte == 0x0A || byte == 0x09 || byte == 0x0D || byte == 0x0C
-        }
-        let repaired = repairedUTF8(body, keeping: isKept, replace: appendEscape)
-        let hasMark = body.starts(with: [0xEF, 0xBB, 0xBF])
         let page = ListingPage(directory, limit: limit)
-        let isRead = (repaired ?? body).withUnsafeBytes { bytes in
-            readHTML(UnsafeRawBufferPointer(rebasing: bytes[(hasMark ? 3 : 0)...]), page)
-        }
+        var reader = MarkupReader(withoutByteOrderMark(body), .html, stop)
+        guard reader.read(page) else { throw .stopped }
         page.finish()
-        guard isRead, !page.isDone else { throw .tooLarge }
+        guard !page.isDone else { throw .tooLarge }
         guard page.signs.isListing else { throw .notAListing }
         return page.entries
     }

@@ -22,7 +22,7 @@ struct ListingDirectory {
     init(_ url: ResourceURL) {
         self.url = url.resolve("./") ?? url
         origin = Array(self.url.origin.utf8)
-        segments = ListingDirectory.segments(of: Array(self.url.path.utf8)[...]).dropLast().map(percentDecodedBytes)
+        segments = ListingDirectory.segments(of: Array(self.url.path.utf8)[...]).dropLast().map { percentDecoded($0) }
     }
 
     enum Target {
@@ -35,6 +35,7 @@ struct ListingDirectory {
     }
 
     func target(of reference: ArraySlice<UInt8>) -> Target {
+        guard reference.count <= ResourceURL.longest else { return .elsewhere }
         // Browsers drop tabs and line ends inside a reference; a name that has them writes %09 and %0A.
         var rest = trimmedBytes(reference)
         if rest.contains(where: { $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }) {
@@ -75,46 +76,32 @@ struct ListingDirectory {
     }
 
     private func place(_ path: ArraySlice<UInt8>, query: ArraySlice<UInt8>?) -> Target {
-        var parts = ListingDirectory.segments(of: path)
+        var parts = ListingDirectory.segments(of: path)[...]
         if path.first == 0x2F {
             let own = segments.count
-            let above = parts.prefix(own - 1).map(percentDecodedBytes)
-            if own > 1, above.elementsEqual(segments.dropLast()), parts.count == own, parts.last!.isEmpty {
-                return .parent
+            let isOwn = { (count: Int) in
+                parts.count > count && zip(parts, segments).prefix(count).allSatisfy { percentDecoded($0) == $1 }
             }
-            guard parts.count > own, parts.prefix(own).map(percentDecodedBytes).elementsEqual(segments) else {
-                return .elsewhere
-            }
-            parts.removeFirst(own)
+            if own > 1, parts.count == own, parts.last?.isEmpty == true, isOwn(own - 1) { return .parent }
+            guard isOwn(own) else { return .elsewhere }
+            parts = parts.dropFirst(own)
         } else {
-            while parts.count > 1, percentDecodedBytes(parts[0]) == [0x2E] { parts.removeFirst() }
+            while parts.count > 1, let first = parts.first, percentDecoded(first) == [0x2E] {
+                parts = parts.dropFirst()
+            }
         }
-        let isDirectory = parts.count == 2 && parts[1].isEmpty
-        guard isDirectory || parts.count == 1 else { return .elsewhere }
-        let name = percentDecodedBytes(parts[0])
+        let isDirectory = parts.count == 2 && parts.last?.isEmpty == true
+        guard isDirectory || parts.count == 1, let segment = parts.first else { return .elsewhere }
+        let name = percentDecoded(segment)
         if name == [0x2E, 0x2E] { return .parent }
         if name.isEmpty { return query.map { .query(Array($0)) } ?? .elsewhere }
-        if name == [0x2E] { return .elsewhere }
-        return .child(
-            ListingLink(name: name, isDirectory: isDirectory, url: child(parts[0], isDirectory, query: query)))
+        guard name != [0x2E], let url = child(segment, isDirectory, query: query) else { return .elsewhere }
+        return .child(ListingLink(name: name, isDirectory: isDirectory, url: url))
     }
 
-    /// Escapes stay as the origin wrote them; what may not stand in a path is escaped.
-    func child(_ segment: ArraySlice<UInt8>, _ isDirectory: Bool, query: ArraySlice<UInt8>? = nil) -> ResourceURL {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(segment.count + 8)
-        for index in segment.indices {
-            let byte = segment[index]
-            if isSegmentByte(byte) || (byte == 0x25 && escapedByte(segment[index...]) != nil) {
-                bytes.append(byte)
-            } else {
-                appendEscape(of: byte, to: &bytes)
-            }
-        }
-        if isDirectory { bytes.append(0x2F) }
-        let text = String(decoding: bytes, as: UTF8.self)
-        if let query, let url = url.resolve("./" + text + "?" + String(decoding: query, as: UTF8.self)) { return url }
-        return url.with(path: url.path + text)
+    /// Escapes stay as the origin wrote them; what may not stand in a path is escaped. nil where it is too long for a URL.
+    func child(_ segment: ArraySlice<UInt8>, _ isDirectory: Bool, query: ArraySlice<UInt8>? = nil) -> ResourceURL? {
+        url.child(encoded(segment, keeping: isSegmentByte) + (isDirectory ? [0x2F] : []), query: query)
     }
 
     private static func segments(of path: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {

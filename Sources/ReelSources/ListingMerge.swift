@@ -22,7 +22,7 @@ struct ListingMerge {
         if let place = place(of: link) {
             return entries.complete(place, length: link.isDirectory ? nil : facts.length, modified: facts.modified)
         }
-        let name = names.claim(SafeName.make(link.name))
+        let name = names.claim(SafeName.make(link.name), beside: entries)
         let place = entries.count
         let isTaken = entries.append(
             SourceEntry(

@@ -1,7 +1,7 @@
 import ReelCore
 
 /// Collects the links of an HTML directory listing, what stands beside them, and the signs that the page is one.
-final class ListingPage: HTMLHandler {
+final class ListingPage: MarkupHandler {
     /// In the page's order; the same link may come twice (icon and name).
     private(set) var entries: ListingMerge
     private(set) var signs = ListingSigns()
@@ -15,7 +15,6 @@ final class ListingPage: HTMLHandler {
     private var pres = 0
     private var structures = 0
     private var heading: [UInt8]?
-    private var isInScript = false
     /// Set once a row has told link and date: what follows in it is a description, whose links are no entries.
     private var isRowTold = false
 
@@ -32,14 +31,16 @@ final class ListingPage: HTMLHandler {
 
     var isDone: Bool { entries.links > mostLinks || entries.isTooLarge }
 
-    func start(_ name: String, _ attributes: HTMLAttributes) {
+    func start(_ name: String, _ attributes: MarkupAttributes) {
         switch name {
         case "a": startLink(attributes["href"])
         case "td", "th":
+            // A link that nobody closed ends with its cell, as browsers have it.
+            anchors = 0
             append(Self.cellBorder)
             // Caddy and rclone give the exact size beside the one for humans.
             guard pending != nil, let value = attributes["data-size"] ?? attributes["data-order"] else { return }
-            facts.length = facts.length ?? decimal(String(decoding: value, as: UTF8.self))
+            facts.length = facts.length ?? decimal(value[...])
             facts.hasSize = true
         case "time":
             guard pending != nil, let value = attributes["datetime"] else { return }
@@ -53,8 +54,9 @@ final class ListingPage: HTMLHandler {
         case "table", "ul":
             structures += 1
             if let summary = attributes["summary"] { signs.heading(summary) }
-        case "title", "h1", "h2": heading = []
-        case "script", "style": isInScript = true
+        case "title", "h1", "h2":
+            endHeading()
+            heading = []
         case "input":
             if attributes["type"].map({ asciiLowercased(String(decoding: $0, as: UTF8.self)) }) == "password" {
                 signs.asksForPassword = true
@@ -70,16 +72,12 @@ final class ListingPage: HTMLHandler {
             endRow()
             if name == "pre" { pres = max(0, pres - 1) }
             if ["table", "ul", "pre"].contains(name) { structures = max(0, structures - 1) }
-        case "title", "h1", "h2":
-            if let heading { signs.heading(heading) }
-            heading = nil
-        case "script", "style": isInScript = false
+        case "title", "h1", "h2": endHeading()
         default: break
         }
     }
 
-    func text(_ bytes: UnsafeBufferPointer<UInt8>) {
-        if isInScript { return }
+    func text(_ bytes: ArraySlice<UInt8>) {
         if heading != nil, heading!.count < 200 { heading!.append(contentsOf: bytes.prefix(200)) }
         if anchors > 0 { return }
         if heading == nil, !signs.hasLooseText { signs.hasLooseText = !bytes.allSatisfy(isBlank) }
@@ -108,9 +106,18 @@ final class ListingPage: HTMLHandler {
     }
 
     /// The page's end, which need not have any tag.
-    func finish() { endRow() }
+    func finish() {
+        endHeading()
+        endRow()
+    }
+
+    private func endHeading() {
+        if let heading { signs.heading(heading) }
+        heading = nil
+    }
 
     private func endRow() {
+        anchors = 0
         endLink()
         isRowTold = false
     }

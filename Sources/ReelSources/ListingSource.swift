@@ -26,14 +26,19 @@ package struct ListingSource: Source {
     package var description: String { "directory listing (\(isJSON ? "JSON" : "HTML"))" }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        DocumentReader(folder) { answer, _ throws(SourceRefusal) in
+        DocumentReader(folder) { answer, isOver throws(SourceRefusal) in
             guard let base = answer.base else { throw .foreign("a local file") }
             do throws(ListingError) {
                 // Links count from where the page really was, as a browser sees it.
                 let url = answer.folder.flatMap { $0 == folder.url ? $0 : nil } ?? base
-                return .entries(try Listing.parse(answer.bytes, mediaType: answer.mediaType, url: url))
+                return .entries(
+                    try Listing.parse(answer.bytes, mediaType: answer.mediaType, url: url, isOver: isOver))
             } catch {
-                throw error == .malformed ? .cutShort : .foreign("it is no directory listing (\(error))")
+                switch error {
+                case .malformed: throw .cutShort
+                case .stopped: throw .stopped
+                case .notAListing, .tooLarge: throw .foreign("it is no directory listing (\(error))")
+                }
             }
         }
     }

@@ -7,14 +7,18 @@ package enum PlaylistError: Error, Hashable, Sendable {
     case isStream
     /// More entries than `Playlist.mostEntries`, or over 2 GB.
     case tooLarge
+    /// Its deadline had passed.
+    case stopped
 }
 
 /// The files that a list names, in its order.
 package struct Playlist: Sendable {
     package static let mostEntries = 1_000_000
+    /// Bytes of a line, of a title or a location: a longer one is neither, and no such list is taken for plain text.
+    static let longestLine = 64 << 10
 
-    package var entries: [SourceEntry] = []
-    package var skipped = Skipped()
+    package let entries: EntryList
+    package let skipped: Skipped
 
     /// Lines that name something, but nothing that can be fetched; to be told to whoever mounts the list.
     package struct Skipped: Hashable, Sendable {
@@ -42,35 +46,62 @@ package struct Playlist: Sendable {
     ///   - body: the whole list; the caller bounds it.
     ///   - base: the URL of the list, against which relative entries resolve; nil for a local file, whose relative
     ///     entries cannot be fetched and are counted in `skipped`.
+    ///   - isOver: asked every so often: true ends it with `.stopped`.
     package static func parse(
-        _ body: [UInt8], format: PlaylistFormat, base: ResourceURL?
+        _ body: [UInt8], format: PlaylistFormat, base: ResourceURL?, isOver: @escaping () -> Bool = { false }
     ) throws(PlaylistError) -> Playlist {
         guard body.count <= Int(Int32.max) else { throw .tooLarge }
-        let tracks: [PlaylistTrack]
+        var tracks = PlaylistTracks(base, StopCheck(isOver))
         switch format {
-        case .urls: tracks = parseURLs(body)
-        case .m3u: tracks = try parseM3U(body)
-        case .pls: tracks = parsePLS(body)
-        case .xspf: tracks = try parseXSPF(body)
+        case .urls: try parseURLs(body, &tracks)
+        case .m3u: try parseM3U(body, &tracks)
+        case .pls: try parsePLS(body, &tracks)
+        case .xspf: try parseXSPF(body, &tracks)
         }
-        guard tracks.count <= mostEntries else { throw .tooLarge }
-        var playlist = Playlist()
-        var names = UniqueNames()
-        playlist.entries.reserveCapacity(tracks.count)
-        for track in tracks { playlist.append(track, base, &names) }
-        return playlist
+        return Playlist(entries: tracks.entries.list(), skipped: tracks.skipped)
+    }
+}
+
+/// One entry as it stands in a list.
+struct PlaylistTrack {
+    var locations: [String]
+    var title: String?
+}
+
+/// Makes entries of a list's tracks, one by one.
+struct PlaylistTracks {
+    private(set) var entries = EntryList.Builder(limit: Playlist.mostEntries)
+    private(set) var skipped = Playlist.Skipped()
+    private let base: ResourceURL?
+    private(set) var stop: StopCheck
+    private var names = UniqueNames()
+
+    init(_ base: ResourceURL?, _ stop: StopCheck) {
+        self.base = base
+        self.stop = stop
     }
 
-    private mutating func append(_ track: PlaylistTrack, _ base: ResourceURL?, _ names: inout UniqueNames) {
+    /// Called for each line or tag.
+    mutating func step() throws(PlaylistError) {
+        if stop.step() { throw .stopped }
+    }
+
+    /// A line that is no location for its length alone.
+    mutating func skip() { skipped.malformed += 1 }
+
+    mutating func add(_ track: PlaylistTrack) throws(PlaylistError) {
+        guard entries.count + skipped.count < Playlist.mostEntries else { throw .tooLarge }
         var isRelative = false
+        var url: ResourceURL?
         // The first location that can be fetched; XSPF may give several of one track.
-        let url = track.locations.lazy.compactMap { (location: String) -> ResourceURL? in
-            if hasScheme(location) { return base?.resolve(location) ?? ResourceURL(location) }
-            isRelative = true
-            return base?.resolve(location)
-        }.first
+        for location in track.locations where url == nil {
+            let isAbsolute = hasScheme(location)
+            isRelative = isRelative || !isAbsolute
+            url = base?.resolve(location) ?? (isAbsolute ? ResourceURL(location) : nil)
+        }
         if let url {
-            entries.append(SourceEntry(name: names.claim(name(of: track, url)), url: url, isDirectory: false))
+            let name = names.claim(name(of: track, url), beside: entries)
+            entries.append(SourceEntry(name: name, url: url, isDirectory: false))
         } else if isRelative && base == nil {
             skipped.relative += 1
         } else if let location = track.locations.first, hasScheme(location), !isWebURL(Array(location.utf8)[...]) {
@@ -91,15 +122,10 @@ package struct Playlist: Sendable {
         let isExtension =
             (1...8).contains(suffix.utf8.count)
             && suffix.utf8.allSatisfy { $0 >= 0x30 && isSegmentByte($0) && $0 < 0x7B }
-        let hasIt = asciiLowercased(title).hasSuffix("." + suffix)
+        let end = asciiLowercased(String(decoding: title.utf8.suffix(suffix.utf8.count + 1), as: UTF8.self))
+        let hasIt = end.utf8.elementsEqual(("." + suffix).utf8)
         return SafeName.make(Array((isExtension && !hasIt ? title + "." + suffix : title).utf8))
     }
-}
-
-/// One entry as it stands in a list.
-struct PlaylistTrack {
-    var locations: [String]
-    var title: String?
 }
 
 /// True where the location starts with a scheme (RFC 3986): it is then no relative path. `C:\` counts, as no file of

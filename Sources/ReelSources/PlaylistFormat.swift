@@ -55,6 +55,7 @@ package enum PlaylistFormat: Hashable, Sendable {
         guard isNamed || isText else { return false }
         var count = 0
         for line in lines(of: text) where !line.isEmpty && line.first != UInt8(ascii: "#") {
+            guard line.count <= Playlist.longestLine else { return false }
             let isAbsolute = isWebURL(line) && !line.contains(where: isBlank)
             guard isAbsolute || (isNamed && isPath(line)) else { return false }
             count += 1

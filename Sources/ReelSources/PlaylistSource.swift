@@ -53,20 +53,19 @@ package struct PlaylistSource: Source {
     }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        DocumentReader(folder) { answer, _ throws(SourceRefusal) in
+        DocumentReader(folder) { answer, isOver throws(SourceRefusal) in
             guard let format = Self.format(of: answer) else {
                 throw .foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
             }
             let list: Playlist
             do throws(PlaylistError) {
-                list = try Playlist.parse(answer.bytes, format: format, base: answer.base)
+                list = try Playlist.parse(answer.bytes, format: format, base: answer.base, isOver: isOver)
             } catch {
-                throw .useless("the list cannot be read (\(error))")
+                throw error == .stopped ? .stopped : .useless("the list cannot be read (\(error))")
             }
             // One that had entries before may have lost them: that is for the volume to believe or not.
             guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
-            let entries = EntryList(list.entries)
-            return .entries(known.map { entries.named(as: $0) } ?? entries, remark: list.skipped.reason)
+            return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)
         }
     }
 }

@@ -1,3 +1,5 @@
+import ReelCore
+
 /// Names that a Linux filesystem can hold and a terminal can show.
 ///
 /// A byte that may not stand in a name is written as `%XX`, as a URL would write it: `/` becomes `%2F`, NUL `%00`, a
@@ -98,15 +100,18 @@ package enum SafeName {
 /// which they come. Names that differ only in how Unicode composes them count as one, as they look the same and as a
 /// Swift dictionary takes them for the same.
 package struct UniqueNames {
+    /// What ASCII cannot write; of the others the entries themselves know.
     private var taken: Set<String> = []
     /// The next number to try, so that a million equal titles take no quadratic time.
     private var numbers: [String: Int] = [:]
 
     package init() {}
 
-    /// - Parameter name: one that `SafeName` made.
-    package mutating func claim(_ name: String) -> String {
-        if taken.insert(name).inserted { return name }
+    /// - Parameters:
+    ///   - name: one that `SafeName` made.
+    ///   - entries: with the names that were claimed before; this one is to be the next in it.
+    package mutating func claim(_ name: String, beside entries: EntryList.Builder) -> String {
+        if take(name, entries) { return name }
         let (stem, suffix) = SafeName.split(name)
         var number = numbers[name] ?? 2
         while true {
@@ -119,10 +124,15 @@ package struct UniqueNames {
                 let (short, _) = SafeName.split(SafeName.shortened(name, to: room, hash: hash))
                 candidate = short + mark + suffix
             }
-            if taken.insert(String(candidate)).inserted {
+            if take(String(candidate), entries) {
                 numbers[name] = number
                 return String(candidate)
             }
         }
+    }
+
+    private mutating func take(_ name: String, _ entries: EntryList.Builder) -> Bool {
+        let bytes = Array(name.utf8)
+        return bytes.allSatisfy { $0 < 0x80 } ? entries.place(of: bytes) == nil : taken.insert(name).inserted
     }
 }

@@ -66,7 +66,7 @@ final class FolderFetch: Sendable {
     }
 
     /// What ends the reading of a document that has come.
-    private var isOver: StopQuestion { { [deadline] in now() > deadline } }
+    private var isOver: StopQuestion { services.isOver(at: deadline) }
 
     // MARK: On the queue
 
@@ -151,9 +151,10 @@ final class FolderFetch: Sendable {
         var stamp: FileStamp?
         if case .file(let known)? = known { stamp = known }
         switch LocalFile.read(path, unless: stamp) {
-        case .failure(let failure): finish(.failure(failure))
-        case .success(nil): finish(.unchanged)
-        case .success((let bytes, let stamp)?):
+        case .missing(let reason): finish(.failure(.unreachable(reason)))
+        case .refused(let refusal): finish(.refused(refusal))
+        case .unchanged: finish(.unchanged)
+        case .bytes(let bytes, let stamp):
             state.withLock { $0.mark = .file(stamp) }
             perform { reader throws(SourceRefusal) in
                 try reader.head(nil)

@@ -21,35 +21,40 @@ struct FileStamp: Equatable, Sendable {
 
 /// A list on the local disk. Only a regular file is read: a pipe or a device might keep the mount waiting for ever.
 enum LocalFile {
+    enum Outcome {
+        case bytes([UInt8], FileStamp)
+        /// It is in the state that was read before.
+        case unchanged
+        /// It is not there, or cannot be read: why.
+        case missing(String)
+        case refused(SourceRefusal)
+    }
+
     /// - Parameter known: the state that was read before.
-    /// - Returns: nil where it is still in that state. `.unreachable` where there is none, `.interrupted` where it
-    ///   changed meanwhile, `.wrongAnswer` where it is no such file.
-    static func read(_ path: String, unless known: FileStamp?) -> Result<([UInt8], FileStamp)?, OriginFailure> {
+    static func read(_ path: String, unless known: FileStamp?) -> Outcome {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { return .failure(.unreachable(String(cString: strerror(errno)))) }
+        guard descriptor >= 0 else { return .missing(String(cString: strerror(errno))) }
         defer { close(descriptor) }
-        guard let status = regular(descriptor) else { return .failure(.wrongAnswer("it is no regular file")) }
+        guard let status = regular(descriptor) else { return .refused(.useless("it is no regular file")) }
         let stamp = FileStamp(status)
-        if stamp == known { return .success(nil) }
+        if stamp == known { return .unchanged }
         // The mount may lie over the list, with a file of that name in it.
         guard known.map({ $0.device == stamp.device }) ?? true else {
-            return .failure(.unreachable("another filesystem is mounted over it"))
+            return .missing("another filesystem is mounted over it")
         }
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         while bytes.count <= SourceAnswer.limit {
             let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count < 0 { return .failure(.unreachable(String(cString: strerror(errno)))) }
+            if count < 0 { return .missing(String(cString: strerror(errno))) }
             if count > 0 {
                 bytes += buffer[..<count]
                 continue
             }
-            guard regular(descriptor).map({ FileStamp($0) }) == stamp else {
-                return .failure(.interrupted("it changed while it was read"))
-            }
-            return .success((bytes, stamp))
+            // Half of it may be of before a change that is going on.
+            return regular(descriptor).map({ FileStamp($0) }) == stamp ? .bytes(bytes, stamp) : .refused(.cutShort)
         }
-        return .failure(.wrongAnswer("a list has \(SourceAnswer.limit >> 20) MiB at most"))
+        return .refused(.useless("a list has \(SourceAnswer.limit >> 20) MiB at most"))
     }
 
     private static func regular(_ descriptor: Int32) -> stat? {

@@ -31,6 +31,8 @@ final class Services: Sendable {
     /// a quarter of the cache.
     let aheadLimit: Int64
     private let answerBuffer = AnswerBuffer()
+    /// Set once the mount ends: what is being read then is no longer of use.
+    private let isEnding = Atomic(false)
 
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
         self.store = store
@@ -55,7 +57,14 @@ final class Services: Sendable {
         endLines()
     }
 
+    /// What ends the reading of a document that came: the deadline of whoever asked, or the end of the mount.
+    /// - Parameter deadline: on the clock of `now()`.
+    func isOver(at deadline: Duration) -> @Sendable () -> Bool {
+        { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
+    }
+
     func endLines() {
+        isEnding.store(true, ordering: .relaxed)
         answers.stop()
         chores.stop()
     }

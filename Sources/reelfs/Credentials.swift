@@ -59,14 +59,13 @@ package struct Credentials: Hashable, Sendable {
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.
-    package func source(_ source: ResourceURL, as text: String) -> String {
-        guard user != nil || password != nil, let scheme = text.firstRange(of: "://") else { return text }
-        let (user, password) = (user ?? source.credentials?.user ?? "", password ?? source.credentials?.password ?? "")
-        let rest = text[scheme.upperBound...]
-        let end = rest.firstIndex { "/?#".contains($0) } ?? rest.endIndex
-        let host = rest[..<end].lastIndex(of: "@").map { rest.index(after: $0) } ?? rest.startIndex
-        return text[..<scheme.upperBound] + percentEncodedSegment(user.utf8) + ":"
-            + percentEncodedSegment(password.utf8)
-            + "@" + rest[host...]
+    package func source(_ source: ResourceURL) -> String {
+        let user = user ?? source.credentials?.user ?? ""
+        let password = password ?? source.credentials?.password ?? ""
+        if user.isEmpty && password.isEmpty { return source.text }
+        let rest = source.text.utf8.dropFirst(source.scheme.utf8.count + 3)
+        return source.scheme + "://" + percentEncodedSegment(user.utf8) + ":" + percentEncodedSegment(password.utf8)
+            + "@"
+            + String(decoding: rest, as: UTF8.self)
     }
 }

@@ -87,7 +87,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             return diagnosis.note(
                 "its source is a list on this machine", "`reelfs doctor URL` looks at one of its URLs.")
         }
-        // mountinfo shows *** in the place of a password; a wrong one is not sent.
+        // mountinfo shows *** in the place of user and password; wrong ones are not sent.
         try examine(url.text, options, seconds, isOfMount: true, &diagnosis)
     }
 
@@ -96,7 +96,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
     ) throws(Failure) {
         guard let given = ResourceURL(source) else { return }
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
-        let url = secrets.flatMap { ResourceURL($0.source(given, as: source)) } ?? given
+        let url = secrets.flatMap { ResourceURL($0.source(given)) } ?? given
         let configuration = try TransportConfiguration(url, options, secrets)
         let origin: CurlOrigin
         do throws(TransportError) {

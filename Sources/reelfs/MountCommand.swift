@@ -108,8 +108,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         try DaemonLaunch.start(request)
         if isHelper, redacted(source) != source {
             writeLine(
-                "reelfs: warning: the source's password is hidden from mountinfo, so mount(8) does not recognise its "
-                    + "line of fstab; put it into a file: credentials=FILE",
+                "reelfs: warning: the source's user and password are hidden from mountinfo, so mount(8) does not "
+                    + "recognise its line of fstab; put both into a file: credentials=FILE",
                 .warning)
         }
         tell(path)
@@ -162,7 +162,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             ))
     }
 
-    private var shownSource: String { String(withoutQuery(source).map { $0.isNewline ? "?" : $0 }) }
+    private var shownSource: String { withoutControls(withoutQuery(source), by: "?") }
 
     /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
     private func remark(aboutRemountOf mount: Mount) {

@@ -31,7 +31,7 @@ enum Mountpoint {
             if isRemount { return .mounted(mount) }
             if redacted(source) != source, redacted(source) == mount.source {
                 throw .mount(
-                    "\(shown(path)) is already mounted from this source; with its password in a file "
+                    "\(shown(path)) is already mounted from this source; with its user and password in a file "
                         + "(credentials=FILE) mount(8) would know")
             }
             throw .mount(

@@ -1,6 +1,7 @@
 import ReelCore
 import ReelHTTP
 import ReelSources
+import ReelThreads
 
 /// What `reelfs doctor` asks of an origin, and in which order. Its answers become facts; what they mean `Diagnosis` says.
 struct OriginExamination {
@@ -78,13 +79,14 @@ struct OriginExamination {
     private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
         probe.document(url, most: most).map { answer in
             let (head, bytes) = answer
+            let end = now() + probe.limit
             let document = SourceAnswer(.url(url), head, bytes)
             var reason = head.mediaType ?? "of no type"
             for kind in SourceKinds.all where kind != FileSource.self {
                 guard let source = kind.recognise(document) else { continue }
                 var reader = source.list(source.root, known: nil)
                 do throws(SourceRefusal) {
-                    guard case .entries(let entries, _)? = try reader.read(document, { false }) else { continue }
+                    guard case .entries(let entries, _)? = try reader.read(document, { now() > end }) else { continue }
                     return .tree(kind: source.description, entries)
                 } catch {
                     if case .useless(let text) = error { reason = text }

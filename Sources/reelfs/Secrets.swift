@@ -1,33 +1,60 @@
 import Glibc
 import ReelCore
 
-/// The source as others may see it: the password of a URL's user is replaced. Everything else stays byte for byte, as
-/// mount(8) compares it with fstab.
+// Everything here is cut by bytes, as `ResourceURL` reads it: as a Character a mark that combines with a delimiter would
+// hide it, and the two would not agree where a password ends.
+
+/// The source as mountinfo shows it: what stands before the host's `@` is replaced, as a user's name may be a token.
+/// Everything else stays byte for byte, as mount(8) compares it with fstab.
 package func redacted(_ source: String) -> String {
-    guard let range = passwordRange(Array(source.utf8)) else { return source }
     let bytes = Array(source.utf8)
-    return String(decoding: bytes[..<range.lowerBound] + Array("***".utf8) + bytes[range.upperBound...], as: UTF8.self)
+    guard let start = authorityStart(bytes) else { return source }
+    let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
+    guard let at = bytes[start..<end].lastIndex(of: UInt8(ascii: "@")) else { return source }
+    return String(decoding: bytes[..<start] + Array("***".utf8) + bytes[at...], as: UTF8.self)
 }
 
-/// For logs and errors: also without the query, which often is a signature.
+/// For logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
 package func withoutQuery(_ source: String) -> String {
-    let visible = redacted(source)
-    guard visible.contains("://"), let mark = visible.firstIndex(of: "?") else { return visible }
-    return visible[..<mark] + "?…"
+    ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
-/// A source that looks like a URL and is none is refused unseen: nobody could tell where its password ends.
-func requireReadable(_ source: String) throws(Failure) {
-    guard source.contains("://"), ResourceURL(source) == nil else { return }
+/// A source that is meant as a URL and is none is refused unseen: nobody could tell where its password ends. So is one
+/// whose password seems to hold what ends the host.
+package func requireReadable(_ source: String) throws(Failure) {
+    let bytes = Array(source.utf8)
+    if ResourceURL(source) != nil {
+        guard isAmbiguous(bytes) else { return }
+    } else {
+        let isPath =
+            bytes.first == UInt8(ascii: ".") || (bytes.first == UInt8(ascii: "/") && !bytes.starts(with: "//".utf8))
+        let isMeant =
+            urlStart(bytes) != nil || (bytes.contains(UInt8(ascii: "@")) && !isPath && isMissing(source))
+        guard isMeant else { return }
+    }
     throw .usage(
         "the source is no http(s) URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
 }
 
-/// A word, or a sentence with words in it, that may hold a URL in the wrong place: from the first `://` on, everything
-/// that may be a user's or a query is replaced. Rather too much of it than too little.
+/// An `@` in a fragment, which no source needs, or in a query right behind the host.
+private func isAmbiguous(_ bytes: [UInt8]) -> Bool {
+    guard let start = authorityStart(bytes), let end = bytes[start...].firstIndex(where: { "/?#".utf8.contains($0) })
+    else { return false }
+    let rest = bytes[end...]
+    let doubtful = bytes[end] == UInt8(ascii: "/") ? rest.drop { $0 != UInt8(ascii: "#") } : rest
+    return doubtful.contains(UInt8(ascii: "@"))
+}
+
+private func isMissing(_ path: String) -> Bool {
+    var status = stat()
+    return lstat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)
+}
+
+/// A word, or a sentence with words in it, that may hold a URL in the wrong place: everything that may be a user's or a
+/// query is replaced. Rather too much of it than too little.
 package func withoutSecrets(_ text: String) -> String {
     let bytes = Array(text.utf8)
-    guard let start = authorityStart(bytes) else { return text }
+    guard let start = secretStart(bytes) else { return text }
     var result = bytes[..<start]
     var rest = bytes[start...]
     if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
@@ -39,36 +66,47 @@ package func withoutSecrets(_ text: String) -> String {
     return String(decoding: result, as: UTF8.self) + (mark == nil ? "" : "?…")
 }
 
-private func authorityStart(_ bytes: [UInt8]) -> Int? { position(of: "://", in: bytes).map { $0 + 3 } }
-
-private func passwordRange(_ bytes: [UInt8]) -> Range<Int>? {
-    guard let start = authorityStart(bytes) else { return nil }
-    let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
-    return passwordRange(bytes, start..<end)
+/// Where a user's name may start: behind the slashes of a URL, be it well written or not; else, where an `@` has a colon
+/// before it, at that word.
+private func secretStart(_ bytes: [UInt8]) -> Int? {
+    let at = bytes.lastIndex(of: UInt8(ascii: "@")) ?? bytes.endIndex
+    if let start = urlStart(bytes), !bytes[..<start].contains(UInt8(ascii: "@")) { return start }
+    guard at < bytes.endIndex, let colon = bytes[..<at].firstIndex(of: UInt8(ascii: ":")) else { return nil }
+    return bytes[..<colon].lastIndex { " '\"".utf8.contains($0) }.map { $0 + 1 } ?? 0
 }
 
-/// From the first colon to the last `@`.
-private func passwordRange(_ bytes: [UInt8], _ place: Range<Int>) -> Range<Int>? {
-    guard let at = bytes[place].lastIndex(of: UInt8(ascii: "@")),
-        let colon = bytes[place.lowerBound..<at].firstIndex(of: UInt8(ascii: ":"))
-    else { return nil }
-    return colon + 1..<at
+private func authorityStart(_ bytes: [UInt8]) -> Int? { position(of: "://", in: bytes).map { $0 + 3 } }
+
+/// Behind `://`; where there is none behind `http:`, `https:` and any slashes.
+private func urlStart(_ bytes: [UInt8]) -> Int? {
+    if let start = authorityStart(bytes) { return start }
+    let lowered = bytes.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
+    for scheme in ["http:", "https:"] {
+        guard let place = position(of: scheme, in: lowered) else { continue }
+        let rest = bytes[(place + scheme.utf8.count)...]
+        return (rest.firstIndex { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "\\") }) ?? rest.endIndex
+    }
+    return nil
 }
 
 /// What of one argument must not stay readable in `ps`.
 ///
-/// - Parameter isHeader: the argument is the value of `--header`.
-package func secretRange(_ argument: String, isHeader: Bool) -> Range<Int>? {
-    let bytes = Array(argument.utf8)
+/// - Parameters:
+///   - argument: its bytes, which need not be UTF-8.
+///   - isHeader: the argument is the value of `--header`.
+package func secretRange(_ argument: [UInt8], isHeader: Bool) -> Range<Int>? {
     if isHeader {
-        return bytes.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1..<bytes.count }
+        return argument.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1..<argument.count }
     }
     // A list of options is hidden from the header on: escapes make its end hard to see, and nobody needs to.
-    if let at = position(of: "header=", in: bytes), let colon = bytes[at...].firstIndex(of: UInt8(ascii: ":")) {
-        return colon + 1..<bytes.count
+    if let at = position(of: "header=", in: argument), let colon = argument[at...].firstIndex(of: UInt8(ascii: ":")) {
+        return colon + 1..<argument.count
     }
     // To the last `@` of all: a password may hold what ends an authority, and nobody needs the rest in `ps`.
-    return authorityStart(bytes).flatMap { passwordRange(bytes, $0..<bytes.count) }
+    guard let start = secretStart(argument), let at = argument[start...].lastIndex(of: UInt8(ascii: "@")) else {
+        return nil
+    }
+    return start..<at
 }
 
 private func position(of word: String, in bytes: [UInt8]) -> Int? {
@@ -83,8 +121,9 @@ func hideSecrets() {
     let arguments = CommandLine.unsafeArgv
     for index in 0..<Int(CommandLine.argc) {
         guard let pointer = arguments[index] else { continue }
+        let bytes = UnsafeBufferPointer(start: pointer, count: strlen(pointer)).map { UInt8(bitPattern: $0) }
         let previous = index > 0 ? arguments[index - 1].map { String(cString: $0) } : nil
-        guard let range = secretRange(String(cString: pointer), isHeader: previous == "--header") else { continue }
+        guard let range = secretRange(bytes, isHeader: previous == "--header") else { continue }
         for offset in range { pointer[offset] = CChar(UInt8(ascii: "*")) }
     }
 }

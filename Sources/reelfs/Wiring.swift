@@ -28,7 +28,7 @@ struct FilesystemConfiguration {
         source = url != nil ? request.source : absolute(request.source)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
         if let url, let credentials {
-            sourceWithCredentials = credentials.source(url, as: source)
+            sourceWithCredentials = credentials.source(url)
         } else {
             sourceWithCredentials = source
         }

@@ -36,7 +36,7 @@ extension EndToEnd {
                 #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
                 #expect(
                     end.output
-                        == "reelfs: http://joe:***@127.0.0.1:1/?… mounted on \(place) (header=X-Key: …, timeout=5)\n")
+                        == "reelfs: http://127.0.0.1:1/?… mounted on \(place) (header=X-Key: …, timeout=5)\n")
                 let quiet = try space.run(["mount", "-f", "-t", "reelfs", "http://127.0.0.1:1/", place])
                 #expect(quiet.status == 0 && (quiet.output + quiet.errors).isEmpty, "\(quiet)")
                 #expect(space.mounts.isEmpty)

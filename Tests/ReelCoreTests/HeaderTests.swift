@@ -48,6 +48,21 @@ import Testing
         #expect(EntityTag(text) == nil)
     }
 
+    @Test func spellingsOfOneLetterAreTwoTags() throws {
+        let (one, other) = (EntityTag("\"\u{E9}\""), EntityTag("\"e\u{301}\""))
+        #expect(one != nil && other != nil && one != other)
+        #expect(
+            !Validator(entityTag: one, lastModified: nil).agrees(with: Validator(entityTag: other, lastModified: nil)))
+    }
+
+    @Test(arguments: [Int64.min, Int64.min + 1, -62_135_596_801, 253_402_300_800, Int64.max - 1, Int64.max])
+    func anyNumberCanBeWrittenAsDate(_ seconds: Int64) { #expect(httpDateText(seconds).hasSuffix(" GMT")) }
+
+    @Test func markHidesNoParameter() {
+        #expect(head(200, [("Content-Type", "text/html;\u{301}x")]).mediaType == "text/html")
+        #expect(head(200, [("Content-Type", "text/html\u{301}")]).mediaType == nil)
+    }
+
     @Test func headerNamesAreFoundInAnyCase() {
         let head = head(206, [("CONTENT-range", "bytes 0-1/2"), ("eTaG", "\"x\""), ("content-LENGTH", "2")])
         #expect(head.contentRange?.total == 2 && head.entityTag?.opaque == "x" && head.contentLength == 2)

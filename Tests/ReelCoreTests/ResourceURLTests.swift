@@ -48,6 +48,52 @@ import Testing
         #expect(try #require(url.resolve("http://h.example/a.mkv")).credentials == nil)
     }
 
-    @Test(arguments: ["http://h:0/", "http://h:99999/", "http://h:x/", "http://h ost/", "http:// /"])
+    @Test(arguments: [
+        "http://h:0/", "http://h:99999/", "http://h:x/", "http://h ost/", "http:// /", "http://h::/", "http://h::80/",
+        "http://:80/", "http://a:b:80/", "http://[::1/", "http://::1]/", "http://a]b/", "http://a[b/", "http://[]/",
+        "http://[h]/", "http://[1]/", "http://[::1]x/", "http://x[::1]/", "http://[::1]]/", "http://[[::1]]/",
+        "http://[::1%25eth0]/", "http://[v1.x]/", "http://[::1]:x/", "http://[::1]::80/", "http://u@[::1/",
+        "http://u:p#\u{301}@h/", "http://u:p/\u{301}@h/", "http://u:p?\u{301}@h/", "http:/h/", "http:h", "://h/",
+        "http:\u{301}//h/", "http:/\u{301}/h/", "\u{301}http://h/",
+    ])
     func brokenAuthorityIsRefused(_ text: String) { #expect(ResourceURL(text) == nil) }
+
+    /// RFC 3986, section 3.2.3, lets a port be empty; curl and browsers take it for the standard one.
+    @Test(arguments: [
+        ("http://h:/x", "http://h/x"), ("http://[::1]:/x", "http://[::1]/x"), ("http://u:@h:/", "http://h/"),
+        ("http://[2001:DB8::1.2.3.4]:8080/", "http://[2001:db8::1.2.3.4]:8080/"), ("http://h:0080/", "http://h/"),
+    ])
+    func oddAuthorityIsRead(_ text: String, _ expected: String) { #expect(ResourceURL(text)?.text == expected) }
+
+    @Test(arguments: [
+        ("http://h/\u{301}a", "http://h/%CC%81a"), ("http://h?\u{301}a", "http://h/?%CC%81a"),
+        ("http://h/a?\u{301}/../b", "http://h/a?%CC%81/../b"), ("http://h/a#\u{301}/b", "http://h/a"),
+        ("http://u@\u{301}h/", "http://\u{301}h/"), ("http://h/..\u{301}/a", "http://h/..%CC%81/a"),
+        ("http://h/a/\u{301}../b", "http://h/a/%CC%81../b"),
+    ])
+    func markHidesNoDelimiter(_ text: String, _ expected: String) throws {
+        #expect(ResourceURL(text)?.text.utf8.elementsEqual(expected.utf8) == true)
+        let base = try #require(ResourceURL("http://h/x/"))
+        #expect(base.resolve(text)?.text.utf8.elementsEqual(expected.utf8) == true)
+    }
+
+    @Test func overEightKiBIsNone() throws {
+        let base = try #require(ResourceURL("http://h/a/"))
+        let fits = "http://h/" + String(repeating: "a", count: ResourceURL.longest - 9)
+        #expect(ResourceURL(fits)?.text == fits && ResourceURL(fits + "a") == nil)
+        #expect(base.resolve(fits)?.text == fits && base.resolve(fits + "a") == nil)
+        // What counts is what would be sent.
+        #expect(ResourceURL("http://h/" + String(repeating: "ü", count: 4000)) == nil)
+        #expect(base.resolve(String(repeating: "a", count: ResourceURL.longest)) == nil)
+        let name = [UInt8](repeating: 0x61, count: 8000)
+        #expect(base.child(name, query: [])?.text.utf8.count == 8012)
+        #expect(base.child(name, query: name[..<200]) == nil)
+        #expect(ResourceURL(String(repeating: " ", count: 100) + "http://h/")?.text == "http://h/")
+    }
+
+    @Test func spellingsOfOneLetterAreTwoPasswords() throws {
+        let one = try #require(ResourceURL("http://u:%C3%A9@h/a/"))
+        let other = try #require(ResourceURL("http://u:e%CC%81@h/a/b"))
+        #expect(one.credentials != other.credentials && other.suffix(below: one) == nil)
+    }
 }

@@ -153,7 +153,16 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
 
     @Test(
         "JSON of another shape, or cut short, is refused",
-        arguments: ["[", "{}", "[1]", "[{\"name\":\"x\"}]", "", "<html>"])
+        arguments: [
+            "[", "{}", "[1]", "[{\"name\":\"x\"}]", "", "<html>", "[]]", "[] x", "[,]", "[{}]", "null",
+            "[{\"name\":1}]",
+            "[{\"name\":\"x\",\"type\":\"file\"},]", "[{\"name\":\"x\",\"type\":\"file\",}]",
+            "[{\"name\":\"x\",\"type\":\"file\",\"size\":1.5}]", "[{\"name\":\"x\",\"type\":\"file\",\"size\":\"1\"}]",
+            "[{\"name\":\"\\x\",\"type\":\"file\"}]", "[{\"name\":\"\\ud800\",\"type\":\"file\"}]",
+            "[{\"name\":\"a\nb\",\"type\":\"file\"}]", "[{\"name\":\"x\",\"type\":\"file\",\"more\":[}]}]",
+            "[{\"a\":" + String(repeating: "[", count: 100) + String(repeating: "]", count: 100) + "}]",
+            "[{\"name\":\"x\\",
+        ])
     func badJSON(_ text: String) {
         #expect(throws: ListingError.malformed) {
             try Listing.parse(Array(text.utf8), mediaType: "application/json", url: Corpus.base)
@@ -172,6 +181,22 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         #expect(entries.allSatisfy { $0.length == nil })
     }
 
+    @Test("JSON is read with its escapes, whatever else it holds, and a length only where it is one")
+    func fullJSON() throws {
+        let items = [
+            #"{"name":"\u00fc\ud83d\ude00\n\\\"\/","type":"file","mtime":"Mon, 06 May 2024 07:08:09 GMT","size":12}"#,
+            #" { "more" : [1, {"a": "]"}, -1.5e3, true, null] , "size":-1, "type" : "file" , "name" : "b" } "#,
+            #"{"name":"c","type":"file","size":99999999999999999999}"#,
+            #"{"type":"directory","size":5,"name":"d","mtime":null}"#, #"{"name":"e","type":"file","size":null}"#,
+            "{\"name\":\"\(String(repeating: "f", count: 20_000))\",\"type\":\"file\"}",
+        ]
+        let body = Array("\n[\(items.joined(separator: ",\n"))]\n".utf8)
+        let entries = try Listing.parse(body, mediaType: "application/json", url: Corpus.base)
+        #expect(entries.map(\.name) == ["ü😀%0A\\\"%2F", "b", "c", "d", "e"])
+        #expect(entries.map(\.length) == [12, nil, nil, nil, nil] && entries.first?.modified == Corpus.moment)
+        #expect(entries.map(\.isDirectory) == [false, false, false, true, false])
+    }
+
     @Test("Raw bytes in links survive: NUL, controls, Latin-1; a declared character set does not change them")
     func rawBytes() throws {
         var body = Array("<meta charset='iso-8859-1'><title>Index of</title><a href='a".utf8)
@@ -183,13 +208,81 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
     }
 
     @Test(
-        "A page without bounds is refused, and quickly",
+        "Tags need no end, however many they are",
         arguments: [
-            String(repeating: "<div>", count: 200_000), String(repeating: "<table><tr><td>", count: 50_000),
-            "<title>Index of</title>" + String(repeating: "<b><a href=x>", count: 20_000),
+            String(repeating: "<div>", count: 20_000), String(repeating: "<table><tr><td>", count: 5000),
+            String(repeating: "<b><a href=x>", count: 2000),
         ])
-    func deep(_ page: String) {
-        #expect(throws: ListingError.tooLarge) { try Listing.parse(Array(page.utf8), mediaType: nil, url: Corpus.base) }
+    func deep(_ tags: String) throws {
+        let page = "<title>Index of</title>" + tags + "<a href=x>x</a>"
+        #expect(try Listing.parse(Array(page.utf8), mediaType: nil, url: Corpus.base).map(\.name) == ["x"])
+    }
+
+    @Test("A link over 8 KiB is no entry, and neither is one that a hundred attributes stand before")
+    func longLink() throws {
+        for length in [ResourceURL.longest + 1, 100_000] {
+            #expect(try names("<a href='\(String(repeating: "a", count: length))'>x</a>\n<a href=y>y</a>") == ["y"])
+            #expect(try names("<a href='y\(String(repeating: "?", count: length))'>x</a>\n") == [])
+        }
+        // Once escaped it is too long.
+        #expect(try names("<a href='\(String(repeating: "ü", count: 2000))'>x</a>\n<a href=y>y</a>") == ["y"])
+        let most = (1..<MarkupAttributes.most).map { "a\($0) " }.joined()
+        #expect(try names("<a \(most) href=x>x</a>\n<a \(most) one-more href=y>y</a>") == ["x"])
+        #expect(try names("<a a='\(String(repeating: "a", count: 1 << 17))' href=x>x</a>") == ["x"])
+    }
+
+    @Test(
+        "A mark that combines with a delimiter hides none",
+        arguments: [
+            ("x?\u{301}/../../y", "http://localhost/odd/x?%CC%81/../../y"),
+            ("x?\u{301}", "http://localhost/odd/x?%CC%81"),
+            ("x#\u{301}/y", "http://localhost/odd/x"), ("\u{301}x", "http://localhost/odd/%CC%81x"),
+            ("/odd/\u{301}", "http://localhost/odd/%CC%81"), ("http://localhost/\u{301}odd/x", nil),
+            ("//localhost\u{301}/odd/x", nil), ("http://localhost/odd\u{301}/x", nil),
+            ("http:\u{301}//localhost/odd/x", nil), ("x/\u{301}", nil), ("..\u{301}", "http://localhost/odd/..%CC%81"),
+        ] as [(String, String?)])
+    func combining(_ reference: String, _ url: String?) throws {
+        let entries = try Listing.parse(html("<a href=\"\(reference)\">x</a>\n"), mediaType: nil, url: Corpus.base)
+        #expect(entries.map(\.url.text) == (url.map { [$0] } ?? []))
+    }
+
+    @Test("Text that follows a link which nobody closed still tells its size")
+    func unclosed() throws {
+        let page = html("<table><tr><td><a href=x>x<td>2024-05-06 07:08<td>12<tr><td><a href=y>y</table>")
+        #expect(try Listing.parse(page, mediaType: nil, url: Corpus.base).map(\.length) == [12, nil])
+        #expect(try names("<a href=x>x", at: Corpus.base) == ["x"])
+    }
+
+    @Test(
+        "References are replaced once, and what is none stays",
+        arguments: [
+            ("a&amp;amp;b", "a&amp;b"), ("a&#38;b", "a&b"), ("a&#x26;b", "a&b"), ("a&#38b", "a&b"), ("&eacute;", "é"),
+            ("a&copy=1", "a&copy=1"), ("a&b", "a&b"), ("a&", "a&"), ("a&;b", "a&;b"), ("&#128512;", "😀"),
+            ("&quot;&apos;&lt;", "\"'<"), ("a&unknown;", "a&unknown;"), ("a&nbsp;b", "a\u{A0}b"),
+        ])
+    func references(_ reference: String, _ name: String) throws {
+        #expect(try names("<a href='\(reference)'>x</a>\n") == [name])
+    }
+
+    @Test("Once its deadline has passed a page is read no further", arguments: ["text/html", "application/json"])
+    func stopped(_ type: String) {
+        let rows = (0..<1000).map {
+            type == "text/html" ? "<a href=a\($0)>x</a>\n" : "{\"name\":\"a\($0)\",\"type\":\"file\"},"
+        }
+        let body = type == "text/html" ? html(rows.joined()) : Array("[\(rows.joined())]".utf8)
+        var asked = 0
+        #expect(throws: ListingError.stopped) {
+            try Listing.parse(body, mediaType: type, url: Corpus.base) {
+                asked += 1
+                return true
+            }
+        }
+        #expect(asked == 1)
+        // Inside of one tag too.
+        let tag = Array(("<a " + String(repeating: "b ", count: 1000)).utf8)
+        #expect(throws: ListingError.stopped) {
+            try Listing.parse(tag, mediaType: "text/html", url: Corpus.base) { true }
+        }
     }
 
     @Test("More entries than the cap are refused, not cut off")

@@ -178,6 +178,42 @@ extension Playlist {
         #expect(try parse("#EXTINF:1,\(title)\n\(location)\n", .m3u).entries.map(\.name) == [name])
     }
 
+    @Test("A line over 64 KiB is no location, and makes no list of a file that has one")
+    func longLine() throws {
+        let noise = String(repeating: "a.", count: 40_000)
+        #expect(PlaylistFormat.detect(Array(noise.utf8), mediaType: nil, fileExtension: "txt") == nil)
+        #expect(PlaylistFormat.detect(Array("http://h/\(noise)".utf8), mediaType: nil, fileExtension: nil) == nil)
+        for format in [PlaylistFormat.m3u, .urls] {
+            let playlist = try parse("#EXTM3U\n# \(noise)\n\(noise)\nb.mp3\n", format)
+            #expect(playlist.entries.map(\.name) == ["b.mp3"] && playlist.skipped.malformed == 1)
+        }
+        #expect(try parse("[playlist]\nFile1=\(noise)\nFile2=b.mp3\n", .pls).entries.map(\.name) == ["b.mp3"])
+        // A picture in the attributes.
+        let tagged = try parse("#EXTINF:1 tvg-logo=\"data:,\(noise)\",Title\na.mp3\n", .m3u)
+        #expect(tagged.entries.map(\.name) == ["Title.mp3"])
+        // A URL has 8 KiB.
+        let url = "http://h/" + String(repeating: "a", count: 8192)
+        #expect(try parse("\(url)\nhttp://h/b\n", .urls).skipped.malformed == 1)
+    }
+
+    @Test(
+        "Once its deadline has passed a list is read no further", arguments: [PlaylistFormat.urls, .m3u, .pls, .xspf])
+    func stopped(_ format: PlaylistFormat) {
+        let rows = (0..<1000).map {
+            format == .xspf ? "<track><location>a</location></track>" : "File\($0)=http://h/a.b\n"
+        }
+        let body = Array((format == .xspf ? "<playlist><trackList>" : "").utf8) + Array(rows.joined().utf8)
+        #expect(throws: PlaylistError.stopped) { try Playlist.parse(body, format: format, base: list) { true } }
+    }
+
+    @Test("XSPF in Latin-1 is read as M3U in it is")
+    func latin1XSPF() throws {
+        let body =
+            Array("<playlist><trackList><track><location>http://h/a.mp3</location><title>Gr".utf8) + [0xF6, 0xDF]
+            + Array("e</title></track></trackList></playlist>".utf8)
+        #expect(try Playlist.parse(body, format: .xspf, base: nil).shown == ["Größe.mp3 → http://h/a.mp3"])
+    }
+
     @Test("An HLS playlist is refused as a stream")
     func stream() {
         #expect(throws: PlaylistError.isStream) {

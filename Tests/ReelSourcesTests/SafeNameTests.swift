@@ -3,6 +3,18 @@ import Testing
 
 @testable import ReelSources
 
+/// Claims names one after the other, as a listing does.
+private struct Claims {
+    private var names = UniqueNames()
+    private var entries = EntryList.Builder()
+
+    mutating func claim(_ name: String) -> String {
+        let name = names.claim(name, beside: entries)
+        entries.append(SourceEntry(name: name, url: Corpus.base, isDirectory: false))
+        return name
+    }
+}
+
 @Suite struct SafeNameTests {
     @Test(
         "A name keeps what a filesystem can hold and shows the rest as escapes",
@@ -55,7 +67,7 @@ import Testing
 
     @Test("Equal names are numbered before the extension, in their order")
     func unique() {
-        var names = UniqueNames()
+        var names = Claims()
         let claimed = ["a.mp4", "a.mp4", "a (2).mp4", "a.mp4", "b", "b", ".x", ".x", "a/b"].map {
             names.claim(SafeName.make(Array($0.utf8)))
         }
@@ -70,7 +82,7 @@ import Testing
     @Test("Random names become safe names, all different", arguments: [UInt64(1), .random(in: 0...(.max))])
     func random(_ seed: UInt64) {
         var randomness = SeededGenerator(seed: seed)
-        var names = UniqueNames()
+        var names = Claims()
         var seen: Set<String> = []
         let units: [[UInt8]] =
             ["a", "/", ".", "ü", "\0", "%2F", "日", "👩‍👧", " (2)", "~"].map { Array($0.utf8) } + [[0xFF], [0xC3]]
@@ -87,7 +99,7 @@ import Testing
 
     @Test("Twenty thousand equal long names take no quadratic time")
     func many() {
-        var names = UniqueNames()
+        var names = Claims()
         let name = SafeName.make([UInt8](repeating: 0x61, count: 255))
         let claimed = (0..<20_000).map { _ in names.claim(name) }
         #expect(Set(claimed).count == 20_000 && claimed.allSatisfy { $0.utf8.count <= 255 })

@@ -1,0 +1,99 @@
+/// A reference cut into its five parts, by the expression of RFC 3986, appendix B. Each part is a piece of the bytes, as
+/// it was given.
+struct URLParts {
+    var scheme: ArraySlice<UInt8>?
+    var authority: ArraySlice<UInt8>?
+    var path: ArraySlice<UInt8>
+    var query: ArraySlice<UInt8>?
+
+    /// nil where the reference is longer than a URL may be.
+    init?(_ text: String) {
+        // Before anything is copied; blanks around it do not count, and nobody writes as many.
+        guard text.utf8.count <= 2 * ResourceURL.longest else { return nil }
+        var rest = trimmedBytes(Array(text.utf8)[...])
+        guard rest.count <= ResourceURL.longest else { return nil }
+        rest = rest.prefix { $0 != UInt8(ascii: "#") }
+        if let mark = rest.firstIndex(of: UInt8(ascii: "?")) {
+            query = rest[(mark + 1)...]
+            rest = rest[..<mark]
+        }
+        if let colon = rest.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }),
+            rest[colon] == UInt8(ascii: ":"), let first = rest.first, (0x61...0x7A).contains(first | 0x20),
+            rest[..<colon].allSatisfy(isUnreservedOrSubDelimiter)
+        {
+            scheme = rest[..<colon]
+            rest = rest[(colon + 1)...]
+        }
+        if rest.starts(with: [0x2F, 0x2F]) {
+            rest = rest.dropFirst(2)
+            let slash = rest.firstIndex(of: 0x2F) ?? rest.endIndex
+            authority = rest[..<slash]
+            rest = rest[slash...]
+        }
+        path = rest
+    }
+}
+
+/// User, host and port of a URL (RFC 3986, section 3.2).
+struct URLAuthority {
+    var host: String
+    var port: Int?
+    var credentials: ResourceURL.Credentials?
+
+    /// nil where the host is none that can be asked: empty, with signs that no host has, or with brackets that hold no
+    /// IPv6 address. A colon without a port is the standard port, as the RFC and curl have it.
+    init?(_ authority: ArraySlice<UInt8>) {
+        var rest = authority
+        if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
+            let pair = rest[..<at]
+            let colon = pair.firstIndex(of: UInt8(ascii: ":")) ?? pair.endIndex
+            let text = { (bytes: ArraySlice<UInt8>) in String(decoding: percentDecoded(bytes), as: UTF8.self) }
+            credentials = ResourceURL.Credentials(
+                user: text(pair[..<colon]), password: text(pair[colon...].dropFirst()))
+            rest = rest[(at + 1)...]
+        }
+        let end = rest.first == UInt8(ascii: "[") ? rest.firstIndex(of: UInt8(ascii: "]")) ?? rest.startIndex : nil
+        if let colon = rest[(end ?? rest.startIndex)...].lastIndex(of: UInt8(ascii: ":")) {
+            let digits = rest[(colon + 1)...]
+            if !digits.isEmpty {
+                guard let number = decimal(digits), (1...65_535).contains(number) else { return nil }
+                port = Int(number)
+            }
+            rest = rest[..<colon]
+        }
+        guard !rest.isEmpty, end == nil ? rest.allSatisfy(isHostByte) : isAddress(rest) else { return nil }
+        host = asciiLowercased(String(decoding: rest, as: UTF8.self))
+    }
+}
+
+private func isHostByte(_ byte: UInt8) -> Bool {
+    byte > 0x20 && byte != 0x7F && !"/?#@\\\"<>^`{|}%[]:".utf8.contains(byte)
+}
+
+/// `[`, an IPv6 address without a zone, `]`: its letters, and at least two colons; whether it is one the resolver says.
+private func isAddress(_ host: ArraySlice<UInt8>) -> Bool {
+    guard host.last == UInt8(ascii: "]"), (4...47).contains(host.count) else { return false }
+    let address = host.dropFirst().dropLast()
+    return address.allSatisfy { hexDigit($0) != nil || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: ".") }
+        && address.count { $0 == UInt8(ascii: ":") } >= 2
+}
+
+/// RFC 3986, section 5.2.4; an encoded dot counts as a dot, so that no server can be led out of a directory by one.
+func removingDotSegments(_ path: [UInt8]) -> [UInt8] {
+    var result: [ArraySlice<UInt8>] = []
+    let segments = path.split(separator: 0x2F, omittingEmptySubsequences: false)
+    for (index, segment) in segments.enumerated() {
+        let isLast = index == segments.count - 1
+        // The longest way to write two dots is `%2E%2E`.
+        switch segment.count <= 6 ? percentDecoded(segment) : [] {
+        case [0x2E]:
+            if isLast { result.append([]) }
+        case [0x2E, 0x2E]:
+            if result.count > 1 { result.removeLast() }
+            if isLast { result.append([]) }
+        default:
+            result.append(segment)
+        }
+    }
+    return Array(result.joined(separator: [0x2F]))
+}

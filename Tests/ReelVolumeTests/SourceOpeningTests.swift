@@ -1,0 +1,57 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Documents that take long to read, or would take for ever.
+@Suite struct SourceOpeningTests {
+    /// A tree whose `sub/` is a page of so many bytes that hold no entry at all.
+    private static func library(_ size: Int) throws -> ScriptedServer {
+        let root = "<title>Index of /</title><pre><a href=\"sub/\">sub/</a>\n</pre>"
+        let page = "<title>Index of /sub/</title><pre>" + String(repeating: "<b>&amp;", count: size / 8)
+        return try ScriptedServer { request in
+            ServerStep.answer(200, [("Content-Type", "text/html")], body: request.path == "/" ? root : page)
+        }
+    }
+
+    @Test("A listing is read no longer than whoever asked may wait")
+    func deadline() throws {
+        // A tenth of a second is too short for this page, be it for the line or for the reading.
+        let server = try Self.library(24 << 20)
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .milliseconds(700))
+        defer { fixture.remove() }
+        #expect(fixture.names("sub").map { $0.count } == .failure(.timedOut))
+    }
+
+    @Test("The end of the mount does not wait for a listing that is being read")
+    func end() throws {
+        let server = try Self.library(48 << 20)
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(120))
+        defer { fixture.remove() }
+        let sub = try fixture.lookup("sub").get()
+        let answer = Monitor<Result<Bool, VolumeError>?>(nil)
+        fixture.volume.openDirectory(sub.node) { result in answer.withLock { $0 = result.map { _ in true } } }
+        // The page is there, and takes an unoptimised build some ten seconds to read.
+        #expect(eventually { fixture.receivedBytes > 48 << 20 })
+        let start = now()
+        fixture.volume.shutdown()
+        #expect(now() - start < .seconds(3), "the end of a mount has ten seconds, all in all")
+        #expect(answer.withLock { $0 } == .failure(.timedOut))
+    }
+
+    @Test("A local list that is no regular file is refused at once", arguments: ["fifo", "directory", "device"])
+    func local(_ kind: String) throws {
+        var template = Array("/tmp/reelfs-list-XXXXXX".utf8CString)
+        let folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+        defer { removeTree(folder) }
+        let path = kind == "device" ? "/dev/zero" : folder + "/list.m3u"
+        if kind == "fifo" { #expect(mkfifo(path, 0o600) == 0) }
+        if kind == "directory" { #expect(mkdir(path, 0o700) == 0) }
+        #expect { try VolumeFixture(path) } throws: { "\($0)".contains("no regular file") }
+    }
+}
