@@ -16,6 +16,10 @@ package enum Outage: String, Hashable, Sendable {
 /// requests are refused. In both, probes look for the origin's return, one at a time, as long as somebody asks for
 /// something (half-open: one is under way).
 ///
+/// Where packets vanish, a probe waits for TCP to send its SYN again, after pauses that double. So beside it knocks try a
+/// connection each half second, one at a time, and only behind a probe that knew the origin's address: a name server that
+/// is silent is not asked by all of them.
+///
 /// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life on
 /// any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
 package struct Circuit: Sendable {
@@ -27,6 +31,8 @@ package struct Circuit: Sendable {
         /// Ask for something small on a connection of its own.
         /// - connect, answer: limits of the connection and of the whole.
         case probe(connect: Duration, answer: Duration)
+        /// The same, beside a probe that may be waiting for TCP to try again.
+        case knock(connect: Duration, answer: Duration)
         /// Requests under way have nothing to wait for.
         case cut
         case opened(Outage)
@@ -47,6 +53,8 @@ package struct Circuit: Sendable {
     static let probeConnect = Duration.seconds(1)
     /// A long way, or a name server that is slow: as long as any request may take to connect.
     static let longestConnect = Duration.seconds(10)
+    /// Between knocks, and for the connection of each: the origin's return is noticed within a second.
+    static let knockPause = Duration.milliseconds(500)
     /// What is left at least for the answer, once connected.
     static let probeRest = Duration.milliseconds(500)
     /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
@@ -56,6 +64,9 @@ package struct Circuit: Sendable {
     private let doubtAfter: Duration
     private var mode = Mode.closed
     private var isProbing = false
+    private var isKnocking = false
+    /// nil: the last probe has not got as far as to try a connection.
+    private var nextKnock: Duration?
     private var failedProbes = 0
     private var connectLimit = Circuit.probeConnect
     private var answerLimit = Duration.zero
@@ -133,6 +144,7 @@ package struct Circuit: Sendable {
         let wasOpen = outage != nil
         mode = .closed
         failedProbes = 0
+        nextKnock = nil
         connectLimit = Self.probeConnect
         answerLimit = .zero
         return wasOpen ? [.closed] : []
@@ -152,6 +164,16 @@ package struct Circuit: Sendable {
     /// A request is over. - Parameter isPaused: as which it had been released already.
     package mutating func ended(_ failure: OriginFailure?, isPaused: Bool = false, now: Duration) -> [Action] {
         if !isPaused { release(now) }
+        return judge(failure, now)
+    }
+
+    /// The probe under way tries a connection.
+    package mutating func probeConnects(_ now: Duration) {
+        if mode != .closed { nextKnock = now + Self.knockPause }
+    }
+
+    package mutating func knocked(_ failure: OriginFailure?, now: Duration) -> [Action] {
+        isKnocking = false
         return judge(failure, now)
     }
 
@@ -220,7 +242,15 @@ package struct Circuit: Sendable {
         if mode == .doubtful, silence(now) >= openAfter { actions += open(.silent, now) }
         if mode != .closed, !isProbing, now >= nextProbe, now - lastAsked <= Self.rest {
             isProbing = true
+            nextKnock = nil
             actions.append(.probe(connect: connectLimit, answer: wholeLimit))
+        }
+        if mode == .doubtful || mode == .open(.silent), !isKnocking, let next = nextKnock, now >= next,
+            now - lastAsked <= Self.rest
+        {
+            isKnocking = true
+            nextKnock = now + Self.knockPause
+            actions.append(.knock(connect: Self.knockPause, answer: wholeLimit))
         }
         return actions
     }

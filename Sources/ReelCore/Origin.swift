@@ -82,6 +82,9 @@ package protocol OriginReceiver: AnyObject, Sendable {
     /// waits for the rest of this one: it then ends with `.cancelled`.
     func yields() -> Bool
 
+    /// The name is known, and a connection of the request's own is tried. Called again for each address and place.
+    func connecting()
+
     /// The origin answered and sent the request to another place, which is asked now.
     func redirected()
 
@@ -99,6 +102,7 @@ package protocol OriginReceiver: AnyObject, Sendable {
 extension OriginReceiver {
     package func sent() {}
     package func yields() -> Bool { false }
+    package func connecting() {}
     package func redirected() {}
 }
 

@@ -1,6 +1,9 @@
-/// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival.
+/// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival, but one resource
+/// after the other where several wait.
 ///
-/// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
+/// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch. One
+/// resource may take as many slots as it leaves, and one more: nine of sixteen, so that hundreds of reads of a file that
+/// is never answered keep no other file's out.
 /// A class, because the loop looks at all queues while it changes one: as values they would be copied each time.
 final class HostQueue<Element> {
     let slots: Int
@@ -9,71 +12,135 @@ final class HostQueue<Element> {
     /// More that pause than run: each holds a connection, and players go on within seconds. Others let go of theirs.
     var hasTooManyPaused: Bool { paused > slots }
     /// When a byte last came from there.
-    var lastByte: ContinuousClock.Instant?
+    var lastByte: ContinuousClock.Instant? {
+        didSet { owedSince = .now }
+    }
+    /// Since when something runs and no byte has come.
+    private var owedSince = ContinuousClock.now
+    /// Kept connections may be as dead as those that wait: a new one tells at once.
+    var isSilent: Bool { running > 0 && ContinuousClock.now - owedSince > .seconds(1) }
     /// Beside all slots: what looks for an origin that has all of them waiting.
-    private var urgent = Line<Element>()
-    private var demanded = Line<Element>()
-    private var speculative = Line<Element>()
+    private var urgent = Turns<Element>()
+    private var demanded = Turns<Element>()
+    private var speculative = Turns<Element>()
+    /// Slots that each resource has.
+    private var taken: [String: Int] = [:]
 
     init(slots: Int) {
         self.slots = slots
     }
 
-    var isIdle: Bool { running == 0 && paused == 0 && urgent.isEmpty && demanded.isEmpty && speculative.isEmpty }
+    /// Those that run and those that pause.
+    var connections: Int { running + paused }
 
-    /// Demanded requests wait although every slot is taken.
-    var isCrowded: Bool { !demanded.isEmpty && running >= slots }
+    var isIdle: Bool { connections == 0 && urgent.isEmpty && demanded.isEmpty && speculative.isEmpty }
 
-    func add(_ element: Element, isDemanded: Bool, isUrgent: Bool = false) {
+    var hasUrgent: Bool { !urgent.isEmpty }
+    var hasDemanded: Bool { !demanded.isEmpty }
+
+    func add(_ element: Element, of resource: String, isDemanded: Bool, isUrgent: Bool = false) {
         if isUrgent {
-            urgent.append(element)
+            urgent.append(element, of: resource)
         } else if isDemanded {
-            demanded.append(element)
+            demanded.append(element, of: resource)
         } else {
-            speculative.append(element)
+            speculative.append(element, of: resource)
         }
     }
 
-    func remove(where isGone: (Element) -> Bool) {
-        urgent.remove(where: isGone)
-        demanded.remove(where: isGone)
-        speculative.remove(where: isGone)
+    func remove(of resource: String, where isGone: (Element) -> Bool) {
+        urgent.remove(of: resource, where: isGone)
+        demanded.remove(of: resource, where: isGone)
+        speculative.remove(of: resource, where: isGone)
     }
 
     /// The next one that may run, which takes a slot; nil: none waits, or no slot is free for it.
     func next() -> Element? {
-        if let first = urgent.popFirst() {
-            running += 1
-            return first
+        guard let (resource, element) = urgent.popFirst(where: { _ in true }) ?? nextInLine() else { return nil }
+        take(resource)
+        return element
+    }
+
+    private func nextInLine() -> (String, Element)? {
+        guard running < slots else { return nil }
+        if let next = demanded.popFirst(where: { hasRoom(for: $0, of: slots) }) { return next }
+        let limit = max(1, slots - slots / 4)
+        guard running < limit else { return nil }
+        return speculative.popFirst { hasRoom(for: $0, of: limit) }
+    }
+
+    private func hasRoom(for resource: String, of slots: Int) -> Bool { taken[resource, default: 0] <= slots - running }
+
+    /// Whether a demanded request waits that could run if one of that resource ended.
+    func wouldMakeRoom(_ resource: String) -> Bool {
+        demanded.hasTurn { waiting in
+            running <= slots
+                && taken[waiting, default: 0] - (waiting == resource ? 1 : 0) <= slots - (running - 1)
         }
-        let limit = demanded.isEmpty ? max(1, slots - slots / 4) : slots
-        guard running < limit, let first = demanded.popFirst() ?? speculative.popFirst() else { return nil }
-        running += 1
-        return first
     }
 
     /// A running request takes no bytes for now: its slot is free, its connection is not.
-    func pause() {
-        release()
+    func pause(_ resource: String) {
+        release(resource)
         paused += 1
     }
 
     /// A paused one goes on. It has its connection already, so it never waits: the slots may be over-full.
-    func resume() {
+    func resume(_ resource: String) {
         releasePaused()
+        take(resource)
+    }
+
+    private func take(_ resource: String) {
+        if running == 0 { owedSince = .now }
         running += 1
+        taken[resource, default: 0] += 1
     }
 
     /// A running request ended.
-    func release() {
+    func release(_ resource: String) {
         precondition(running > 0, "a slot was given back twice")
         running -= 1
+        let left = taken[resource, default: 1] - 1
+        taken[resource] = left > 0 ? left : nil
     }
 
     /// A paused request ended.
     func releasePaused() {
         precondition(paused > 0, "a request was resumed twice")
         paused -= 1
+    }
+}
+
+/// What waits, a line for each resource, which have their turns one after the other.
+private struct Turns<Element> {
+    private var lines: [String: Line<Element>] = [:]
+    /// Of all that have a line, the next first.
+    private var order: [String] = []
+
+    var isEmpty: Bool { order.isEmpty }
+
+    mutating func append(_ element: Element, of resource: String) {
+        if lines[resource] == nil { order.append(resource) }
+        lines[resource, default: Line()].append(element)
+    }
+
+    func hasTurn(where mayRun: (String) -> Bool) -> Bool { order.contains(where: mayRun) }
+
+    /// Resources that may not run have running requests already, so there are few of them to pass by.
+    mutating func popFirst(where mayRun: (String) -> Bool) -> (resource: String, element: Element)? {
+        guard let place = order.firstIndex(where: mayRun) else { return nil }
+        let resource = order.remove(at: place)
+        guard let element = lines[resource]?.popFirst() else { return nil }
+        if lines[resource]?.isEmpty == true { lines[resource] = nil } else { order.append(resource) }
+        return (resource, element)
+    }
+
+    mutating func remove(of resource: String, where isGone: (Element) -> Bool) {
+        lines[resource]?.remove(where: isGone)
+        guard lines[resource]?.isEmpty == true else { return }
+        lines[resource] = nil
+        order.removeAll { $0 == resource }
     }
 }
 

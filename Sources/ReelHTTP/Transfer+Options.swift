@@ -15,6 +15,7 @@ extension Transfer {
         easy.set(CURLOPT_WRITEFUNCTION, receiveBody)
         easy.set(CURLOPT_WRITEDATA, context: context)
         easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
+        easy.set(CURLOPT_OPENSOCKETDATA, context: context)
         // Nothing else tells of what frames a body. It costs a microsecond or two a request.
         easy.set(CURLOPT_DEBUGFUNCTION, receiveRaw)
         easy.set(CURLOPT_DEBUGDATA, context: context)
@@ -143,14 +144,14 @@ private func receiveBody(
     return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
 }
 
-/// CURLOPT_DEBUGFUNCTION(3). Of all that it is told, requests with their secrets among it, it takes one number.
+/// CURLOPT_DEBUGFUNCTION(3). Of all that it is told, requests with their secrets among it, it takes lengths.
 private func receiveRaw(
     _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if kind == CURLINFO_DATA_IN, let context {
-        Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().takeRaw(count)
-    }
+    guard let context, kind == CURLINFO_DATA_IN || kind == CURLINFO_HEADER_OUT else { return 0 }
+    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    if kind == CURLINFO_DATA_IN { transfer.takeRaw(count) } else { transfer.asked() }
     return 0
 }
 
@@ -159,5 +160,6 @@ private func openSocket(
     _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
 ) -> curl_socket_t {
     guard let address = address?.pointee else { return CURL_SOCKET_BAD }
+    if let context { Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().connects() }
     return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
 }

@@ -19,6 +19,8 @@ final class Transfer {
 
     let id: OriginRequestID
     private(set) var request: OriginRequest
+    /// `request.url.text`.
+    let resource: String
     let receiver: any OriginReceiver
     /// The loop outlives its transfers: it drops them all before it returns.
     unowned let loop: TransferLoop
@@ -36,6 +38,10 @@ final class Transfer {
     var asks = 0
     /// Places that redirected to here.
     var visited: [String] = []
+    /// When it began to open a connection; nil: it has not, or uses a kept one.
+    private var opened: ContinuousClock.Instant?
+    /// The request has left.
+    private var isAsked = false
     /// When a byte last came, or began to be waited for.
     var lastByte = ContinuousClock.now
 
@@ -75,6 +81,7 @@ final class Transfer {
     ) {
         self.id = id
         self.request = request
+        resource = request.url.text
         self.receiver = receiver
         self.loop = loop
         self.place = place ?? request.url
@@ -102,7 +109,30 @@ final class Transfer {
         received = 0
         raw = 0
         drainEnd = nil
+        dropHandle()
+    }
+
+    /// With the connection that it may be opening.
+    func dropHandle() {
         easy = nil
+        opened = nil
+        isAsked = false
+    }
+
+    // MARK: Connecting
+
+    func connects() {
+        opened = .now
+        receiver.connecting()
+    }
+
+    func asked() { isAsked = true }
+
+    /// Whether it waits for a connection for longer than TCP waits for a lost packet at first (RFC 6298), while one that
+    /// was opened later has come about: TCP then waits longer and longer before it tries again.
+    func isOvertaken(by later: ContinuousClock.Instant) -> Bool {
+        guard stage == .running, !isAsked, let opened else { return false }
+        return opened < later && ContinuousClock.now - opened > .seconds(1)
     }
 
     /// Reads one header line. - Returns: whether curl shall go on.
@@ -115,6 +145,7 @@ final class Transfer {
             return false
         case .complete:
             if !(300...399).contains(collector.status) { lastByte = .now }
+            if let opened { loop.reached.append((origin, opened)) }
             return judgeHead()
         }
     }

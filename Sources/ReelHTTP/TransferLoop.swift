@@ -9,11 +9,16 @@ final class TransferLoop {
     var pool = BufferPool()
     /// Transfers that gathered bytes in this round.
     var gathering: [Transfer] = []
+    /// Origins that answered on a new connection in this round, and when it was opened.
+    var reached: [(origin: String, opened: ContinuousClock.Instant)] = []
 
     private var transfers: [OriginRequestID: Transfer] = [:]
     private var hosts: [String: HostQueue<Transfer>] = [:]
     private var memory = RedirectMemory()
     private var kept = KeptConnections()
+    /// Connections in all from which an origin that has some gets no more; one that has none gets one, up to half as many
+    /// again. A process may have 1024 files open, mostly.
+    private static let connectionLimit = 256
     /// No deadline is before this.
     private var nextCheck = ContinuousClock.now
 
@@ -40,11 +45,13 @@ final class TransferLoop {
             curl_multi_perform(mailbox.multi, &running)
             handOverGathered()
             readMessages()
+            reconnectOvertaken()
             checkTimers()
             // Slots may be free again; a handle that was added makes the poll return at once.
             startWaiting()
             // curl shortens this to its own next timer.
-            let timeout = transfers.isEmpty ? 60_000 : max(1, Int32((nextCheck - .now) / .milliseconds(1)) + 1)
+            let timeout =
+                transfers.isEmpty ? 60_000 : 1 + Int32(min(max((nextCheck - .now) / .milliseconds(1), 0), 60_000))
             curl_multi_poll(mailbox.multi, nil, 0, timeout, nil)
         }
     }
@@ -73,13 +80,13 @@ final class TransferLoop {
             transfer.promote()
             guard transfer.stage == .waiting else { return }
             let queue = host(transfer.origin)
-            queue.remove { $0 === transfer }
-            queue.add(transfer, isDemanded: true)
+            queue.remove(of: transfer.resource) { $0 === transfer }
+            queue.add(transfer, of: transfer.resource, isDemanded: true)
         case .resume(let id):
             guard let transfer = transfers[id], transfer.stage == .paused else { return }
             transfer.stage = .running
             transfer.lastByte = .now
-            host(transfer.origin).resume()
+            host(transfer.origin).resume(transfer.resource)
             nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
             // Bytes that curl holds come from inside this call, and a refusal of them ends nothing by itself.
             let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
@@ -95,7 +102,8 @@ final class TransferLoop {
         if transfer.visited.isEmpty { transfer.lastByte = .now }
         nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
         host(transfer.origin).add(
-            transfer, isDemanded: transfer.request.isDemanded, isUrgent: transfer.request.connectLimit != nil)
+            transfer, of: transfer.resource, isDemanded: transfer.request.isDemanded,
+            isUrgent: transfer.request.connectLimit != nil)
     }
 
     private func host(_ origin: String) -> HostQueue<Transfer> {
@@ -106,12 +114,16 @@ final class TransferLoop {
     }
 
     private func startWaiting() {
+        var connections = hosts.values.reduce(0) { $0 + $1.connections }
         for (origin, queue) in hosts {
-            while let transfer = queue.next() ?? makeRoom(in: queue) {
+            let isSilent = queue.isSilent
+            while hasRoom(for: queue, beside: connections), let transfer = queue.next() ?? makeRoom(in: queue) {
+                connections += 1
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
                 transfer.receiver.sent()
-                let avoidsKept = !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
+                let avoidsKept =
+                    isSilent || !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
                 transfer.hasTakenKept = !avoidsKept && kept.take(at: origin)
                 guard transfer.prepare(configuration, avoidsKept: avoidsKept),
                     curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
@@ -126,14 +138,21 @@ final class TransferLoop {
         }
     }
 
+    /// A list may name hundreds of hosts that never answer; each socket is one of the process's descriptors.
+    private func hasRoom(for queue: HostQueue<Transfer>, beside connections: Int) -> Bool {
+        connections < Self.connectionLimit || queue.hasUrgent
+            || queue.connections == 0 && connections < Self.connectionLimit * 3 / 2
+    }
+
     /// A demanded request that finds all slots taken gets that of one of which nobody needs the rest.
     /// - Returns: the request that may run now.
     private func makeRoom(in queue: HostQueue<Transfer>) -> Transfer? {
-        guard queue.isCrowded else { return nil }
+        guard queue.hasDemanded else { return nil }
         for isDemanded in [false, true] {
             for transfer in transfers.values
             where transfer.stage == .running && transfer.request.isDemanded == isDemanded
-                && hosts[transfer.origin] === queue && transfer.receiver.yields()
+                && hosts[transfer.origin] === queue && queue.wouldMakeRoom(transfer.resource)
+                && transfer.receiver.yields()
             {
                 finish(transfer, with: .failed(.cancelled))
                 return queue.next()
@@ -155,7 +174,7 @@ final class TransferLoop {
     /// Called when the receiver asked for it: the slot goes to another while nothing is read.
     func pause(_ transfer: Transfer) {
         transfer.stage = .paused
-        hosts[transfer.origin]?.pause()
+        hosts[transfer.origin]?.pause(transfer.resource)
     }
 
     /// A transfer's place took the request: it is where to ask next time.
@@ -188,6 +207,23 @@ final class TransferLoop {
                 finish(transfer, with: .failed(.cancelled), isKept: isWhole)
             }
         }
+    }
+
+    /// An origin that is back: what waits for TCP to repeat a lost packet tries again at once.
+    private func reconnectOvertaken() {
+        for (origin, opened) in reached {
+            for transfer in transfers.values where transfer.origin == origin && transfer.isOvertaken(by: opened) {
+                curl_multi_remove_handle(mailbox.multi, transfer.handle)
+                transfer.dropHandle()
+                guard transfer.prepare(configuration, avoidsKept: true),
+                    curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
+                else {
+                    finish(transfer, with: .failed(.unreachable("no memory for a request")))
+                    continue
+                }
+            }
+        }
+        reached = []
     }
 
     private func readMessages() {
@@ -233,8 +269,8 @@ final class TransferLoop {
             curl_multi_remove_handle(mailbox.multi, easy)
         }
         switch transfer.stage {
-        case .waiting: queue?.remove { $0 === transfer }
-        case .running: queue?.release()
+        case .waiting: queue?.remove(of: transfer.resource) { $0 === transfer }
+        case .running: queue?.release(transfer.resource)
         case .paused: queue?.releasePaused()
         }
         switch verdict {

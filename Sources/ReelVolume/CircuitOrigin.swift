@@ -21,7 +21,7 @@ final class CircuitOrigin: Origin {
     }
 
     /// A playlist may name many hosts: beyond this, those of which nothing is to be kept in mind are forgotten.
-    private static let routeLimit = 1024
+    static let routeLimit = 1024
     /// Names no request of the transport, which counts from 1.
     private static let refused = OriginRequestID(0)
 
@@ -76,6 +76,8 @@ final class CircuitOrigin: Origin {
             if routes[origin] == nil {
                 if routes.count >= Self.routeLimit {
                     routes = routes.filter { $1.circuit.state != .closed || !$1.running.isEmpty }
+                    // All of them away: whoever asks one again finds that out again.
+                    if routes.count >= Self.routeLimit { routes = routes.filter { !$1.running.isEmpty } }
                 }
                 routes[origin] = Route(circuit: Circuit(deadline: deadline), asked: request.url)
             }
@@ -158,7 +160,17 @@ final class CircuitOrigin: Origin {
     private func perform(_ actions: [Circuit.Action], _ origin: String) {
         for action in actions {
             switch action {
-            case .probe(let connect, let answer): probe(origin, connect, answer)
+            case .probe(let connect, let answer):
+                probe(origin, connect, answer) {
+                    $0.probeConnects($1)
+                } ended: {
+                    $0.probed($1, took: $2, now: $3)
+                }
+            case .knock(let connect, let answer):
+                probe(origin, connect, answer) { _, _ in
+                } ended: {
+                    $0.knocked($1, now: $3)
+                }
             case .cut:
                 let running = routes.withLock { routes in routes[origin].map { Array($0.running.values) } ?? [] }
                 for watched in running where !watched.isPaused {
@@ -176,15 +188,28 @@ final class CircuitOrigin: Origin {
         }
     }
 
-    private func probe(_ origin: String, _ connect: Duration, _ answer: Duration) {
+    /// nil where the origin is forgotten.
+    private func tell<Result>(_ origin: String, _ event: (inout Circuit, Duration) -> Result) -> Result? {
+        let moment = now()
+        return routes.withLock { routes in
+            routes[origin] == nil ? nil : event(&routes[origin]!.circuit, moment)
+        }
+    }
+
+    /// - Parameters:
+    ///   - connecting: told the moment at which a connection is tried.
+    ///   - ended: told the failure, the time it took, and the moment.
+    private func probe(
+        _ origin: String, _ connect: Duration, _ answer: Duration,
+        connecting: @escaping @Sendable (inout Circuit, Duration) -> Void,
+        ended: @escaping @Sendable (inout Circuit, OriginFailure?, Duration, Duration) -> [Circuit.Action]
+    ) {
         guard let url = routes.withLock({ routes in routes[origin].map { $0.answered ?? $0.asked } }) else { return }
         let start = now()
-        let receiver = ProbeReceiver { [self] failure in
-            let moment = now()
-            let actions = routes.withLock {
-                $0[origin]?.circuit.probed(failure, took: moment - start, now: moment) ?? []
-            }
-            perform(actions, origin)
+        let receiver = ProbeReceiver { [self] in
+            _ = tell(origin) { connecting(&$0, $1) }
+        } completion: { [self] failure in
+            perform(tell(origin) { ended(&$0, failure, $1 - start, $1) } ?? [], origin)
         }
         let request = located(
             OriginRequest(url: url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect))

@@ -76,9 +76,18 @@ final class WatchedReceiver: OriginReceiver {
 final class ProbeReceiver: OriginReceiver {
     private let isAnswered = Atomic(false)
     private let isRedirected = Atomic(false)
+    private let connection: @Sendable () -> Void
     private let completion: @Sendable (OriginFailure?) -> Void
 
-    init(_ completion: @escaping @Sendable (OriginFailure?) -> Void) { self.completion = completion }
+    /// - Parameter connection: called when one is tried.
+    init(
+        _ connection: @escaping @Sendable () -> Void, completion: @escaping @Sendable (OriginFailure?) -> Void
+    ) {
+        self.connection = connection
+        self.completion = completion
+    }
+
+    func connecting() { connection() }
 
     func redirected() { isRedirected.store(true, ordering: .relaxed) }
 

@@ -12,6 +12,9 @@ import Testing
         /// Runs the clock, tick by tick, to this moment.
         case until(Double)
         case probed(OriginFailure?)
+        /// The probe tries a connection.
+        case connects
+        case knocked(OriginFailure?)
         case interest(isWorth: Bool)
         case state(Circuit.State)
         /// Actions since the last look.
@@ -28,6 +31,10 @@ import Testing
     private static let refused = OriginFailure.unreachable("refused")
     private static func probe(_ answer: Double = 1.5, connect: Double = 1) -> Circuit.Action {
         .probe(connect: .seconds(connect), answer: .seconds(answer))
+    }
+
+    private static func knock(_ answer: Double = 1.5) -> Circuit.Action {
+        .knock(connect: .milliseconds(500), answer: .seconds(answer))
     }
 
     static let stories = [
@@ -122,6 +129,39 @@ import Testing
                 .actions([probe()]),
             ]),
         Story(
+            "While a probe waits for its connection knocks try others, one at a time, until something is answered",
+            [
+                .ask(), .until(2.05), .actions([probe()]), .connects, .until(2.5), .actions([]), .until(2.55),
+                .actions([knock()]), .until(3), .knocked(.timedOut), .until(3.05), .actions([knock()]),
+                .probed(.timedOut), .knocked(.timedOut), .until(3.55), .actions([probe(2.5, connect: 2)]),
+                .connects, .until(4.05), .actions([knock(2.5)]), .until(5), .actions([]), .knocked(.timedOut),
+                .until(5.05), .actions([knock(2.5)]), .until(10), .actions([.opened(.silent)]),
+                .ask(refused: .silent), .knocked(nil), .actions([.closed]), .state(.closed), .ask(), .until(11.95),
+                .probed(.timedOut), .actions([]),
+            ]),
+        Story(
+            "Between two probes knocks go on",
+            [
+                .ask(), .until(2.05), .connects, .until(2.55), .actions([probe(), knock()]), .knocked(.timedOut),
+                .until(2.95), .probed(.timedOut), .until(3.05), .actions([knock(2.5)]), .knocked(.timedOut),
+                .until(3.4), .actions([]), .until(3.5), .actions([probe(2.5, connect: 2)]), .until(5), .actions([]),
+            ]),
+        Story(
+            "Nothing knocks behind a probe that does not know the address, nor where connections are refused",
+            [
+                .ask(), .until(2.05), .actions([probe()]), .until(4), .actions([]), .connects, .until(4.5),
+                .actions([knock()]), .knocked(refused), .until(4.92), .knocked(refused),
+                .state(.halfOpen(.unreachable)),
+                .actions([.opened(.unreachable), .cut]), .until(8), .actions([]),
+            ]),
+        Story(
+            "Nothing knocks when nobody has asked for a minute",
+            [
+                .ask(), .until(2.05), .connects, .until(2.55), .knocked(.timedOut), .until(3.05), .knocked(.timedOut),
+                .until(3.55), .actions([probe(), knock(), knock(), knock()]), .until(61), .knocked(.timedOut),
+                .actions([.opened(.silent)]), .until(100), .actions([]),
+            ]),
+        Story(
             "One that connects late and answers later is heard out",
             [
                 .ask(), .until(2.05), .actions([probe()]), .until(3.05), .probed(.timedOut), .until(3.6),
@@ -192,6 +232,8 @@ import Testing
                     take(circuit.tick(now))
                 }
             case .probed(let failure): take(circuit.probed(failure, took: now - probeStart, now: now))
+            case .connects: circuit.probeConnects(now)
+            case .knocked(let failure): take(circuit.knocked(failure, now: now))
             case .interest(let isWorth): #expect(circuit.isWorthAsking(now) == isWorth, comment)
             case .state(let state): #expect(circuit.state == state, comment)
             case .actions(let expected):

@@ -103,6 +103,20 @@ import Testing
         }
     }
 
+    /// What is kept of each version and sent again has a limit, and no moment is too far away to be written.
+    @Test func whatIsKeptOfAHeadIsShort() {
+        for (length, isTaken) in [(1024, true), (1025, false)] {
+            let tag = String(repeating: "a", count: length)
+            #expect((EntityTag(tag) != nil) == isTaken && (EntityTag("\"\(tag)\"") != nil) == isTaken)
+        }
+        for (length, isTaken) in [(249, true), (250, false)] {
+            let type = "video/" + String(repeating: "a", count: length)
+            #expect((head(200, [("Content-Type", type)]).mediaType != nil) == isTaken)
+        }
+        #expect(httpDateText(.min) == "Mon, 01 Jan 1601 00:00:00 GMT")
+        #expect(httpDateText(.max) == "Fri, 31 Dec 9999 23:59:59 GMT")
+    }
+
     @Test func onlyTheAskedRangeOfTheKnownVersionFillsBlocks() {
         let tag = ("ETag", "\"v1\"")
         #expect(worth(206, [("Content-Range", "bytes 100-199/1000"), tag]) == .range)

@@ -207,8 +207,9 @@ import Testing
         try withTransport(to: server) { origin in
             func hold(_ count: Int, isDemanded: Bool) {
                 let before = server.requests.count
-                for _ in 0..<count {
-                    _ = origin.start(OriginRequest(url: server.url("/held"), isDemanded: isDemanded), Recorder())
+                for number in 0..<count {
+                    let url = server.url("/held?\(before + number)")
+                    _ = origin.start(OriginRequest(url: url, isDemanded: isDemanded), Recorder())
                 }
                 #expect(eventually { server.requests.count == before + count })
             }
@@ -271,27 +272,106 @@ import Testing
         #expect(kept.count <= KeptConnections.most)
     }
 
+    /// However many wait for it.
+    @Test func aResourceThatIsNeverAnsweredKeepsNoOtherOut() throws {
+        let server = try ScriptedServer { $0.path == "/silent" ? [.stall] : ServerStep.answer(body: "x") }
+        try withTransport(to: server) { origin in
+            let held = (0..<300).map { _ in Recorder() }
+            for (number, recorder) in held.enumerated() {
+                let request = OriginRequest(
+                    url: server.url("/silent"), isDemanded: number % 3 > 0, stallLimit: .seconds(60))
+                _ = origin.start(request, recorder)
+            }
+            #expect(eventually { server.requests.count == 9 })
+            for number in 0..<20 {
+                #expect(origin.fetch(server.url("/\(number)"), stallLimit: .seconds(2)).failure == nil)
+            }
+            // Others that are silent, too: three more, before all slots are taken.
+            for path in ["/silent?1", "/silent?2"] {
+                for _ in 0..<50 {
+                    _ = origin.start(OriginRequest(url: server.url(path), stallLimit: .seconds(60)), Recorder())
+                }
+                letIn(origin)
+                #expect(origin.fetch(server.url("/good"), stallLimit: .seconds(2)).failure == nil)
+            }
+            #expect(server.openConnectionCount <= 16 && held.allSatisfy { !$0.isEnded })
+        }
+    }
+
+    /// Loopback has many addresses, and each is an origin.
+    @Test func originsThatNeverAnswerLeaveDescriptorsAndKeepNoOtherOut() throws {
+        let server = try ScriptedServer(isPublic: true) {
+            $0.path == "/silent" ? [.stall] : ServerStep.answer(body: "x")
+        }
+        try withTransport(to: server) { origin in
+            for address in 2..<32 {
+                for number in 0..<16 {
+                    let url = server.url("/silent?\(number)", host: "127.0.0.\(address)")
+                    _ = origin.start(OriginRequest(url: url, stallLimit: .seconds(60)), Recorder())
+                }
+            }
+            // As many as there may be, and one for each origin that came too late for them.
+            #expect(eventually { server.requests.count >= 256 })
+            #expect(origin.fetch(server.url("/good"), stallLimit: .seconds(5)).failure == nil)
+            #expect(server.openConnectionCount <= 256 + 30)
+            let probe = Recorder()
+            let request = OriginRequest(url: server.url("/", host: "127.0.0.2"), connectLimit: .seconds(1))
+            _ = origin.start(request, probe)
+            #expect(probe.finished().failure == nil)
+        }
+    }
+
     @Test func theQueueKeepsOrderAndASlotForDemand() {
         let queue = HostQueue<Int>(slots: 4)
-        for number in 0..<6 { queue.add(number, isDemanded: false) }
+        func add(_ number: Int, isDemanded: Bool) { queue.add(number, of: "\(number)", isDemanded: isDemanded) }
+        for number in 0..<6 { add(number, isDemanded: false) }
         #expect([queue.next(), queue.next(), queue.next(), queue.next()] == [0, 1, 2, nil])
-        queue.add(10, isDemanded: true)
-        queue.add(11, isDemanded: true)
+        add(10, isDemanded: true)
+        add(11, isDemanded: true)
         #expect([queue.next(), queue.next()] == [10, nil])
-        queue.release()
-        queue.remove { $0 == 11 }
+        queue.release("0")
+        queue.remove(of: "11") { $0 == 11 }
         #expect(queue.next() == nil, "three of four run")
-        queue.release()
+        queue.release("1")
         #expect(queue.next() == 3)
-        queue.pause()
+        queue.pause("2")
         #expect(queue.next() == 4)
-        queue.resume()
+        queue.resume("2")
         #expect(queue.running == 4 && queue.next() == nil)
-        queue.remove { _ in true }
-        for _ in 0..<3 { queue.release() }
-        queue.pause()
+        queue.remove(of: "5") { _ in true }
+        for resource in ["2", "10", "3"] { queue.release(resource) }
+        queue.pause("4")
         #expect(!queue.isIdle, "a paused request still belongs here")
         queue.releasePaused()
         #expect(queue.isIdle)
+    }
+
+    @Test func resourcesHaveTheirTurnsAndNoneHasAllSlots() {
+        let queue = HostQueue<String>(slots: 16)
+        func add(_ resource: String, _ count: Int) {
+            for number in 0..<count { queue.add("\(resource)\(number)", of: resource, isDemanded: true) }
+        }
+        func take() -> [String] {
+            var taken: [String] = []
+            while let next = queue.next() { taken.append(next) }
+            return taken
+        }
+        add("a", 20)
+        #expect(take() == (0..<9).map { "a\($0)" })
+        #expect(queue.wouldMakeRoom("a") && !queue.wouldMakeRoom("b"))
+        add("b", 2)
+        add("c", 2)
+        #expect(take() == ["b0", "c0", "b1", "c1"])
+        #expect(!queue.wouldMakeRoom("b"), "a would have as many as before, and no more left for others")
+        add("d", 5)
+        #expect(take() == ["d0", "d1"] && queue.running == 15)
+        add("e", 1)
+        #expect(take() == ["e0"])
+        add("f", 1)
+        #expect(take() == [] && queue.wouldMakeRoom("a") && queue.wouldMakeRoom("e"))
+        queue.release("a")
+        #expect(take() == ["f0"])
+        for _ in 0..<8 { queue.release("a") }
+        #expect(take() == ["a9", "d2", "a10", "d3", "a11", "a12"])
     }
 }

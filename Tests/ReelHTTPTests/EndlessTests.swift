@@ -109,4 +109,44 @@ import Testing
             #expect(server.requests.count == (isFollowed ? 2 : 1))
         }
     }
+
+    /// Numbers that no integer holds, in every place where an answer has one: an error, or no such header.
+    @Test(arguments: [
+        "HTTP/1.1 99999999999999999999 X\r\n\r\n", "HTTP/1.1 -1 X\r\n\r\n", "HTTP/99999999999.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\nx",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nx",
+        "HTTP/1.1 206 P\r\nContent-Range: bytes 0-9223372036854775807/9223372036854775807\r\nContent-Length: 1\r\n\r\nx",
+        "HTTP/1.1 206 P\r\nContent-Range: bytes 9223372036854775806-9223372036854775806/9223372036854775807\r\n\r\nx",
+        "HTTP/1.1 206 P\r\nContent-Range: bytes 0-0/99999999999999999999\r\nContent-Length: 1\r\n\r\nx",
+        "HTTP/1.1 503 X\r\nRetry-After: 99999999999999999999\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 503 X\r\nRetry-After: 9223372036854775807\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 503 X\r\nRetry-After: -9223372036854775808\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 503 X\r\nRetry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nLast-Modified: Sun, 99999999999 Nov 9223372036854775807 1:1:1 GMT\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nx",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nx",
+        "HTTP/1.1 302 X\r\nLocation: http://127.0.0.1:99999999999999999999/\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 302 X\r\nLocation: http://127.0.0.1:0/\r\nContent-Length: 0\r\n\r\n",
+    ])
+    func numbersBeyondAllBoundsDoNoHarm(answer: String) throws {
+        let server = try ScriptedServer { request in
+            request.path == "/good" ? ServerStep.answer(body: "x") : [.raw(answer), .close]
+        }
+        try withTransport(to: server) { origin in
+            for range in [ByteRange(0, 1), ByteRange(0, .max), ByteRange(.max - 1, .max), nil] {
+                let record = origin.fetch(server.url("/bad"), range)
+                if case .status(503, let pause) = record.failure { #expect(pause ?? .zero <= .seconds(86_400)) }
+                for head in record.heads {
+                    for known in [
+                        nil, ContentInformation(length: .max, validator: Validator(entityTag: nil, lastModified: .min)),
+                    ] {
+                        _ = judge(head, to: head.url, asked: range, isConditional: false, known: known)
+                        _ = known?.validator.ifChanged
+                    }
+                }
+            }
+            #expect(origin.fetch(server.url("/good")).failure == nil)
+        }
+    }
 }

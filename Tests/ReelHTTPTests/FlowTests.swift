@@ -136,7 +136,9 @@ import Testing
         let server = try ScriptedServer(["/film": file])
         try withTransport(to: server) { origin in
             let recorders = (0..<40).map { _ in Recorder() }
-            for recorder in recorders { _ = origin.start(OriginRequest(url: server.url("/film")), recorder) }
+            for (number, recorder) in recorders.enumerated() {
+                _ = origin.start(OriginRequest(url: server.url("/film?\(number)")), recorder)
+            }
             #expect(eventually { server.requests.count == 16 })
             origin.shutdown()
             #expect(recorders.allSatisfy { $0.isEnded }, "shutdown returned before the last receiver was called")

@@ -1,3 +1,4 @@
+import Logging
 import ReelCore
 import TestKit
 import Testing
@@ -125,6 +126,53 @@ import Testing
         fixture.volume.close(file)
     }
 
+    @Test func hundredsOfReadsOfASilentFileKeepNoOtherFileWaiting() throws {
+        let (silent, good) = (FileOrigin(length: length), FileOrigin(length: length, seed: 7))
+        let server = try ScriptedServer(script(["good.mkv": good, "silent.mkv": silent]))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), timeout: .seconds(20))
+        defer { fixture.remove() }
+        let file = try fixture.open("silent.mkv").get()
+        silent.fault = .silent
+        var buffer = [UInt8](repeating: 0, count: 4096)
+        for number in 0..<300 {
+            let offset = 1_000_000 + Int64(number) * 90_000
+            buffer.withUnsafeMutableBytes { buffer in
+                _ = fixture.volume.read(file, offset: offset, into: buffer) { TestRead() }
+            }
+        }
+        #expect(eventually { server.requests.count { $0.path == "/silent.mkv" } >= 9 })
+        let time = try took {
+            let other = try fixture.open("good.mkv").get()
+            for place in [Int64(0), 10_000_000, 20_000_000] {
+                #expect(fixture.read(other, place, 4096).isRight(good, place, 4096))
+            }
+            fixture.volume.close(other)
+        }
+        #expect(time < .seconds(5))
+        fixture.volume.close(file)
+    }
+
+    /// A list may name any number of hosts.
+    @Test func ofHostsThatAreAwayAThousandAreKeptInMind() {
+        let ticker = Ticker()
+        defer { ticker.stop() }
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let origin = CircuitOrigin(NobodyThere(), deadline: .seconds(10), ticker: ticker, logger: logger)
+        func ask(_ hosts: Range<Int>) {
+            for host in hosts {
+                _ = origin.start(OriginRequest(url: ResourceURL("http://h\(host)/")!), ProbeReceiver({}) { _ in })
+            }
+        }
+        ask(0..<1000)
+        let later = ContinuousClock.now + .milliseconds(500)
+        eventually { ContinuousClock.now > later }
+        ask(0..<1000)
+        #expect(origin.outages.count == 1000)
+        ask(1000..<3000)
+        #expect(origin.outages.count < CircuitOrigin.routeLimit)
+    }
+
     @Test func aNameThatNobodyKnowsIsUnreachable() throws {
         let time = took {
             #expect(throws: SourceError.self) {
@@ -225,4 +273,17 @@ extension VolumeFixture {
             return nil
         }
     }
+}
+
+/// Refuses every request, before `start` returns.
+private final class NobodyThere: Origin {
+    func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID {
+        receiver.ended(.unreachable("refused"))
+        return OriginRequestID(1)
+    }
+
+    func cancel(_ id: OriginRequestID) {}
+    func resume(_ id: OriginRequestID) {}
+    func promote(_ id: OriginRequestID) {}
+    func perform(_ job: @escaping @Sendable () -> Void) { job() }
 }
