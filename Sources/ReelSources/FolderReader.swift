@@ -88,7 +88,10 @@ package struct DocumentReader: FolderReader {
         }
     }
 
-    package mutating func take(_ piece: [UInt8]) { bytes += piece }
+    package mutating func take(_ piece: [UInt8]) {
+        // A document that is there already is not copied.
+        if bytes.isEmpty, Int64(piece.count) >= head?.contentLength ?? 0 { bytes = piece } else { bytes += piece }
+    }
 
     package mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
         let answer = SourceAnswer(place, head, bytes)

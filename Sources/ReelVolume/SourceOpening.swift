@@ -99,7 +99,7 @@ struct SourceOpening {
 
     // MARK: Finding out
 
-    private enum Found {
+    private enum Recognition {
         case source(Opened)
         case refused(SourceRefusal)
         case failure(OriginFailure)
@@ -107,7 +107,7 @@ struct SourceOpening {
 
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
     /// - Parameter deadline: on the clock of `now()`, for all requests together.
-    private func find(_ place: SourcePlace, until deadline: Duration) -> Found {
+    private func find(_ place: SourcePlace, until deadline: Duration) -> Recognition {
         if case .url(let url) = place, !kinds.expectDocument(at: url) {
             switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
@@ -137,7 +137,7 @@ struct SourceOpening {
         return .failure(.timedOut)
     }
 
-    private func recognise(_ first: FolderFetch.First, until deadline: Duration) -> Found {
+    private func recognise(_ first: FolderFetch.First, until deadline: Duration) -> Recognition {
         var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
         for kind in kinds {
             guard let source = kind.recognise(first.answer) else { continue }
@@ -150,6 +150,7 @@ struct SourceOpening {
         }
         return .refused(refusal)
     }
+
     /// What is asked keeps its own time; the limit here is the belt to its braces.
     private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
         let answer = Monitor<Answer?>(nil)
@@ -157,7 +158,7 @@ struct SourceOpening {
         return answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
     }
 
-    private func list(_ source: any Source, _ first: FolderFetch.First?, until deadline: Duration) -> Found {
+    private func list(_ source: any Source, _ first: FolderFetch.First?, until deadline: Duration) -> Recognition {
         let root = source.root
         let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
         let reader = source.list(root, known: known)

@@ -72,7 +72,8 @@ extension Volume: Filesystem {
         guard let node = nodes[id] else { return completion(.failure(.stale)) }
         let parentInode = nodes.peek(node.parent)?.inode ?? node.inode
         listing(of: node) { [self] result in
-            completion(result.map { OpenDirectory(self, node, parentInode: parentInode, $0) as any DirectoryHandle })
+            completion(
+                result.map { DirectorySnapshot(self, node, parentInode: parentInode, $0) as any DirectoryHandle })
         }
     }
 

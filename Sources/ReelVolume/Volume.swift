@@ -37,7 +37,10 @@ package final class Volume: Sendable {
     ) throws(SourceError) -> Volume {
         let services = Services(origin: origin, store: store, options: options, logger: logger)
         do throws(SourceError) {
-            return Volume(try SourceOpening(services: services, kinds: kinds).open(source), services)
+            let opened = try SourceOpening(services: services, kinds: kinds).open(source)
+            // A line of a page and its entry are about as long as each other.
+            services.giveBackMemory(after: opened.listed?.entries.footprint ?? 0)
+            return Volume(opened, services)
         } catch {
             services.shutdown()
             throw error

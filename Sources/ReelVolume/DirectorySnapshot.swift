@@ -4,7 +4,7 @@ import ReelThreads
 import Synchronization
 
 /// A directory as it was when it was opened; `.` and `..` come first.
-final class OpenDirectory: DirectoryHandle {
+final class DirectorySnapshot: DirectoryHandle {
     private let volume: Volume
     private let node: Node
     private let parentInode: UInt64
