@@ -23,6 +23,11 @@ package struct EntryList: RandomAccessCollection, Sendable {
             others = builder.others
             names = builder.names
         }
+
+        init(_ other: Storage, _ records: [Record]) {
+            self.records = records
+            (text, folder, others, names) = (other.text, other.folder, other.others, other.names)
+        }
     }
 
     /// Where each name stands: places + 1 by the hash of the name, open addressing; 0 is free.
@@ -89,6 +94,18 @@ package struct EntryList: RandomAccessCollection, Sendable {
     }
 
     fileprivate init(_ builder: Builder) { storage = Storage(builder) }
+
+    /// The same entries, some with another date. - Parameter dates: seconds since 1970, by place.
+    package func replacing(dates: [Int: Int64]) -> EntryList {
+        var records = storage.records
+        for (place, date) in dates {
+            records[place].modified = date
+            records[place].flags.insert(.hasDate)
+        }
+        return EntryList(Storage(storage, records))
+    }
+
+    private init(_ storage: Storage) { self.storage = storage }
 
     package var startIndex: Int { 0 }
     package var endIndex: Int { storage.records.count }

@@ -54,10 +54,15 @@ final class Directory: Sendable {
             ?? Node.Facts(list, at: place)
     }
 
-    func correct(_ name: String, _ facts: Node.Facts) {
+    /// - Returns: whether it is the first contradiction of the listing that is there.
+    @discardableResult
+    func correct(_ name: String, _ facts: Node.Facts) -> Bool {
         state.withLock { state in
-            state.corrections[ExactText(name)] = facts
-            state.told = nil
+            defer {
+                state.corrections[ExactText(name)] = facts
+                state.told = nil
+            }
+            return state.corrections.isEmpty
         }
     }
 }

@@ -32,7 +32,7 @@ final class FileTable: Sendable {
     }
 
     private let slots = Mutex(Slots())
-    private let services: Services
+    let services: Services
 
     init(_ services: Services) { self.services = services }
 

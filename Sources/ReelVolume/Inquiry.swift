@@ -100,9 +100,13 @@ final class Prober: Sendable {
     }
 
     private let state = Mutex(State())
+    private let files: FileTable
     private let services: Services
 
-    init(_ services: Services) { self.services = services }
+    init(_ files: FileTable, _ services: Services) {
+        self.files = files
+        self.services = services
+    }
 
     /// - Parameter isDemanded: somebody waits; goes before what is asked for in advance.
     func probe(
@@ -130,16 +134,15 @@ final class Prober: Sendable {
             }
             guard let url = next else { return }
             // It may have come between the look of whoever asks and the asking.
-            if let known = services.store.information(for: url.text)?.information {
-                finish(url, .success(known), after: .zero)
+            if let known = services.store.information(for: url.text), known.checkedAt != Services.doubted {
+                finish(url, .success(known.information), after: .zero)
                 continue
             }
             let start = now()
             Inquiry.start(url, limit: services.options.timeout, services) { [self] outcome in
                 switch outcome {
                 case .information(let information):
-                    services.store.remember(information, for: url.text, checkedAt: wallClock())
-                    finish(url, .success(information), after: now() - start)
+                    finish(url, .success(files.learn(information, of: url)), after: now() - start)
                 case .unchanged: finish(url, .failure(.failed), after: now() - start)
                 case .failure(let failure):
                     services.logger.info("\(url): \(failure)")

@@ -31,6 +31,15 @@ final class Node: Sendable {
         init(_ list: EntryList, at place: Int) {
             self.init(length: list.length(at: place), modified: list.modified(at: place))
         }
+
+        /// Whether a listing that says `told` says what these say, as far as it tells: many show no seconds.
+        func agrees(with told: Facts) -> Bool {
+            guard length == told.length, let mine = modified, let other = told.modified else { return self == told }
+            return mine == other || (seconds(mine) == 0 || seconds(other) == 0) && minute(mine) == minute(other)
+        }
+
+        private func seconds(_ date: Int64) -> Int64 { (date % 60 + 60) % 60 }
+        private func minute(_ date: Int64) -> Int64 { date - seconds(date) }
     }
 
     struct State {
@@ -57,27 +66,36 @@ final class Node: Sendable {
         state = Mutex(State())
     }
 
-    /// The length that the kernel is told; nil where only a request can tell.
-    var length: Int64? {
-        state.withLock { state in
-            if let information = state.information { return information.length }
-            return listed.length
-        }
+    /// The length and date that the kernel is told, for as long as the node lives; nil where nobody knows them.
+    ///
+    /// What the listing tells is shown as it stands: an answer tells the date by the second, or in another time zone,
+    /// and a file must not change for programs because it was opened. What an answer tells is shown where it had to be
+    /// asked for the length, before anything was shown.
+    var shown: Facts {
+        guard listed.length == nil, let information = state.withLock({ $0.information }) else { return listed }
+        return Facts(length: information.length, modified: information.validator.lastModified ?? listed.modified)
     }
 }
 
 extension Node {
+    /// The node is one of this version from here on. - Returns: false where it is one of another.
+    func take(_ information: ContentInformation) -> Bool {
+        state.withLock { state in
+            guard let known = state.information else {
+                state.information = information
+                return true
+            }
+            return known.isSameVersion(as: information)
+        }
+    }
+
     func isStill(_ entry: SourceEntry, _ facts: Facts) -> Bool {
         guard isDirectory == entry.isDirectory, url == entry.url else { return false }
         // Its date is the list's: see `NodeTable.modified`.
         if isDirectory { return true }
-        return state.withLock { state in
-            if state.isSuperseded { return false }
-            if facts == listed { return true }
-            // A listing that now says what the origin said all along changes nothing.
-            guard let information = state.information else { return false }
-            return facts.length == nil || information.length == facts.length
-        }
+        if state.withLock({ $0.isSuperseded }) { return false }
+        // A listing that now says what the origin said all along changes nothing.
+        return facts == listed || shown.agrees(with: facts)
     }
 }
 

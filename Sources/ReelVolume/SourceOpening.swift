@@ -90,11 +90,11 @@ struct SourceOpening {
         services.store.set("kind", type(of: source).kind)
         // What names of files are relative to, also where nobody has mounted the cache.
         services.store.set("folder", source.isQueue(root) ? "" : root.key)
-        if let (entries, _) = opened.listed, services.longestAge(of: root, in: source) != nil {
-            services.store.remember(
-                RememberedListing(entries: entries, fetchedAt: wallClock(), complete: true), for: root.key)
-        }
-        return opened
+        guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else { return opened }
+        let listed = compared(entries, of: root)
+        services.store.remember(
+            RememberedListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)
+        return Opened(source: source, listed: (listed, mark))
     }
 
     // MARK: Finding out
@@ -173,6 +173,14 @@ struct SourceOpening {
     }
 
     // MARK: Memory
+
+    /// A fresh listing, with what stays of the remembered one.
+    private func compared(_ entries: EntryList, of folder: SourcePlace) -> EntryList {
+        var news = ListingNews(entries)
+        _ = services.store.listing(folder.key, begin: { news = ListingNews(entries) }) { news.compare($0) }
+        for url in news.contradicted { services.doubt(url) }
+        return news.list
+    }
 
     /// A login page, a notice or an error with status 200 is no film, where a library was.
     private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }

@@ -93,10 +93,18 @@ extension Volume {
             let key = entries.url(at: place).text
             guard let remembered = services.store.information(for: key) else { return .unknown }
             information = remembered.information
+            if remembered.checkedAt == Services.doubted {
+                askAgain(place, of: listed, in: parent, remembered.information)
+            }
         }
         guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
         else { return .outdated }
-        if let information { node?.state.withLock { $0.information = $0.information ?? information } }
+        if let information, let node, !node.take(information) {
+            // It is of another version than the kernel was told: another node takes its place.
+            nodes.supersede(node)
+            nodes.forget(id, count: 1)
+            return knownEntry(place, of: listed, in: parent, cached: cached)
+        }
         if let node { return .entry(Entry(node: id, attributes: attributes(of: node))) }
         let bytes = isDirectory ? 0 : cached ?? services.store.cachedBytes(of: entries.url(at: place).text)
         return .entry(
@@ -104,7 +112,20 @@ extension Volume {
                 node: id,
                 attributes: Attributes(
                     inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
-                    length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? startedAt)))
+                    length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? firstMountedAt)))
+    }
+
+    /// What is remembered is shown, and may be outdated: if it is, the kernel asks for the name once more.
+    private func askAgain(
+        _ place: Int, of listed: Directory.Listed, in parent: Node, _ known: ContentInformation
+    ) {
+        let entry = listed.entries[place]
+        guard services.origin.isWorthAsking(entry.url) else { return }
+        prober.probe(entry.url, isDemanded: false) { [self] result in
+            guard case .success(let new) = result, !new.isSameVersion(as: known) else { return }
+            parent.directory?.state.withLock { $0.told = nil }
+            kernelCache?.forgetEntry(entry.name, in: parent.id)
+        }
     }
 
     /// Keeps the lengths of the next entries coming: looks half a window ahead, so that one window follows the other.

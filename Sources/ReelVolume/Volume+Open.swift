@@ -63,17 +63,8 @@ extension Volume {
         Inquiry.start(url, known: remembered.information, limit: limit, services) { [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
-            case .unchanged: confirm(remembered.information)
-            case .information(let new) where new.isSameVersion(as: remembered.information):
-                // The ranges that were refused before may be given now, and a weak tag may have become strong.
-                confirm(
-                    ContentInformation(
-                        length: new.length, validator: remembered.information.validator, mediaType: new.mediaType,
-                        acceptsRanges: new.acceptsRanges))
-            case .information(let new):
-                services.store.remember(new, for: url.text, checkedAt: wallClock())
-                retire(url, remembered.information)
-                open(node, url, new, completion)
+            case .unchanged: open(node, url, files.learn(remembered.information, of: url), completion)
+            case .information(let new): open(node, url, files.learn(new, of: url), completion)
             case .failure(let failure):
                 switch VolumeError(failure) {
                 case .accessDenied: completion(.failure(.accessDenied))
@@ -83,13 +74,6 @@ extension Volume {
                     services.logger.info("\(url): not confirmed: \(failure)")
                     open(node, url, remembered.information, completion)
                 }
-            }
-
-            @Sendable func confirm(_ information: ContentInformation) {
-                services.store.remember(information, for: url.text, checkedAt: wallClock())
-                // One odd answer from one of several servers has ended nothing.
-                files.file(for: version(url, information))?.revive()
-                open(node, url, information, completion)
             }
         }
     }
@@ -113,17 +97,6 @@ extension Volume {
             missing[url.text] = first
             return moment - first >= Volume.secondLook
         }
-    }
-
-    private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {
-        Version(key: url.text, validator: information.validator, length: information.length ?? 0)
-    }
-
-    /// An older version: who has it open reads what there is of it, then it goes.
-    private func retire(_ url: ResourceURL, _ information: ContentInformation) {
-        guard information.length != nil else { return }
-        let version = version(url, information)
-        if let file = files.file(for: version) { file.supersede() } else { services.store.forget(version) }
     }
 
     private func open(
@@ -180,24 +153,27 @@ extension Volume {
     /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,
     /// and the open that gets ESTALE is repeated by the kernel, which looks the name up again (open(2) does so once).
     private func tell(_ node: Node, _ information: ContentInformation) -> Bool {
-        let isSame = node.state.withLock { state in
-            if let known = state.information {
-                guard known.isSameVersion(as: information) else { return false }
-            } else if let length = node.listed.length, length != information.length {
-                return false
-            }
-            state.information = information
-            return true
-        }
+        let isSame = (node.listed.length ?? information.length) == information.length && node.take(information)
         if !isSame { replace(node, information) }
         return isSame
     }
 
     private func replace(_ node: Node, _ information: ContentInformation) {
-        nodes[node.parent]?.directory?.correct(
-            node.name, Node.Facts(length: information.length, modified: information.validator.lastModified))
+        var facts = node.listed
+        if facts.length != nil {
+            facts = Node.Facts(
+                length: information.length, modified: information.validator.lastModified ?? facts.modified)
+        }
+        let parent = nodes[node.parent]
+        let isFirst = parent?.directory?.correct(node.name, facts) ?? false
         nodes.supersede(node)
         kernelCache?.forgetEntry(node.name, in: node.parent)
+        // A listing that is wrong of one file is of an older time. One that says the same again is not asked once more.
+        if isFirst, let parent, let directory = parent.directory,
+            services.longestAge(of: directory.place, in: source) != nil
+        {
+            refresh(parent, directory)
+        }
     }
 }
 

@@ -78,9 +78,13 @@ extension Volume {
     private func take(
         _ entries: EntryList, _ mark: FolderMark?, _ old: Directory.Listed?, _ node: Node, _ directory: Directory
     ) -> Directory.Listed {
-        let isSame = old.map { $0.entries == entries } ?? false
+        var news = ListingNews(entries)
+        if let old { for place in old.entries.indices { news.compare(old.entries, place, directory) } }
+        for url in news.contradicted { services.doubt(url) }
+        let list = news.list
+        let isSame = old.map { $0.entries == list } ?? false
         // One and the same in memory, so that a refresh without news takes none.
-        let entries = isSame ? old!.entries : entries
+        let entries = isSame ? old!.entries : list
         var listed = Directory.Listed(entries, fetchedAt: wallClock(), mark: mark)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.state.withLock { state in

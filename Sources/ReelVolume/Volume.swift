@@ -23,8 +23,8 @@ package final class Volume: Sendable {
     let root: Node
     /// Where the tree hangs: names shown in `status` are relative to it.
     let rootURL: ResourceURL?
-    /// Seconds since 1970: the date of what has none.
-    let startedAt = wallClock()
+    /// Seconds since 1970: the date of what has none. The source's first mount, so that it stays.
+    let firstMountedAt: Int64
     /// Calls of `forget`.
     let forgotten = Atomic<Int>(0)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
@@ -51,7 +51,9 @@ package final class Volume: Sendable {
         self.services = services
         source = opened.source
         files = FileTable(services)
-        prober = Prober(services)
+        prober = Prober(files, services)
+        firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
+        services.store.set("mounted", "\(firstMountedAt)")
         health = ListingHealth(refresh: services.options.refresh)
         prebuffer = Prebuffer(files, services)
         let isQueue = source.isQueue(source.root)
@@ -112,10 +114,11 @@ package final class Volume: Sendable {
         let information = node.state.withLock { $0.information }
         let cached = node.isDirectory ? 0 : cachedBytes(node, information)
         let listedAt = node.directory?.state.withLock { $0.listing?.changedAt }
-        let listed = node.isDirectory ? nodes.modified(node) : node.listed.modified
+        let shown = node.shown
+        let modified = node.isDirectory ? nodes.modified(node) : shown.modified
         return Attributes(
-            inode: node.inode, isDirectory: node.isDirectory, length: node.length ?? 0, cachedBytes: cached,
-            modified: information?.validator.lastModified ?? listed ?? listedAt ?? startedAt)
+            inode: node.inode, isDirectory: node.isDirectory, length: shown.length ?? 0, cachedBytes: cached,
+            modified: modified ?? listedAt ?? firstMountedAt)
     }
 
     func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {

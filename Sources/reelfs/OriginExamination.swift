@@ -89,7 +89,11 @@ struct OriginExamination {
                     guard case .entries(let entries, _)? = try reader.read(document, { now() > end }) else { continue }
                     return .tree(kind: source.description, entries)
                 } catch {
-                    if case .useless(let text) = error { reason = text }
+                    switch error {
+                    case .useless(let text): reason = text
+                    case .stopped: reason = "it takes too long to read"
+                    case .foreign, .cutShort: break
+                    }
                 }
             }
             return .page(reason)
