@@ -90,7 +90,9 @@ struct SourceOpening {
         services.store.set("kind", type(of: source).kind)
         // What names of files are relative to, also where nobody has mounted the cache.
         services.store.set("folder", source.isQueue(root) ? "" : root.key)
-        guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else { return opened }
+        guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else {
+            return opened
+        }
         let listed = compared(entries, of: root)
         services.store.remember(
             RememberedListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)

@@ -120,7 +120,8 @@ private struct PagedSource: Source {
     func aKind(_ scheme: String) throws {
         try withTree { server in
             let fixture = try VolumeFixture(
-                scheme + server.url("/tree/").text, refresh: .zero, kinds: [PagedSource.self] + SourceKinds.all)
+                scheme + server.url("/tree/").text, timeout: .seconds(3), refresh: .zero,
+                kinds: [PagedSource.self] + SourceKinds.all)
             defer { fixture.remove() }
             #expect(fixture.names() == .success(["one.mkv", "sub", "two.mkv"]))
             #expect(fixture.names("sub") == .success(["three.mkv"]))

@@ -30,7 +30,7 @@ import Testing
             return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl"), ("ETag", tag)], body: text)
         }
         defer { server.stop() }
-        let fixture = try VolumeFixture(server.url("/list.m3u"), refresh: .zero)
+        let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(3), refresh: .zero)
         defer { fixture.remove() }
         try body(fixture, list, server)
     }
