@@ -10,6 +10,15 @@ package struct OriginRequest: Sendable {
     }
 
     package var url: ResourceURL
+    /// As it stands in the request's first line.
+    package var method = "GET"
+    /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
+    /// by GET and HEAD alone: what another method asks for, these may decide (`Depth`).
+    package var headers: [(name: String, value: String)] = []
+    /// Sent with the request; empty: none.
+    package var body: [UInt8] = []
+    /// The statuses of answers that the receiver takes; all others are failures, or redirects.
+    package var accepted: Set<Int> = [200, 206, 304]
     /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.
     package var range: ByteRange?
     package var condition: Condition?
@@ -32,6 +41,9 @@ package struct OriginRequest: Sendable {
         self.stallLimit = stallLimit
         self.connectLimit = connectLimit
     }
+
+    /// Whether it reads a resource, so that what it is told of one place holds for the next who reads there.
+    package var isReading: Bool { method == "GET" || method == "HEAD" }
 }
 
 /// Names one running request of an `Origin`.

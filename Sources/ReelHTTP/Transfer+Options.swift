@@ -57,7 +57,7 @@ extension Transfer {
         easy.set(CURLOPT_HTTP_CONTENT_DECODING, 0)
         easy.set(CURLOPT_USERAGENT, configuration.userAgent)
         if let range = request.range { easy.set(CURLOPT_RANGE, "\(range.lower)-\(range.upper - 1)") }
-        var lines = ["Accept-Encoding: identity"]
+        var lines = ["Accept-Encoding: identity"] + setMethod(of: easy)
         switch request.condition {
         case nil: break
         case .ifRange(let validator): lines.append("If-Range: " + validator)
@@ -65,8 +65,25 @@ extension Transfer {
             if let tag { lines.append("If-None-Match: " + tag) }
             if let date { lines.append("If-Modified-Since: " + date) }
         }
-        if isAtHome { lines += addSecrets(to: easy, configuration) }
+        if isAtHome { lines += request.headers.map(headerLine) + addSecrets(to: easy, configuration) }
         easy.set(headers: lines)
+    }
+
+    /// - Returns: header lines.
+    private func setMethod(of easy: borrowing EasyHandle) -> [String] {
+        if request.method == "HEAD" { easy.set(CURLOPT_NOBODY, 1) }
+        guard !request.body.isEmpty else {
+            if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
+            return []
+        }
+        easy.set(CURLOPT_POSTFIELDSIZE, request.body.count)
+        // curl copies them, and takes as many as it was told.
+        var body = request.body
+        body.withUnsafeMutableBytes { easy.set(CURLOPT_COPYPOSTFIELDS, context: $0.baseAddress!) }
+        easy.set(CURLOPT_CUSTOMREQUEST, request.method)
+        // Neither curl's idea of the body's type, nor a round trip in which the origin may refuse it.
+        let isTyped = request.headers.contains { asciiLowercased($0.name) == "content-type" }
+        return isTyped ? ["Expect:"] : ["Expect:", "Content-Type:"]
     }
 
     /// - Returns: header lines.
@@ -81,7 +98,7 @@ extension Transfer {
             if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
         }
         guard isTrusted else { return [] }
-        return configuration.headers.map { $0.value.isEmpty ? $0.name + ";" : $0.name + ": " + $0.value }
+        return configuration.headers.map(headerLine)
     }
 
     /// Why the request cannot be sent at all: texts that come from an origin or a listing could add lines to it.
@@ -95,11 +112,19 @@ extension Transfer {
         guard texts.allSatisfy(isHeaderValue) else { return .wrongAnswer("a validator that cannot be sent") }
         guard isHeaderValue(request.url.text) else { return .wrongAnswer("a URL that cannot be sent") }
         if let range = request.range, range.isEmpty { return .wrongAnswer("an empty range cannot be asked for") }
+        guard !request.method.isEmpty, request.method.utf8.allSatisfy({ (0x41...0x5A).contains($0) }),
+            (try? TransportConfiguration.check(request.headers)) != nil
+        else { return .wrongAnswer("a method or header that cannot be sent") }
         if let pair = request.url.credentials, !isHeaderValue(pair.user) || !isHeaderValue(pair.password) {
             return .wrongAnswer("credentials that cannot be sent")
         }
         return nil
     }
+}
+
+/// A field as curl wants it (CURLOPT_HTTPHEADER(3)).
+private func headerLine(_ field: (name: String, value: String)) -> String {
+    field.value.isEmpty ? field.name + ";" : field.name + ": " + field.value
 }
 
 /// CURLOPT_HEADERFUNCTION(3). The context is the transfer, which the loop holds as long as its handle is in use.

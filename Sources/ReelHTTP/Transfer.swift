@@ -157,7 +157,7 @@ final class Transfer {
             return false
         }
         switch head.status {
-        case 200, 206, 304:
+        case _ where request.accepted.contains(head.status):
             if let failure = receiver.head(head) {
                 verdict = .failed(failure)
                 return false
@@ -169,7 +169,10 @@ final class Transfer {
                 announced = head.contentRange?.range?.count
             }
             return true
-        case 301, 302, 303, 307, 308: verdict = redirect(head["location"])
+        // What 303 names is another resource, to be read with GET: no answer to any other request.
+        case 301, 302, 307, 308,
+            303 where request.isReading:
+            verdict = redirect(head["location"])
         case 401, 403, 404, 410:
             // A place that was new a moment ago may be used up by now: others ask for the same resource.
             let mayBeUsedUp = !visited.isEmpty && head.status < 404 && asks < Self.askLimit
@@ -190,6 +193,9 @@ final class Transfer {
         }
         guard let target = place.resolve(location) else {
             return .failed(.wrongAnswer("\(origin): a redirect to no http(s) URL"))
+        }
+        guard request.isReading || target.isSameOrigin(as: request.url) else {
+            return .failed(.wrongAnswer("\(origin): a redirect of \(request.method) to another origin"))
         }
         guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {
             return .failed(.wrongAnswer("too many redirects"))

@@ -65,7 +65,10 @@ final class TransferLoop {
             }
             // "Has it changed?" is asked where the resource lives: the remembered place may be an older version's.
             var place: ResourceURL?
-            if case .ifChanged = request.condition {} else { place = memory.place(for: request.url.text) }
+            if case .ifChanged = request.condition {
+            } else if request.isReading {
+                place = memory.place(for: request.url.text)
+            }
             let transfer = Transfer(id, request, receiver, at: place, in: self)
             transfers[id] = transfer
             enqueue(transfer)
@@ -176,6 +179,7 @@ final class TransferLoop {
 
     /// A transfer's place took the request: it is where to ask next time.
     func accepted(_ transfer: Transfer) {
+        guard transfer.request.isReading else { return }
         let text = transfer.request.url.text
         if transfer.place.text == text { memory.forget(text) } else { memory.remember(transfer.place, for: text) }
     }

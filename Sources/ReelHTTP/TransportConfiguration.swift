@@ -35,13 +35,17 @@ package struct TransportConfiguration: Sendable {
 
     /// Refuses what could add lines to a request, or contradict those it has.
     func check() throws(TransportError) {
+        try Self.check(headers)
+        guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
+        guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
+    }
+
+    static func check(_ headers: [(name: String, value: String)]) throws(TransportError) {
         for header in headers {
             guard !header.name.isEmpty, header.name.utf8.allSatisfy(isTokenByte) else { throw .badHeaderName }
             guard isHeaderValue(header.value) else { throw .badHeaderValue(header.name) }
-            guard !Self.reserved.contains(asciiLowercased(header.name)) else { throw .reservedHeader(header.name) }
+            guard !reserved.contains(asciiLowercased(header.name)) else { throw .reservedHeader(header.name) }
         }
-        guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
-        guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
     }
 }
 

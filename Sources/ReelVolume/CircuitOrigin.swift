@@ -1,5 +1,6 @@
 import Logging
 import ReelCore
+import ReelSources
 import ReelThreads
 import Synchronization
 
@@ -29,6 +30,8 @@ final class CircuitOrigin: Origin {
     private let ticker: Ticker
     private let logger: Logger
     private let routes = Mutex<[String: Route]>([:])
+    /// What a request becomes before it leaves; nil before the mount.
+    private let source = Mutex<(any Source)?>(nil)
 
     init(_ inner: any Origin, deadline: Duration, ticker: Ticker, logger: Logger) {
         self.inner = inner
@@ -58,7 +61,14 @@ final class CircuitOrigin: Origin {
 
     // MARK: Origin
 
+    func connect(_ source: any Source) { self.source.withLock { $0 = source } }
+
+    private func located(_ request: OriginRequest) -> OriginRequest {
+        source.withLock { $0 }?.request(request) ?? request
+    }
+
     func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID {
+        let request = located(request)
         let moment = now()
         let watched = WatchedReceiver(receiver, request.url, self)
         let outage = routes.withLock { routes -> Outage? in
@@ -201,8 +211,8 @@ final class CircuitOrigin: Origin {
         } completion: { [self] failure in
             perform(tell(origin) { ended(&$0, failure, $1 - start, $1) } ?? [], origin)
         }
-        let request = OriginRequest(
-            url: url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
+        let request = located(
+            OriginRequest(url: url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect))
         _ = inner.start(request, receiver)
     }
 }

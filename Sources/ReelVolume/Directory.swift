@@ -4,8 +4,8 @@ import Synchronization
 
 /// What is known of one directory: its last good listing, and who waits for one.
 final class Directory: Sendable {
-    /// nil: not listed from the origin, but from a list, once and for all.
-    let url: ResourceURL?
+    /// Where it is listed.
+    let place: SourcePlace
     let state = Mutex(State())
 
     struct State {
@@ -30,15 +30,15 @@ final class Directory: Sendable {
         var fetchedAt: Int64
         /// When it first did: what a directory without a date shows as its own.
         var changedAt: Int64
-        /// What asks the origin whether it still says so; nil: it gave nothing to ask with.
-        var condition: OriginRequest.Condition?
+        /// What asks whether that is still so; nil: there is nothing to ask with.
+        var mark: FolderMark?
 
         private static let lastSerial = Atomic<UInt64>(0)
 
-        init(_ entries: EntryList, fetchedAt: Int64, condition: OriginRequest.Condition? = nil) {
+        init(_ entries: EntryList, fetchedAt: Int64, mark: FolderMark? = nil) {
             self.entries = entries
             self.fetchedAt = fetchedAt
-            self.condition = condition
+            self.mark = mark
             changedAt = fetchedAt
             serial = Listed.lastSerial.add(1, ordering: .relaxed).newValue
         }
@@ -46,7 +46,7 @@ final class Directory: Sendable {
         subscript(name: String) -> SourceEntry? { entries.place(of: name).map { entries[$0] } }
     }
 
-    init(_ url: ResourceURL?) { self.url = url }
+    init(_ place: SourcePlace) { self.place = place }
 
     /// What is known of an entry's length and date.
     func facts(of place: Int, in list: EntryList) -> Node.Facts {

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelSources
 import ReelThreads
 import Synchronization
 
@@ -22,26 +23,30 @@ final class ListingHealth: Sendable {
 
     init(refresh: Duration) { self.refresh = refresh }
 
-    /// Whether a listing is to be asked for again. - Parameter fetchedAt: seconds since 1970.
-    func isDue(_ url: ResourceURL, fetchedAt: Int64) -> Bool {
-        if let askAgain = conditions.withLock({ $0[url.text]?.askAgain }) { return now() >= askAgain }
+    /// Whether a listing is to be asked for again.
+    /// - Parameters:
+    ///   - longestAge: how old it may be; nil: it never changes.
+    ///   - fetchedAt: seconds since 1970.
+    func isDue(_ place: SourcePlace, _ longestAge: Duration?, fetchedAt: Int64) -> Bool {
+        guard let longestAge else { return false }
+        if let askAgain = conditions.withLock({ $0[place.key]?.askAgain }) { return now() >= askAgain }
         let age = wallClock() - fetchedAt
-        // A clock that was set back makes nothing fresh. `refresh` 0 is "at each look", which comes in crowds.
-        return age < 0 || .seconds(age) >= max(refresh, .seconds(1))
+        // A clock that was set back makes nothing fresh. 0 is "at each look", which comes in crowds.
+        return age < 0 || .seconds(age) >= max(longestAge, .seconds(1))
     }
 
     /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
     /// - Parameter canGo: false for the source itself, of which no parent says that it is gone.
-    func settle(_ url: ResourceURL, _ trouble: ListingTrouble?, canGo: Bool = true) -> ListingDoubt.Verdict {
+    func settle(_ place: SourcePlace, _ trouble: ListingTrouble?, canGo: Bool = true) -> ListingDoubt.Verdict {
         let moment = now()
         let apart = max(refresh, Self.pause)
         return conditions.withLock { conditions in
-            var doubt = conditions[url.text]?.doubt
+            var doubt = conditions[place.key]?.doubt
             var verdict = ListingDoubt.settle(&doubt, trouble, apart: apart, now: moment, date: wallClock())
             // An error does not bring back what is gone.
-            if verdict == .keep, conditions[url.text]?.isGone == true { verdict = .gone }
+            if verdict == .keep, conditions[place.key]?.isGone == true { verdict = .gone }
             if verdict == .gone, !canGo { verdict = .keep }
-            conditions[url.text] = doubt.map {
+            conditions[place.key] = doubt.map {
                 let isSecondLook = $0.isWaitingForConfirmation && verdict == .keep
                 let pause = isSecondLook ? apart : min(max(refresh, .seconds(1)), Self.pause)
                 return Condition(doubt: $0, isGone: verdict == .gone, askAgain: moment + pause)
@@ -50,11 +55,11 @@ final class ListingHealth: Sendable {
         }
     }
 
-    func isGone(_ url: ResourceURL) -> Bool { conditions.withLock { $0[url.text]?.isGone ?? false } }
+    func isGone(_ place: SourcePlace) -> Bool { conditions.withLock { $0[place.key]?.isGone ?? false } }
 
     /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is one.
-    func mark(of url: ResourceURL) -> String? {
-        conditions.withLock { $0[url.text]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
+    func mark(of place: SourcePlace) -> String? {
+        conditions.withLock { $0[place.key]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
     }
 
     /// Keys of the directories that are marked.

@@ -8,6 +8,7 @@ final class Node: Sendable {
     let parent: NodeID
     let name: String
     let inode: UInt64
+    /// nil: of the root of a local list.
     let url: ResourceURL?
     let isDirectory: Bool
     let directory: Directory?
@@ -52,16 +53,16 @@ final class Node: Sendable {
     }
 
     init(
-        id: NodeID, parent: NodeID, name: String, inode: UInt64, url: ResourceURL?, isDirectory: Bool, listed: Facts
+        id: NodeID, parent: NodeID, name: String, inode: UInt64, place: SourcePlace, isDirectory: Bool, listed: Facts
     ) {
         self.id = id
         self.parent = parent
         self.name = name
         self.inode = inode
-        self.url = url
+        url = place.url
         self.isDirectory = isDirectory
         self.listed = listed
-        directory = isDirectory ? Directory(url) : nil
+        directory = isDirectory ? Directory(place) : nil
         state = Mutex(State())
     }
 

@@ -243,7 +243,8 @@ extension NodeTable.State {
         let entry = family.list[Int(place)]
         return Node(
             id: id(of: slot), parent: id(of: Int(parent)), name: entry.name,
-            inode: inodeNumber(of: entry.name, in: family.inode), url: entry.url, isDirectory: entry.isDirectory,
+            inode: inodeNumber(of: entry.name, in: family.inode), place: .url(entry.url),
+            isDirectory: entry.isDirectory,
             listed: facts ?? Node.Facts(entry))
     }
 

@@ -35,7 +35,7 @@ final class Prebuffer: Sendable {
 
     private let files: FileTable
     private let services: Services
-    private let nodes = Mutex<NodeTable?>(nil)
+    private let tree = Mutex<(nodes: NodeTable, source: any Source)?>(nil)
     private let state = Mutex(State())
 
     init(_ files: FileTable, _ services: Services) {
@@ -43,7 +43,7 @@ final class Prebuffer: Sendable {
         self.services = services
     }
 
-    func connect(_ table: NodeTable) { nodes.withLock { $0 = table } }
+    func connect(_ nodes: NodeTable, _ source: any Source) { tree.withLock { $0 = (nodes, source) } }
 
     // MARK: What happens
 
@@ -87,12 +87,12 @@ final class Prebuffer: Sendable {
 
     /// In a listing by name, as its order may be any; in a list as it stands there.
     private func next(after node: Node) -> ResourceURL? {
-        guard let directory = nodes.withLock({ $0 })?[node.parent]?.directory,
+        guard let (nodes, source) = tree.withLock({ $0 }), let directory = nodes[node.parent]?.directory,
             let listed = directory.state.withLock({ $0.listing })
         else { return nil }
         let entries = listed.entries
         let isItem: (Int) -> Bool = { !entries.isDirectory(at: $0) && MediaName.isMedia(entries.name(at: $0)) }
-        if directory.url == nil {
+        if source.isQueue(directory.place) {
             guard let place = entries.place(of: node.name) else { return nil }
             return entries.indices[(place + 1)...].first(where: isItem).map { entries[$0].url }
         }

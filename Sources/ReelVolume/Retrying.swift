@@ -6,10 +6,6 @@ protocol Attempted: Sendable {
     var failure: OriginFailure? { get }
 }
 
-extension BodyFetch.Outcome: Attempted {
-    var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
-}
-
 extension FirstTouch.Found: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }

@@ -59,7 +59,7 @@ final class Services: Sendable {
 
     /// What ends the reading of a document that came: the deadline of whoever asked, or the end of the mount.
     /// - Parameter deadline: on the clock of `now()`.
-    func isOver(at deadline: Duration) -> () -> Bool {
+    func isOver(at deadline: Duration) -> @Sendable () -> Bool {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
     }
 

@@ -1,4 +1,3 @@
-import Glibc
 import Logging
 import ReelCache
 import ReelCore
@@ -41,104 +40,117 @@ extension OriginFailure {
 /// What a SOURCE is: looked at once at mount time, then remembered, so that a mount starts without network.
 struct SourceOpening {
     let services: Services
+    let kinds: [any Source.Type]
 
-    private enum Kind: String {
-        case file, listing, list
+    struct Opened {
+        let source: any Source
+        /// Of the root, where it was just listed.
+        var listed: (entries: EntryList, mark: FolderMark?)?
     }
 
     /// As long as an open waits for a confirmation.
     private static let knownLimit = Duration.seconds(2)
 
-    /// - Parameter source: an http(s) URL, or the path of a list.
-    func open(_ source: String) throws(SourceError) -> Source {
-        guard let url = ResourceURL(source) else { return try openLocal(source) }
+    /// - Parameter address: of the source: a URL, or the path of a local file.
+    func open(_ address: String) throws(SourceError) -> Opened {
+        let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first
+        let place = own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)
         // What is known is mounted without waiting long: its listings are refreshed when somebody looks.
-        let isKnown = isRemembered(url)
-        let limit = isKnown ? min(SourceOpening.knownLimit, services.options.timeout) : services.options.timeout
-        switch fetch(url, until: now() + limit) {
-        case .source(.listing(let folder, let entries), _) where entries?.isEmpty == true && hasEntries(folder):
-            services.logger.warning("\(url): an empty listing, where there was content: not believed yet")
-            return .listing(folder, nil)
-        case .source(let source, let kind):
-            services.store.set("kind", kind.rawValue)
-            switch source {
-            case .file: break
-            case .list(let entries): remember(entries, for: url)
-            case .listing(let folder, let entries):
-                services.store.set("folder", folder.text)
-                let entries = compared(entries ?? EntryList([]), of: folder)
-                remember(entries, for: folder)
-                return .listing(folder, entries)
+        let known = own.map { services.store.hasListing($0.root.key) ? $0 : nil } ?? remembered(place)
+        let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
+        let deadline = now() + limit
+        switch own.map({ list($0, nil, until: deadline) }) ?? find(place, until: deadline) {
+        case .source(let opened): return believed(opened)
+        case .failure(let failure):
+            guard case .url(let url) = place else {
+                if case .unreachable = failure { throw .notFound(address) }
+                throw .notUsable(address, failure.reason)
             }
-            return source
-        case .useless(let reason): return try fallBack(url, reason, .notUsable(url.description, reason))
-        case .failure(let failure): return try fallBack(url, failure.reason, .origin(url, failure))
+            return try fallBack(known, place, failure.reason, .origin(url, failure))
+        case .refused(let refusal):
+            return try fallBack(known, place, refusal.reason, .notUsable(place.description, refusal.reason))
         }
     }
 
     /// A login page or an error in the place of a known source takes nothing away.
-    private func fallBack(_ url: ResourceURL, _ reason: String, _ error: SourceError) throws(SourceError) -> Source {
-        guard let source = remembered(url) else { throw error }
-        services.logger.warning("\(url): \(reason); mounted from what is remembered")
-        return source
+    private func fallBack(
+        _ known: (any Source)?, _ place: SourcePlace, _ reason: String, _ error: SourceError
+    ) throws(SourceError) -> Opened {
+        guard let known else { throw error }
+        services.logger.warning("\(place): \(reason); mounted from what is remembered")
+        return Opened(source: known)
     }
 
-    // MARK: A path
-
-    private func openLocal(_ path: String) throws(SourceError) -> Source {
-        let bytes = try contents(of: path)
-        guard let format = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: fileExtension(path)) else {
-            throw .notUsable(path, "it is no list of URLs (plain text, M3U, PLS or XSPF)")
+    private func believed(_ opened: Opened) -> Opened {
+        let (source, root) = (opened.source, opened.source.root)
+        if opened.listed?.entries.isEmpty == true, services.store.hasEntries(root.key) {
+            services.logger.warning("\(root): an empty listing, where there was content: not believed yet")
+            return Opened(source: source)
         }
-        let deadline = now() + services.options.timeout
-        return .list(try entries(of: bytes, format, base: nil, name: path, until: deadline))
+        services.store.set("kind", type(of: source).kind)
+        // What names of files are relative to, also where nobody has mounted the cache.
+        services.store.set("folder", source.isQueue(root) ? "" : root.key)
+        guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else {
+            return opened
+        }
+        let listed = compared(entries, of: root)
+        services.store.remember(
+            RememberedListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)
+        return Opened(source: source, listed: (listed, mark))
     }
 
-    private func entries(
-        of bytes: [UInt8], _ format: PlaylistFormat, base: ResourceURL?, name: String, until deadline: Duration
-    ) throws(SourceError) -> EntryList {
-        let list: Playlist
-        do throws(PlaylistError) {
-            list = try Playlist.parse(bytes, format: format, base: base, isOver: services.isOver(at: deadline))
-        } catch {
-            throw .notUsable(name, "the list cannot be read (\(error))")
-        }
-        if let reason = list.skipped.reason {
-            services.logger.warning("\(name): \(reason)")
-        }
-        guard !list.entries.isEmpty else { throw .notUsable(name, "the list names no http(s) URL") }
-        return list.entries
-    }
+    // MARK: Finding out
 
-    // MARK: A URL
-
-    private enum Found: Sendable {
-        case source(Source, Kind)
-        case useless(String)
+    private enum Recognition {
+        case source(Opened)
+        case refused(SourceRefusal)
         case failure(OriginFailure)
     }
 
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
-    /// - Parameter deadline: on the clock of `now()`, for both requests together.
-    private func fetch(_ url: ResourceURL, until deadline: Duration) -> Found {
-        if !SourceDocument.isPromised(by: url) {
+    /// - Parameter deadline: on the clock of `now()`, for all requests together.
+    private func find(_ place: SourcePlace, until deadline: Duration) -> Recognition {
+        if case .url(let url) = place, !kinds.expectDocument(at: url) {
             switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
-            where !SourceDocument.isPromised(by: information.mediaType)
-                || information.length ?? 0 > Int64(BodyFetch.limit):
-                if wasTree { return .useless("it is a file, where a tree was") }
+            where !kinds.expectDocument(of: information.mediaType)
+                || information.length ?? 0 > Int64(SourceAnswer.limit):
+                if wasTree { return .refused(.foreign("it is a file, where a tree was")) }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
-                return fileSource(url, information)
+                return list(FileSource(url, information), nil, until: deadline)
             case .failure(let failure): return .failure(failure)
             case .information, .unchanged, nil: break
             }
         }
-        switch wait({ BodyFetch.start(url, limit: deadline - now(), services, $0) }) {
-        case .document(let document): return interpret(document, url, until: deadline)
-        case .unchanged: return .useless("304 to a request without a condition")
-        case .failure(let failure): return .failure(failure)
-        case nil: return .failure(.timedOut)
+        let document = Monitor<SourceAnswer?>(nil)
+        let reader = DocumentReader(place) { answer, _ throws(SourceRefusal) in
+            document.withLock { $0 = answer }
+            return .entries(EntryList([]))
         }
+        switch wait({ FolderFetch.start(reader, limit: deadline - now(), services, $0) }) {
+        case .failure(let failure): return .failure(failure)
+        case .refused(let refusal): return .refused(refusal)
+        case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
+        case .entries(_, let mark, _):
+            guard let answer = document.withLock({ $0 }) else { break }
+            return recognise(FolderFetch.First(answer: answer, mark: mark), until: deadline)
+        case nil: break
+        }
+        return .failure(.timedOut)
+    }
+
+    private func recognise(_ first: FolderFetch.First, until deadline: Duration) -> Recognition {
+        var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
+        for kind in kinds {
+            guard let source = kind.recognise(first.answer) else { continue }
+            if source is FileSource, wasTree { break }
+            let found = list(source, first, until: deadline)
+            switch found {
+            case .refused(let other) where other.isForeign: refusal = other
+            default: return found
+            }
+        }
+        return .refused(refusal)
     }
 
     /// What is asked keeps its own time; the limit here is the belt to its braces.
@@ -148,105 +160,68 @@ struct SourceOpening {
         return answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
     }
 
-    private func interpret(_ document: BodyFetch.Document, _ url: ResourceURL, until deadline: Duration) -> Found {
-        guard document.isWhole else { return .failure(.interrupted("\(url.origin): the page has no end")) }
-        let head = document.head
-        let found = SourceDocument(document.bytes, mediaType: head.mediaType, source: url, place: head.url)
-        if let format = found.format {
-            do throws(SourceError) {
-                let entries = try entries(
-                    of: document.bytes, format, base: found.base, name: url.description, until: deadline)
-                return .source(.list(entries), .list)
-            } catch {
-                // The name is said around it.
-                if case .notUsable(_, let reason) = error { return .useless(reason) }
-                return .useless("\(error)")
-            }
+    private func list(_ source: any Source, _ first: FolderFetch.First?, until deadline: Duration) -> Recognition {
+        let root = source.root
+        let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
+        let reader = source.list(root, known: known)
+        switch wait({ FolderFetch.start(reader, first: first, limit: deadline - now(), services, $0) }) {
+        case .entries(let entries, let mark, let remark):
+            if let remark { services.logger.warning("\(root): \(remark)") }
+            return .source(Opened(source: source, listed: (entries, mark)))
+        case .refused(let refusal): return .refused(refusal)
+        case .failure(let failure): return .failure(failure)
+        case .unchanged, nil: return .failure(.timedOut)
         }
-        do throws(ListingError) {
-            let entries = try Listing.parse(
-                document.bytes, mediaType: head.mediaType, url: found.folder, isOver: services.isOver(at: deadline))
-            return .source(.listing(found.folder, entries), .listing)
-        } catch {
-            if error == .stopped { return .failure(.timedOut) }
-            if url.path.hasSuffix("/") || wasTree {
-                return .useless("it is no directory listing (\(error))")
-            }
-            let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
-            return fileSource(url, ContentInformation(length: head.contentLength, validator: validator))
-        }
-    }
-
-    private func fileSource(_ url: ResourceURL, _ information: ContentInformation) -> Found {
-        .source(.file(fileEntry(url, information)), .file)
-    }
-
-    private func fileEntry(_ url: ResourceURL, _ information: ContentInformation?) -> SourceEntry {
-        let bytes = url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment
-        return SourceEntry(
-            name: SafeName.make(bytes), url: url, isDirectory: false, length: information?.length,
-            modified: information?.validator.lastModified)
     }
 
     // MARK: Memory
 
     /// A fresh listing, with what stays of the remembered one.
-    private func compared(_ entries: EntryList, of folder: ResourceURL) -> EntryList {
+    private func compared(_ entries: EntryList, of folder: SourcePlace) -> EntryList {
         var news = ListingNews(entries)
-        _ = services.store.listing(folder.text, begin: { news = ListingNews(entries) }) { news.compare($0) }
+        _ = services.store.listing(folder.key, begin: { news = ListingNews(entries) }) { news.compare($0) }
         for url in news.contradicted { services.doubt(url) }
         return news.list
     }
 
-    private func remember(_ entries: EntryList, for url: ResourceURL) {
-        services.store.remember(
-            RememberedListing(entries: entries, fetchedAt: wallClock(), complete: true), for: url.text)
-    }
-
     /// A login page, a notice or an error with status 200 is no film, where a library was.
-    private var wasTree: Bool { kind == .listing || kind == .list }
+    private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
 
-    private var kind: Kind? { services.store.setting("kind").flatMap { Kind(rawValue: $0) } }
-
-    private func hasEntries(_ folder: ResourceURL) -> Bool {
-        services.store.hasEntries(folder.text)
-    }
-
-    /// Whether `remembered` would find something, without a list that may be long.
-    private func isRemembered(_ url: ResourceURL) -> Bool {
-        kind == .list ? services.store.hasListing(url.text) : remembered(url) != nil
-    }
-
-    private func remembered(_ url: ResourceURL) -> Source? {
-        switch kind {
-        case .file:
-            return .file(fileEntry(url, services.store.information(for: url.text)?.information))
-        case .listing:
-            // Where the source led to, which its listings are remembered under.
-            return services.store.setting("folder").flatMap { url.resolve($0) }.map { .listing($0, nil) }
-        case .list:
-            return services.store.entries(under: url).map { .list($0.entries) }
-        case nil: return nil
-        }
+    /// What is remembered of the place; nil: nothing that could be mounted.
+    private func remembered(_ place: SourcePlace) -> (any Source)? {
+        // The user names a local file, and is told where it is missing.
+        guard case .url(let url) = place, let name = services.store.setting("kind"),
+            let kind = kinds.first(where: { $0.kind == name })
+        else { return nil }
+        let folder = services.store.setting("folder").flatMap { $0.isEmpty ? nil : url.resolve($0) }
+        let source = kind.init(root: .url(folder ?? url))
+        let isQueue = source.isQueue(source.root) && !(source is FileSource)
+        return isQueue && !services.store.hasListing(url.text) ? nil : source
     }
 }
 
-/// The bytes of a local list. Only of a regular file: a pipe or a device might keep the mount waiting for ever.
-private func contents(of path: String) throws(SourceError) -> [UInt8] {
-    let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-    guard descriptor >= 0 else { throw .notFound(path) }
-    defer { Glibc.close(descriptor) }
-    var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-        throw .notUsable(path, "it is no regular file")
+extension Services {
+    /// How old the listing of a folder may be; nil: it never changes.
+    func longestAge(of folder: SourcePlace, in source: any Source) -> Duration? {
+        source.longestAge(of: folder, refresh: options.refresh)
     }
-    var bytes: [UInt8] = []
-    var buffer = [UInt8](repeating: 0, count: 1 << 16)
-    while bytes.count <= BodyFetch.limit {
-        let count = Glibc.read(descriptor, &buffer, buffer.count)
-        if count < 0 { throw .notFound(path) }
-        if count == 0 { return bytes }
-        bytes += buffer[..<count]
+}
+
+extension SourceRefusal {
+    /// Whether it may be a document of another kind.
+    fileprivate var isForeign: Bool {
+        switch self {
+        case .foreign, .cutShort: true
+        case .useless, .stopped: false
+        }
     }
-    throw .notUsable(path, "a list has \(BodyFetch.limit >> 20) MiB at most")
+
+    /// For a sentence.
+    fileprivate var reason: String {
+        switch self {
+        case .foreign(let text), .useless(let text): text
+        case .cutShort: "it seems to be cut short"
+        case .stopped: "it took too long to read"
+        }
+    }
 }

@@ -14,12 +14,12 @@ extension EntryList: StoredEntries {
 }
 
 extension Store {
-    /// The remembered listing of a directory, with the credentials of the source where an entry is of the same origin:
-    /// they are never written down.
-    func entries(under directory: ResourceURL) -> (entries: EntryList, fetchedAt: Int64)? {
+    /// The remembered listing of a folder, with the credentials of the source where an entry is of the same origin: they
+    /// are never written down.
+    func entries(at folder: SourcePlace) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
-        let found = listing(directory.text, begin: { builder = EntryList.Builder() }) { stored in
-            guard let url = directory.resolve(stored.url) else { return }
+        let found = listing(folder.key, begin: { builder = EntryList.Builder() }) { stored in
+            guard let url = folder.url.map({ $0.resolve(stored.url) }) ?? ResourceURL(stored.url) else { return }
             builder.append(
                 SourceEntry(
                     name: stored.name, url: url, isDirectory: stored.isDirectory, length: stored.length,

@@ -12,7 +12,7 @@ extension Volume {
 
     /// - Parameter path: inside the mount, without a leading `/`; empty for all of it.
     func choose(_ path: String, _ watch: CareWatch) throws(CareFailure) -> Chosen {
-        var folder = Folder(url: rootURL, isRoot: true)
+        var folder = Folder(place: source.root, isRoot: true)
         var names = path.split(separator: "/")[...]
         while let name = names.popFirst() {
             guard let entries = entries(of: folder), let place = entries.place(of: String(name)) else {
@@ -23,21 +23,20 @@ extension Volume {
                 guard names.isEmpty else { throw CareFailure("\(path) is not listed in the mount") }
                 return Chosen(keys: [entry.url.text])
             }
-            folder = Folder(url: entry.url, isRoot: false)
+            folder = Folder(place: .url(entry.url), isRoot: false)
         }
         return below(folder, watch)
     }
 
     private struct Folder {
-        /// nil: the root of a list.
-        var url: ResourceURL?
+        var place: SourcePlace
         var isRoot: Bool
     }
 
     /// The last good listing; nil where there is none yet.
     private func entries(of folder: Folder) -> EntryList? {
         if folder.isRoot, let listed = root.directory?.state.withLock({ $0.listing }) { return listed.entries }
-        return folder.url.flatMap { services.store.entries(under: $0)?.entries }
+        return services.store.entries(at: folder.place)?.entries
     }
 
     /// What is listed, and what is cached or pinned although no listing names it any more.
@@ -54,14 +53,14 @@ extension Volume {
             for entry in entries {
                 if entry.isDirectory {
                     if seen.insert(ExactText(entry.url.text)).inserted {
-                        rest.append(Folder(url: entry.url, isRoot: false))
+                        rest.append(Folder(place: .url(entry.url), isRoot: false))
                     }
                 } else if known.insert(ExactText(entry.url.text)).inserted {
                     chosen.keys.append(entry.url.text)
                 }
             }
         }
-        let start = folder.url.map { Array($0.text.utf8) } ?? []
+        let start = Array(folder.place.key.utf8)
         let stored = services.store.objects().map { ExactText($0.key) } + ((try? services.store.pins()) ?? [])
         for key in stored where folder.isRoot || key.text.utf8.starts(with: start) {
             if known.insert(key).inserted { chosen.keys.append(key.text) }

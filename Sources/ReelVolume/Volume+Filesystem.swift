@@ -72,7 +72,8 @@ extension Volume: Filesystem {
         guard let node = nodes[id] else { return completion(.failure(.stale)) }
         let parentInode = nodes.peek(node.parent)?.inode ?? node.inode
         listing(of: node) { [self] result in
-            completion(result.map { OpenDirectory(self, node, parentInode: parentInode, $0) as any DirectoryHandle })
+            completion(
+                result.map { DirectorySnapshot(self, node, parentInode: parentInode, $0) as any DirectoryHandle })
         }
     }
 
@@ -101,7 +102,7 @@ extension Volume: Filesystem {
         switch name {
         case "user.reelfs.url": return node.url?.text
         case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
-        case "user.reelfs.stale": return node.directory?.url.flatMap { health.mark(of: $0) }
+        case "user.reelfs.stale": return node.directory.flatMap { health.mark(of: $0.place) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
         case "user.reelfs.cached" where !node.isDirectory:
             let information = information(of: node)

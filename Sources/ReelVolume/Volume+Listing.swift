@@ -11,23 +11,20 @@ extension Volume {
     /// The listing of a directory: what is known at once, else from the origin.
     func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
         guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
-        guard let url = directory.url else {
-            return completion(directory.state.withLock { $0.listing }.map { .success($0) } ?? .failure(.failed))
-        }
         let (listed, isFirst) = directory.state.withLock { state in
             if state.listing == nil { state.recalling.append(completion) }
             return (state.listing, state.recalling.count == 1)
         }
         if let listed {
-            answer(listed, node, directory, url, completion)
+            answer(listed, node, directory, completion)
         } else if isFirst {
-            recall(node, directory, url)
+            recall(node, directory)
         }
     }
 
     /// Reads what is remembered, once for all who wait: of a large directory that takes a while.
-    private func recall(_ node: Node, _ directory: Directory, _ url: ResourceURL) {
-        let remembered = services.store.entries(under: url).map {
+    private func recall(_ node: Node, _ directory: Directory) {
+        let remembered = services.store.entries(at: directory.place).map {
             Directory.Listed($0.entries, fetchedAt: $0.fetchedAt)
         }
         let (listed, waiting) = directory.state.withLock { state in
@@ -37,19 +34,19 @@ extension Volume {
         }
         for completion in waiting {
             if let listed {
-                answer(listed, node, directory, url, completion)
+                answer(listed, node, directory, completion)
             } else {
-                fetch(node, directory, url, completion)
+                fetch(node, directory, completion)
             }
         }
     }
 
     private func answer(
-        _ listed: Directory.Listed, _ node: Node, _ directory: Directory, _ url: ResourceURL,
-        _ completion: Completion<Directory.Listed>
+        _ listed: Directory.Listed, _ node: Node, _ directory: Directory, _ completion: Completion<Directory.Listed>
     ) {
-        completion(health.isGone(url) ? .failure(.stale) : .success(listed))
-        if health.isDue(url, fetchedAt: listed.fetchedAt) { refresh(node, directory, url) }
+        completion(health.isGone(directory.place) ? .failure(.stale) : .success(listed))
+        let age = services.longestAge(of: directory.place, in: source)
+        if health.isDue(directory.place, age, fetchedAt: listed.fetchedAt) { refresh(node, directory) }
     }
 
     /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.

@@ -171,8 +171,10 @@ extension Volume {
         nodes.supersede(node)
         kernelCache?.forgetEntry(node.name, in: node.parent)
         // A listing that is wrong of one file is of an older time. One that says the same again is not asked once more.
-        if isFirst, let parent, let directory = parent.directory, let url = directory.url {
-            refresh(parent, directory, url)
+        if isFirst, let parent, let directory = parent.directory,
+            services.longestAge(of: directory.place, in: source) != nil
+        {
+            refresh(parent, directory)
         }
     }
 }

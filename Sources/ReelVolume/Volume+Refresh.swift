@@ -5,93 +5,61 @@ import ReelThreads
 
 /// Fetching listings, and what becomes of the one that is there.
 extension Volume {
-    private enum Found {
-        case entries(EntryList, OriginRequest.Condition?)
-        case unchanged
-        case trouble(ListingTrouble, VolumeError)
-    }
-
     /// In the background: the listing that is there was answered already.
-    func refresh(_ node: Node, _ directory: Directory, _ url: ResourceURL) {
-        if services.origin.isWorthAsking(url) { return fetch(node, directory, url) { _ in } }
+    func refresh(_ node: Node, _ directory: Directory) {
+        guard let url = directory.place.url, !services.origin.isWorthAsking(url) else {
+            return fetch(node, directory) { _ in }
+        }
         // Not asked; a doubt that passes leaves no mark.
         if let outage = services.origin.outage(of: url) {
-            _ = health.settle(url, ListingTrouble(.away(outage)), canGo: node.id != rootNode)
+            _ = health.settle(directory.place, ListingTrouble(.away(outage)), canGo: node.id != rootNode)
         }
     }
 
-    func fetch(
-        _ node: Node, _ directory: Directory, _ url: ResourceURL, _ completion: @escaping Completion<Directory.Listed>
-    ) {
-        let (isFirst, condition) = directory.state.withLock { state in
+    func fetch(_ node: Node, _ directory: Directory, _ completion: @escaping Completion<Directory.Listed>) {
+        let (isFirst, old) = directory.state.withLock { state in
             state.waiting.append(completion)
             defer { state.isFetching = true }
-            return (!state.isFetching, state.listing?.condition)
+            return (!state.isFetching, state.listing)
         }
         guard isFirst else { return }
-        let deadline = now() + services.options.timeout
-        BodyFetch.start(url, condition: condition, limit: services.options.timeout, services) { [self] outcome in
-            services.chores.add { [self] in
-                services.giveBackMemory(after: outcome.size)
-                let result = settle(read(outcome, url, until: deadline), node, directory, url)
-                let waiting = directory.state.withLock { state in
-                    defer { state.waiting = [] }
-                    state.isFetching = false
-                    return state.waiting
-                }
-                for completion in waiting { completion(result) }
+        FolderFetch.start(
+            source.list(directory.place, known: old?.entries), known: old?.mark, limit: services.options.timeout,
+            services
+        ) { [self] outcome in
+            let result = settle(outcome, node, directory)
+            let waiting = directory.state.withLock { state in
+                defer { state.waiting = [] }
+                state.isFetching = false
+                return state.waiting
             }
-        }
-    }
-
-    private func read(_ outcome: BodyFetch.Outcome, _ url: ResourceURL, until deadline: Duration) -> Found {
-        switch outcome {
-        case .unchanged: return .unchanged
-        case .failure(let failure): return .trouble(ListingTrouble(failure), VolumeError(failure))
-        case .document(let document):
-            guard document.isWhole else { return .trouble(.cutShort, .failed) }
-            // Links count from where the page really was, as a browser sees it.
-            let head = document.head
-            let base = head.url.with(credentials: head.url.isSameOrigin(as: url) ? url.credentials : nil)
-            do throws(ListingError) {
-                let entries = try Listing.parse(
-                    document.bytes, mediaType: head.mediaType, url: base, isOver: services.isOver(at: deadline))
-                return .entries(entries, head.listingCondition)
-            } catch {
-                switch error {
-                case .malformed: return .trouble(.cutShort, .failed)
-                case .stopped: return .trouble(.timedOut, .timedOut)
-                case .notAListing, .tooLarge: return .trouble(.noListing, .failed)
-                }
-            }
+            for completion in waiting { completion(result) }
         }
     }
 
     private func settle(
-        _ found: Found, _ node: Node, _ directory: Directory, _ url: ResourceURL
+        _ outcome: FolderFetch.Outcome, _ node: Node, _ directory: Directory
     ) -> Result<Directory.Listed, VolumeError> {
+        let place = directory.place
         guard let old = directory.state.withLock({ $0.listing }) else {
-            switch found {
-            case .entries(let entries, let condition):
-                return .success(take(entries, condition, nil, node, directory, url))
-            case .unchanged: return .failure(.failed)
-            case .trouble(let trouble, let error):
-                services.logger.warning("\(url): no listing: \(trouble.name)")
+            if case .entries(let entries, let mark, _) = outcome {
+                return .success(take(entries, mark, nil, node, directory))
+            }
+            if let (trouble, error) = outcome.trouble {
+                services.logger.warning("\(place): no listing: \(trouble.name)")
                 return .failure(error)
             }
+            return .failure(.failed)
         }
-        var trouble: ListingTrouble?
-        switch found {
-        case .entries(let entries, _): trouble = entries.isEmpty && !old.entries.isEmpty ? .empty : nil
-        case .unchanged: break
-        case .trouble(let what, _): trouble = what
-        }
-        let wasGone = health.isGone(url)
-        let verdict = health.settle(url, trouble, canGo: node.id != rootNode)
-        if let trouble { services.logger.warning("\(url): no new listing: \(trouble.name)") }
-        switch (verdict, found) {
-        case (.believe, .entries(let entries, let condition)):
-            return .success(take(entries, condition, old, node, directory, url))
+        var trouble = outcome.trouble?.name
+        if case .entries(let entries, _, _) = outcome, entries.isEmpty, !old.entries.isEmpty { trouble = .empty }
+        let wasGone = health.isGone(place)
+        let verdict = health.settle(place, trouble, canGo: node.id != rootNode)
+        if let trouble { services.logger.warning("\(place): no new listing: \(trouble.name)") }
+        switch (verdict, outcome) {
+        case (.believe, .entries(let entries, let mark, let remark)):
+            if let remark, entries != old.entries { services.logger.warning("\(place): \(remark)") }
+            return .success(take(entries, mark, old, node, directory))
         case (.believe, _):
             return .success(
                 directory.state.withLock { state in
@@ -108,8 +76,7 @@ extension Volume {
     }
 
     private func take(
-        _ entries: EntryList, _ condition: OriginRequest.Condition?, _ old: Directory.Listed?, _ node: Node,
-        _ directory: Directory, _ url: ResourceURL
+        _ entries: EntryList, _ mark: FolderMark?, _ old: Directory.Listed?, _ node: Node, _ directory: Directory
     ) -> Directory.Listed {
         var news = ListingNews(entries)
         if let old { for place in old.entries.indices { news.compare(old.entries, place, directory) } }
@@ -118,7 +85,7 @@ extension Volume {
         let isSame = old.map { $0.entries == list } ?? false
         // One and the same in memory, so that a refresh without news takes none.
         let entries = isSame ? old!.entries : list
-        var listed = Directory.Listed(entries, fetchedAt: wallClock(), condition: condition)
+        var listed = Directory.Listed(entries, fetchedAt: wallClock(), mark: mark)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.state.withLock { state in
             state.listing = listed
@@ -130,7 +97,7 @@ extension Volume {
         // One that says the same need not be written: known a little older than it is, it is asked for a little sooner.
         if isSame { return listed }
         services.store.remember(
-            RememberedListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: url.text)
+            RememberedListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
         if let old, let kernel = kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
             // The kernel may know that there was no such name.
@@ -152,14 +119,16 @@ extension Volume {
     }
 }
 
-extension ResponseHead {
-    /// What asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
-    /// section 8.8.2.2): in the second of its change a directory may change again.
-    fileprivate var listingCondition: OriginRequest.Condition? {
-        var validator = Validator(entityTag: entityTag, lastModified: lastModified)
-        if let date = validator.lastModified, (self["date"].flatMap { httpDate($0) } ?? date) - date < 60 {
-            validator.lastModified = nil
+extension FolderFetch.Outcome {
+    /// nil: there is none.
+    fileprivate var trouble: (name: ListingTrouble, error: VolumeError)? {
+        switch self {
+        case .entries, .unchanged: nil
+        case .failure(let failure): (ListingTrouble(failure), VolumeError(failure))
+        case .refused(.foreign): (.noListing, .failed)
+        case .refused(.useless): (.failed, .failed)
+        case .refused(.cutShort): (.cutShort, .failed)
+        case .refused(.stopped): (.timedOut, .timedOut)
         }
-        return validator.ifChanged
     }
 }

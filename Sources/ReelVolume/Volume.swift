@@ -10,6 +10,7 @@ import Synchronization
 /// `Volume+Listing` resolves names, `Volume+Open` finds out which version of a file to open, `RemoteFile` reads.
 package final class Volume: Sendable {
     let services: Services
+    let source: any Source
     let files: FileTable
     let nodes: NodeTable
     let prober: Prober
@@ -31,46 +32,46 @@ package final class Volume: Sendable {
     /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
     /// - Parameter source: an http(s) URL, or the path of a list.
     package static func open(
-        _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger
+        _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
+        kinds: [any Source.Type] = SourceKinds.all
     ) throws(SourceError) -> Volume {
         let services = Services(origin: origin, store: store, options: options, logger: logger)
         do throws(SourceError) {
-            let found = try SourceOpening(services: services).open(source)
+            let opened = try SourceOpening(services: services, kinds: kinds).open(source)
             // A line of a page and its entry are about as long as each other.
-            if case .listing(_, let entries?) = found { services.giveBackMemory(after: entries.footprint) }
-            return Volume(found, services)
+            services.giveBackMemory(after: opened.listed?.entries.footprint ?? 0)
+            return Volume(opened, services)
         } catch {
             services.shutdown()
             throw error
         }
     }
 
-    init(_ source: Source, _ services: Services) {
+    init(_ opened: SourceOpening.Opened, _ services: Services) {
         self.services = services
+        source = opened.source
         files = FileTable(services)
         prober = Prober(files, services)
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         health = ListingHealth(refresh: services.options.refresh)
         prebuffer = Prebuffer(files, services)
-        switch source {
-        case .listing(let url, _): rootURL = url
-        case .file, .list: rootURL = nil
-        }
+        let isQueue = source.isQueue(source.root)
+        rootURL = isQueue ? nil : source.root.url
         root = Node(
-            id: rootNode, parent: rootNode, name: "", inode: rootNode, url: rootURL, isDirectory: true,
+            id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
             listed: Node.Facts())
         nodes = NodeTable(root: root)
-        prebuffer.connect(nodes)
-        let entries: EntryList? =
-            switch source {
-            case .file(let entry): EntryList([entry])
-            case .listing(_, let entries): entries
-            case .list(let entries): entries
+        prebuffer.connect(nodes, source)
+        services.origin.connect(source)
+        var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
+        if listed == nil, isQueue {
+            // What its files are called nothing else tells.
+            listed = services.store.entries(at: source.root).map {
+                Directory.Listed($0.entries, fetchedAt: $0.fetchedAt)
             }
-        if let entries {
-            root.directory?.state.withLock { $0.listing = Directory.Listed(entries, fetchedAt: wallClock()) }
         }
+        root.directory?.state.withLock { $0.listing = listed }
     }
 
     /// Who is told when something that the kernel may have cached has changed.
@@ -177,14 +178,4 @@ package final class Volume: Sendable {
     private var wasted: Int64 {
         services.counters.wasted.load(ordering: .relaxed) + files.unreadInVain
     }
-}
-
-/// What a mount shows.
-enum Source: Sendable {
-    /// One file.
-    case file(SourceEntry)
-    /// A tree of directory listings, with the first one where it was just fetched.
-    case listing(ResourceURL, EntryList?)
-    /// A directory with these files.
-    case list(EntryList)
 }

@@ -15,7 +15,7 @@ struct OriginExamination {
     /// What comes in a few packets says nothing of a line.
     private static let leastBytes: Int64 = 512 << 10
     /// As a mount reads at most.
-    private static let mostOfDocument = 64 << 20
+    private static let mostOfDocument = SourceAnswer.limit
     /// Of a directory further down, which nobody has asked about: some thousand files.
     private static let mostOfInner = 1 << 20
     /// Listings that are looked into until a media file is found.
@@ -35,11 +35,11 @@ struct OriginExamination {
     /// What the URL is, in a mount's order of questions, and which file is to be looked at.
     func source(_ url: ResourceURL) -> Source {
         var first: OriginFacts.Probe?
-        if !SourceDocument.isPromised(by: url) {
+        if !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
             first = probe
             guard case .success(let information) = probe.outcome else { return .failed(probe) }
-            guard SourceDocument.isPromised(by: information.mediaType),
+            guard SourceKinds.all.expectDocument(of: information.mediaType),
                 information.length ?? 0 <= Int64(Self.mostOfDocument)
             else { return .found(.file, file: url, first: first) }
         }
@@ -80,22 +80,23 @@ struct OriginExamination {
         probe.document(url, most: most).map { answer in
             let (head, bytes) = answer
             let end = now() + probe.limit
-            let found = SourceDocument(bytes, mediaType: head.mediaType, source: url, place: head.url)
-            if let format = found.format {
-                do throws(PlaylistError) {
-                    let list = try Playlist.parse(bytes, format: format, base: found.base) { now() > end }
-                    return .tree(kind: "list of files (\(name(of: format)))", list.entries)
+            let document = SourceAnswer(.url(url), head, bytes)
+            var reason = head.mediaType ?? "of no type"
+            for kind in SourceKinds.all where kind != FileSource.self {
+                guard let source = kind.recognise(document) else { continue }
+                var reader = source.list(source.root, known: nil)
+                do throws(SourceRefusal) {
+                    guard case .entries(let entries, _)? = try reader.read(document, { now() > end }) else { continue }
+                    return .tree(kind: source.description, entries)
                 } catch {
-                    return .page("a list that cannot be read: \(error)")
+                    switch error {
+                    case .useless(let text): reason = text
+                    case .stopped: reason = "it takes too long to read"
+                    case .foreign, .cutShort: break
+                    }
                 }
             }
-            do throws(ListingError) {
-                let entries = try Listing.parse(bytes, mediaType: head.mediaType, url: found.folder) { now() > end }
-                let isJSON = head.mediaType?.hasSuffix("/json") == true
-                return .tree(kind: "directory listing (\(isJSON ? "JSON" : "HTML"))", entries)
-            } catch {
-                return .page(head.mediaType ?? "of no type")
-            }
+            return .page(reason)
         }
     }
 
@@ -149,15 +150,6 @@ struct OriginExamination {
     }
 
     private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }
-
-    private func name(of format: PlaylistFormat) -> String {
-        switch format {
-        case .urls: "a URL a line"
-        case .m3u: "M3U"
-        case .pls: "PLS"
-        case .xspf: "XSPF"
-        }
-    }
 }
 
 /// What each connection of a stage reads: bytes that no stage before it has read where the file is long enough, as

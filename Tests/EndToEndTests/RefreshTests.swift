@@ -70,6 +70,42 @@ extension EndToEnd {
             }
         }
 
+        @Test("A list that is edited while it is mounted shows what it names now, under the names from before")
+        func editedList() throws {
+            let films = [FileOrigin(length: 5000, seed: 1), FileOrigin(length: 6000, seed: 2)]
+            let server = try ScriptedServer(["/a.mkv": films[0], "/b.mkv": films[1]])
+            defer { server.stop() }
+            try withScene { scene in
+                let list = scene.work("list.m3u")
+                try writeFile(list, "#EXTM3U\n#EXTINF:1,A film\n\(server.address)a.mkv\n".utf8)
+                let mount = try scene.mount(list)
+                #expect(try names(in: mount.path) == ["A film.mkv"])
+                #expect(code { Int(access(mount.file("b.mkv"), F_OK)) } == ENOENT)
+                try writeFile(list, "\(server.address)b.mkv\n\(server.address)a.mkv\n".utf8)
+                #expect(eventually { (try? names(in: mount.path).sorted()) == ["A film.mkv", "b.mkv"] })
+                #expect(eventually { code { Int(access(mount.file("b.mkv"), F_OK)) } == 0 })
+                #expect(films[1].difference(inFile: mount.file("b.mkv")) == nil)
+                #expect(films[0].difference(inFile: mount.file("A film.mkv")) == nil)
+            }
+        }
+
+        @Test("A list that its own mount covers stays what it was")
+        func coveredList() throws {
+            let server = try ScriptedServer(["/list.txt": FileOrigin(length: 5000)])
+            defer { server.stop() }
+            try withScene { scene in
+                let list = scene.mountpoint + "/list.txt"
+                try writeFile(list, "\(server.address)list.txt\n".utf8)
+                let mount = try scene.mount(list, ["-o", "refresh=0"])
+                #expect(
+                    eventually {
+                        if (try? names(in: mount.path)) != ["list.txt"] { Issue.record("it is another list") }
+                        let mark = try? extendedAttribute("user.reelfs.stale", of: mount.path)
+                        return mark?.hasPrefix("unreachable ") == true
+                    })
+            }
+        }
+
         @Test("A daemon that hangs holds up neither status nor umount")
         func hangingDaemon() throws {
             try withLibrary([]) { (mount, _) throws in

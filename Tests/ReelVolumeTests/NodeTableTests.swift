@@ -8,7 +8,7 @@ import Testing
 /// What the kernel knows, and what that costs.
 @Suite struct NodeTableTests {
     private let root = Node(
-        id: rootNode, parent: rootNode, name: "", inode: rootNode, url: ResourceURL("http://h/films/"),
+        id: rootNode, parent: rootNode, name: "", inode: rootNode, place: .url(ResourceURL("http://h/films/")!),
         isDirectory: true, listed: Node.Facts())
 
     private func entry(_ name: String, _ length: Int64, isDirectory: Bool = false) -> SourceEntry {

@@ -3,6 +3,7 @@ import Logging
 import ReelCache
 import ReelCore
 import ReelHTTP
+import ReelSources
 import ReelThreads
 import Synchronization
 import TestKit
@@ -17,6 +18,7 @@ final class VolumeFixture: Sendable {
     private let timeout: Duration
     private let refresh: Duration
     private let prebuffer: Int64
+    private let kinds: [any Source.Type]
     private let running = Mutex<Running?>(nil)
 
     private struct Running: Sendable {
@@ -27,7 +29,7 @@ final class VolumeFixture: Sendable {
 
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
-        prebuffer: Int64 = 4 << 20, below parent: String = "/tmp"
+        prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
@@ -37,6 +39,7 @@ final class VolumeFixture: Sendable {
         self.timeout = timeout
         self.refresh = refresh
         self.prebuffer = prebuffer
+        self.kinds = kinds
         do {
             try start()
         } catch {
@@ -68,7 +71,7 @@ final class VolumeFixture: Sendable {
             let volume = try Volume.open(
                 source, origin: origin, store: store,
                 options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer),
-                logger: logger)
+                logger: logger, kinds: kinds)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
             origin.shutdown()

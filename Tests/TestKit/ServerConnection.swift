@@ -37,8 +37,13 @@ struct ServerConnection {
         while true {
             if let end = headEnd() {
                 let text = String(decoding: unread[..<end], as: UTF8.self)
-                unread.removeSubrange(..<(end + 4))
-                return parsedRequest(text)
+                guard var request = parsedRequest(text) else { return nil }
+                let whole = end + 4 + (request["content-length"].flatMap { Int($0) } ?? 0)
+                if unread.count >= whole {
+                    request.body = Array(unread[(end + 4)..<whole])
+                    unread.removeSubrange(..<whole)
+                    return request
+                }
             }
             let count = recv(descriptor, &chunk, chunk.count, 0)
             guard count > 0, unread.count < 1 << 20 else { return nil }

@@ -11,6 +11,7 @@ package struct ServerRequest: Sendable {
     package var target: String
     /// Names in lower case, in order of arrival.
     package var headers: [(name: String, value: String)]
+    package var body: [UInt8] = []
 
     package var path: String { String(target.prefix { $0 != "?" }) }
     /// What stands behind the `?`; nil where there is none.

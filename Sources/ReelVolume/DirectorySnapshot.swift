@@ -4,7 +4,7 @@ import ReelThreads
 import Synchronization
 
 /// A directory as it was when it was opened; `.` and `..` come first.
-final class OpenDirectory: DirectoryHandle {
+final class DirectorySnapshot: DirectoryHandle {
     private let volume: Volume
     private let node: Node
     private let parentInode: UInt64
@@ -79,7 +79,7 @@ final class OpenDirectory: DirectoryHandle {
         var cached = state.withLock { $0.cached }
         if cached == nil {
             // The files of a list may lie deeper than its folder; those of a listing do not.
-            let isList = node.directory?.url == nil
+            let isList = volume.source.isQueue(node.directory!.place)
             cached = volume.services.store.cachedBytes(below: folder.text, isDeep: isList)
             state.withLock { $0.cached = cached }
         }

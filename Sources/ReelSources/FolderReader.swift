@@ -1,0 +1,124 @@
+import ReelCore
+
+/// Reads one folder of a source, once: says what to ask, and takes the answers as they come.
+///
+/// For each request that a step asks for, `head` is called, `take` for each piece of the body, and `end` when it came
+/// whole. A request that broke off is made again, and begins with `head`: what its first attempt told is void.
+package protocol FolderReader: Sendable {
+    mutating func start() throws(SourceRefusal) -> FolderStep
+
+    /// - Parameter head: nil: of a local file.
+    mutating func head(_ head: ResponseHead?) throws(SourceRefusal)
+    mutating func take(_ bytes: [UInt8]) throws(SourceRefusal)
+
+    /// - Parameter isOver: asked every so often where it takes long: true ends it with `SourceRefusal.stopped`.
+    mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
+}
+
+package typealias StopQuestion = @Sendable () -> Bool
+
+package enum FolderStep: Sendable {
+    case ask(SourceRequest)
+    /// The folder is read. - Parameter remark: a sentence for whoever mounts it.
+    case entries(EntryList, remark: String? = nil)
+}
+
+package enum SourceRequest: Sendable {
+    case origin(OriginRequest)
+    /// The bytes of a local file.
+    case file(String)
+
+    /// All of a place, with nothing else asked for.
+    package init(_ place: SourcePlace) {
+        switch place {
+        case .url(let url):
+            var request = OriginRequest(url: url)
+            request.accepted = [200, 304]
+            self = .origin(request)
+        case .path(let path): self = .file(path)
+        }
+    }
+
+    /// The place that is all that is asked for; nil where there is more to the request.
+    package var place: SourcePlace? {
+        switch self {
+        case .file(let path): return .path(path)
+        case .origin(let request):
+            let isPlain = request.method == "GET" && request.headers.isEmpty && request.range == nil
+            return isPlain ? .url(request.url) : nil
+        }
+    }
+}
+
+/// Why an answer lists no folder. It is taken whole or not at all: a folder never shrinks because of an error.
+package enum SourceRefusal: Error, Hashable, Sendable {
+    /// It is no such document: a login, a captive portal, a document of another kind.
+    case foreign(String)
+    /// It is such a document, and cannot be used.
+    case useless(String)
+    /// It seems to end before its end.
+    case cutShort
+    /// Its time was over.
+    case stopped
+}
+
+/// Reads a folder that one document lists, once it has come whole.
+package struct DocumentReader: FolderReader {
+    private let place: SourcePlace
+    private let parse: Parse
+    private var head: ResponseHead?
+    private var bytes: [UInt8] = []
+
+    package typealias Parse =
+        @Sendable (SourceAnswer, _ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
+
+    package init(_ place: SourcePlace, parse: @escaping Parse) {
+        self.place = place
+        self.parse = parse
+    }
+
+    package mutating func start() -> FolderStep { .ask(SourceRequest(place)) }
+
+    package mutating func head(_ head: ResponseHead?) {
+        self.head = head
+        bytes = []
+        // At once, as an array that grows is there twice for a moment. What is not filled takes no memory.
+        if let length = head?.contentLength, (0...Int64(SourceAnswer.limit)).contains(length) {
+            bytes.reserveCapacity(Int(length))
+        }
+    }
+
+    package mutating func take(_ piece: [UInt8]) {
+        // A document that is there already is not copied.
+        if bytes.isEmpty, Int64(piece.count) >= head?.contentLength ?? 0 { bytes = piece } else { bytes += piece }
+    }
+
+    package mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+        let answer = SourceAnswer(place, head, bytes)
+        bytes = []
+        guard answer.isWhole else { throw .cutShort }
+        return try parse(answer, isOver)
+    }
+}
+
+extension SourceAnswer {
+    /// False where only the end of the connection ended it, and it does not end as a page does: it may be cut.
+    fileprivate var isWhole: Bool {
+        guard let head else { return true }
+        if head["content-length"] != nil || head["transfer-encoding"] != nil { return true }
+        let end = asciiLowercased(String(decoding: bytes.suffix(1024), as: UTF8.self))
+        return !isWebPage(head.mediaType) || end.contains("</html>") || end.contains("</body>")
+    }
+}
+
+extension FolderReader {
+    /// What a document that is there already tells; nil where the folder takes other requests, or more.
+    package mutating func read(
+        _ answer: SourceAnswer, _ isOver: @escaping StopQuestion
+    ) throws(SourceRefusal) -> FolderStep? {
+        guard case .ask(let request) = try start(), answer.answers(request) else { return nil }
+        try head(answer.head)
+        try take(answer.bytes)
+        return try end(isOver)
+    }
+}

@@ -1,0 +1,71 @@
+import ReelCore
+
+/// A list of files: plain text, M3U, PLS or XSPF, of an origin or of the local disk.
+package struct PlaylistSource: Source {
+    package static let kind = "list"
+    package static let fileExtensions: Set = ["m3u", "m3u8", "pls", "xspf", "txt", "urls"]
+    package static let mediaTypes: Set = [
+        "audio/x-mpegurl", "audio/mpegurl", "application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/x-scpls",
+        "application/pls+xml", "application/xspf+xml",
+    ]
+
+    package let root: SourcePlace
+    private let format: PlaylistFormat?
+
+    package init(root: SourcePlace) {
+        self.root = root
+        format = nil
+    }
+
+    private init(_ root: SourcePlace, _ format: PlaylistFormat) {
+        self.root = root
+        self.format = format
+    }
+
+    package static func recognise(_ answer: SourceAnswer) -> PlaylistSource? {
+        format(of: answer).map { PlaylistSource(answer.place, $0) }
+    }
+
+    private static func format(of answer: SourceAnswer) -> PlaylistFormat? {
+        let suffix: String? =
+            switch answer.place {
+            case .url(let url): url.path.hasSuffix("/") ? nil : url.fileExtension
+            case .path(let path): fileExtension(path)
+            }
+        return PlaylistFormat.detect(answer.bytes, mediaType: answer.mediaType, fileExtension: suffix)
+    }
+
+    package var description: String {
+        switch format {
+        case .urls: "list of files (a URL a line)"
+        case .m3u: "list of files (M3U)"
+        case .pls: "list of files (PLS)"
+        case .xspf: "list of files (XSPF)"
+        case nil: "list of files"
+        }
+    }
+
+    package func isQueue(_: SourcePlace) -> Bool { true }
+
+    /// To look at a local file costs no request.
+    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? {
+        if case .path = folder { .zero } else { refresh }
+    }
+
+    package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
+        DocumentReader(folder) { answer, isOver throws(SourceRefusal) in
+            guard let format = Self.format(of: answer) else {
+                throw .foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
+            }
+            let list: Playlist
+            do throws(PlaylistError) {
+                list = try Playlist.parse(answer.bytes, format: format, base: answer.base, isOver: isOver)
+            } catch {
+                throw error == .stopped ? .stopped : .useless("the list cannot be read (\(error))")
+            }
+            // One that had entries before may have lost them: that is for the volume to believe or not.
+            guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
+            return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)
+        }
+    }
+}

@@ -1,0 +1,136 @@
+import ReelCore
+
+/// A place that media lives, as a mount shows it: what to ask for a folder of it, and what the answers mean.
+///
+/// A source is a value that asks nothing itself: the volume sends its requests, keeps what they tell, and does for all
+/// kinds alike what follows (attributes, refresh, doubt, offline). A kind is one file with such a type, and its name in
+/// ``SourceKinds/all``.
+package protocol Source: Sendable {
+    /// Names the kind in the cache's index, so it never changes.
+    static var kind: String { get }
+
+    /// What the names and the media types of such documents may be, in lower case: a resource is read as a whole only
+    /// where some kind expects a document there. What ends in `/` and all of `text/` is read in any case.
+    static var fileExtensions: Set<String> { get }
+    static var mediaTypes: Set<String> { get }
+
+    /// The source that a scheme of its own tells without a request; nil: the address is another kind's.
+    static func recognise(address: String) -> Self?
+
+    /// The source that the answer at its address seems to be of; nil: another kind. It is mounted if its root can be
+    /// listed: where that ends with `SourceRefusal.foreign`, the next kind is tried.
+    static func recognise(_ answer: SourceAnswer) -> Self?
+
+    /// The source that was recognised before, without a request.
+    init(root: SourcePlace)
+
+    /// The folder at which the mount begins.
+    var root: SourcePlace { get }
+
+    /// For people: `directory listing (HTML)`.
+    var description: String { get }
+
+    /// Whether a folder's entries are played in the order in which they stand, and may lie anywhere; else they are
+    /// played by name, and lie in the folder.
+    func isQueue(_ folder: SourcePlace) -> Bool
+
+    /// How old a folder's listing may be before a look at it has it listed anew; nil: it never changes.
+    /// - Parameter refresh: the mount's choice.
+    func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration?
+
+    /// - Parameter known: the folder's entries as they were last listed; nil: never.
+    func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader
+
+    /// Every request of the mount passes here before it leaves. What its URL names stays what the resource is known by;
+    /// where its bytes come from now, with which headers and signature, is the source's choice.
+    func request(_ request: OriginRequest) -> OriginRequest
+}
+
+extension Source {
+    package static var fileExtensions: Set<String> { [] }
+    package static var mediaTypes: Set<String> { [] }
+    package static func recognise(address: String) -> Self? { nil }
+    package func isQueue(_ folder: SourcePlace) -> Bool { false }
+    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? { refresh }
+    package func request(_ request: OriginRequest) -> OriginRequest { request }
+}
+
+package enum SourceKinds {
+    /// In the order in which they are asked; what is nothing else is a file.
+    package static let all: [any Source.Type] = [PlaylistSource.self, ListingSource.self, FileSource.self]
+}
+
+extension [any Source.Type] {
+    /// Whether the URL's name says that its body has to be read to know what it is.
+    package func expectDocument(at url: ResourceURL) -> Bool {
+        url.path.hasSuffix("/") || contains { $0.fileExtensions.contains(url.fileExtension) }
+    }
+
+    /// Whether an answer's type says so.
+    package func expectDocument(of mediaType: String?) -> Bool {
+        mediaType.map { type in type.hasPrefix("text/") || contains { $0.mediaTypes.contains(type) } } ?? false
+    }
+}
+
+/// Where a folder is listed; what it is known by.
+package enum SourcePlace: Hashable, Sendable, CustomStringConvertible {
+    case url(ResourceURL)
+    /// Of a local file.
+    case path(String)
+
+    package var url: ResourceURL? { if case .url(let url) = self { url } else { nil } }
+
+    /// Under which the folder's listing is remembered: without user and password.
+    package var key: String {
+        switch self {
+        case .url(let url): url.text
+        case .path(let path): path
+        }
+    }
+
+    /// To be shown: without secrets.
+    package var description: String {
+        switch self {
+        case .url(let url): url.description
+        case .path(let path): path
+        }
+    }
+}
+
+/// A whole document, and where it came from.
+package struct SourceAnswer: Sendable {
+    /// What was asked.
+    package let place: SourcePlace
+    /// nil: of a local file.
+    package let head: ResponseHead?
+    package let bytes: [UInt8]
+
+    /// A hundred bytes an entry: some hundred thousand entries.
+    package static let limit = 64 << 20
+
+    package init(_ place: SourcePlace, _ head: ResponseHead?, _ bytes: [UInt8]) {
+        self.place = place
+        self.head = head
+        self.bytes = bytes
+    }
+
+    package var mediaType: String? { head?.mediaType }
+
+    /// What relative entries resolve against: where the answer came from, after redirects, with the credentials of what
+    /// was asked where that is of the same origin. nil: of a local file.
+    package var base: ResourceURL? {
+        guard let head, let asked = place.url else { return nil }
+        return head.url.with(credentials: head.url.isSameOrigin(as: asked) ? asked.credentials : nil)
+    }
+
+    /// The folder that a listing from there would be of.
+    package var folder: ResourceURL? {
+        base.map { $0.path.hasSuffix("/") ? $0 : $0.with(path: $0.path + "/") }
+    }
+
+    /// Whether it is what the request would bring.
+    package func answers(_ request: SourceRequest) -> Bool {
+        guard let asked = request.place else { return false }
+        return asked == place || asked.url != nil && (asked.url == base || asked.url == folder)
+    }
+}

@@ -1,0 +1,259 @@
+import ReelCore
+import ReelSources
+import ReelThreads
+import Synchronization
+
+/// Lists one folder: asks what its reader says, one request after another, and hands it the answers.
+///
+/// All that may take a while, reading what has come, is done on the `chores` queue, and the completion is called there.
+final class FolderFetch: Sendable {
+    enum Outcome: Sendable {
+        /// - Parameter mark: what asks whether it has changed; nil: nothing does.
+        case entries(EntryList, FolderMark?, remark: String?)
+        case unchanged
+        case refused(SourceRefusal)
+        case failure(OriginFailure)
+    }
+
+    private struct State {
+        var reader: any FolderReader
+        /// Of the only request, as it came.
+        var mark: FolderMark?
+        var requests = 0
+        /// Bytes of all answers.
+        var size = 0
+    }
+
+    /// An answer that is there already.
+    struct First: Sendable {
+        let answer: SourceAnswer
+        let mark: FolderMark?
+    }
+
+    /// More pages than a folder of `Listing.mostEntries` has: what goes on after them goes on for ever.
+    private static let mostRequests = 10_000
+
+    /// Only ever taken by the queue's thread.
+    private let state: Mutex<State>
+    private let known: FolderMark?
+    private let first: First?
+    private let deadline: Duration
+    private let services: Services
+    private let completion: @Sendable (Outcome) -> Void
+
+    private init(
+        _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, _ services: Services,
+        _ completion: @escaping @Sendable (Outcome) -> Void
+    ) {
+        state = Mutex(State(reader: reader, mark: first?.mark))
+        self.known = known
+        self.first = first
+        deadline = now() + limit
+        self.services = services
+        self.completion = completion
+    }
+
+    /// - Parameters:
+    ///   - known: of the listing that is there: a folder that is one document need not come again.
+    ///   - first: what need not be asked for.
+    ///   - limit: for the whole of it, with its retries.
+    static func start(
+        _ reader: any FolderReader, known: FolderMark? = nil, first: First? = nil, limit: Duration,
+        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
+    ) {
+        let fetch = FolderFetch(reader, known: known, first: first, limit: limit, services, completion)
+        services.chores.add { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
+    }
+
+    /// What ends the reading of a document that has come.
+    private var isOver: StopQuestion { services.isOver(at: deadline) }
+
+    // MARK: On the queue
+
+    private func perform(_ step: (inout any FolderReader) throws(SourceRefusal) -> FolderStep) {
+        let result = state.withLock { state in
+            Result { () throws(SourceRefusal) in try step(&state.reader) }
+        }
+        switch result {
+        case .failure(let refusal): finish(.refused(refusal))
+        case .success(.entries(let entries, let remark)):
+            let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
+            finish(.entries(entries, mark, remark: remark))
+        case .success(.ask(let request)):
+            let number = state.withLock { state in
+                state.requests += 1
+                return state.requests
+            }
+            guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
+            if number == 1, let answer = first?.answer, answer.answers(request) {
+                return perform { reader throws(SourceRefusal) in
+                    try reader.head(answer.head)
+                    try reader.take(answer.bytes)
+                    return try reader.end(isOver)
+                }
+            }
+            switch request {
+            case .origin(let request): ask(request, isFirst: number == 1)
+            case .file(let path): read(path)
+            }
+        }
+    }
+
+    fileprivate func feed(_ piece: AnswerPiece) throws(SourceRefusal) {
+        let result = state.withLock { state in
+            Result { () throws(SourceRefusal) in
+                switch piece {
+                case .head(let head):
+                    state.mark = head?.folderMark
+                    try state.reader.head(head)
+                case .bytes(let bytes):
+                    state.size += bytes.count
+                    try state.reader.take(bytes)
+                }
+            }
+        }
+        try result.get()
+    }
+
+    private func ended(_ end: AnswerEnd) {
+        switch end {
+        case .whole: perform { reader throws(SourceRefusal) in try reader.end(isOver) }
+        case .unchanged: finish(.unchanged)
+        case .refused(let refusal): finish(.refused(refusal))
+        case .failure(let failure): finish(.failure(failure))
+        }
+    }
+
+    private func finish(_ outcome: Outcome) {
+        services.giveBackMemory(after: state.withLock { $0.size })
+        completion(outcome)
+    }
+
+    // MARK: Asking
+
+    private func ask(_ request: OriginRequest, isFirst: Bool) {
+        var request = request
+        if isFirst, SourceRequest.origin(request).place != nil, case .condition(let condition)? = known {
+            request.condition = condition
+        }
+        retrying(until: deadline, services) { [self, request] left, done in
+            var request = request
+            request.stallLimit = left
+            let id = services.origin.start(request, AnswerReceiver(self, services, done))
+            // A body that drips for ever ends too.
+            services.ticker.after(left) { [services] in services.origin.cancel(id) }
+        } completion: { [self] end in
+            services.chores.add { [self] in ended(end) }
+        }
+    }
+
+    private func read(_ path: String) {
+        var stamp: FileStamp?
+        if case .file(let known)? = known { stamp = known }
+        switch LocalFile.read(path, unless: stamp) {
+        case .missing(let reason): finish(.failure(.unreachable(reason)))
+        case .refused(let refusal): finish(.refused(refusal))
+        case .unchanged: finish(.unchanged)
+        case .bytes(let bytes, let stamp):
+            state.withLock { $0.mark = .file(stamp) }
+            perform { reader throws(SourceRefusal) in
+                try reader.head(nil)
+                try reader.take(bytes)
+                return try reader.end(isOver)
+            }
+        }
+    }
+}
+
+/// What tells whether a folder has changed since it was listed.
+enum FolderMark: Sendable {
+    case condition(OriginRequest.Condition)
+    case file(FileStamp)
+}
+
+private enum AnswerPiece: Sendable {
+    case head(ResponseHead?)
+    case bytes([UInt8])
+}
+
+private enum AnswerEnd: Attempted {
+    case whole, unchanged
+    case refused(SourceRefusal)
+    case failure(OriginFailure)
+
+    var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
+}
+
+/// Takes one answer piece by piece to the reader. Bounded, as the origin is not trusted.
+private final class AnswerReceiver: OriginReceiver {
+    private struct State {
+        var end: AnswerEnd?
+        var size = 0
+    }
+
+    private let state = Mutex(State())
+    private let fetch: FolderFetch
+    private let services: Services
+    private let done: @Sendable (AnswerEnd) -> Void
+
+    init(_ fetch: FolderFetch, _ services: Services, _ done: @escaping @Sendable (AnswerEnd) -> Void) {
+        self.fetch = fetch
+        self.services = services
+        self.done = done
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        if head.isEncoded { return .wrongAnswer("a content encoding that was not requested") }
+        if head.status == 304 {
+            state.withLock { $0.end = .unchanged }
+        } else {
+            feed(.head(head))
+        }
+        return nil
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        services.counters.demandedBytes(bytes.count)
+        let isWanted = state.withLock { state in
+            state.size += bytes.count
+            if state.size > SourceAnswer.limit {
+                let text = "a document of more than \(SourceAnswer.limit >> 20) MiB"
+                state.end = state.end ?? .failure(.wrongAnswer(text))
+            }
+            return state.end == nil
+        }
+        guard isWanted else { return .stop }
+        feed(.bytes(Array(bytes)))
+        return .more
+    }
+
+    private func feed(_ piece: AnswerPiece) {
+        services.chores.add { [self] in
+            if state.withLock({ $0.end != nil }) { return }
+            do throws(SourceRefusal) {
+                try fetch.feed(piece)
+            } catch {
+                state.withLock { $0.end = .refused(error) }
+            }
+        }
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        // Behind what came before.
+        services.chores.add { [self] in
+            done(state.withLock { $0.end } ?? failure.map { .failure($0 == .cancelled ? .timedOut : $0) } ?? .whole)
+        }
+    }
+}
+
+extension ResponseHead {
+    /// What asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
+    /// section 8.8.2.2): in the second of its change a directory may change again.
+    fileprivate var folderMark: FolderMark? {
+        var validator = Validator(entityTag: entityTag, lastModified: lastModified)
+        if let date = validator.lastModified, (self["date"].flatMap { httpDate($0) } ?? date) - date < 60 {
+            validator.lastModified = nil
+        }
+        return validator.ifChanged.map { .condition($0) }
+    }
+}

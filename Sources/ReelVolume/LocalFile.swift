@@ -1,0 +1,64 @@
+import Glibc
+import ReelCore
+import ReelSources
+
+/// Which state of a local file was read.
+struct FileStamp: Equatable, Sendable {
+    fileprivate let device: UInt
+    fileprivate let number: UInt
+    fileprivate let size: Int
+    fileprivate let seconds: Int
+    fileprivate let nanoseconds: Int
+
+    fileprivate init(_ status: stat) {
+        device = UInt(status.st_dev)
+        number = UInt(status.st_ino)
+        size = Int(status.st_size)
+        seconds = status.st_mtim.tv_sec
+        nanoseconds = status.st_mtim.tv_nsec
+    }
+}
+
+/// A list on the local disk. Only a regular file is read: a pipe or a device might keep the mount waiting for ever.
+enum LocalFile {
+    enum Outcome {
+        case bytes([UInt8], FileStamp)
+        /// It is in the state that was read before.
+        case unchanged
+        /// It is not there, or cannot be read: why.
+        case missing(String)
+        case refused(SourceRefusal)
+    }
+
+    /// - Parameter known: the state that was read before.
+    static func read(_ path: String, unless known: FileStamp?) -> Outcome {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard descriptor >= 0 else { return .missing(String(cString: strerror(errno))) }
+        defer { close(descriptor) }
+        guard let status = regular(descriptor) else { return .refused(.useless("it is no regular file")) }
+        let stamp = FileStamp(status)
+        if stamp == known { return .unchanged }
+        // The mount may lie over the list, with a file of that name in it.
+        guard known.map({ $0.device == stamp.device }) ?? true else {
+            return .missing("another filesystem is mounted over it")
+        }
+        var bytes: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while bytes.count <= SourceAnswer.limit {
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            if count < 0 { return .missing(String(cString: strerror(errno))) }
+            if count > 0 {
+                bytes += buffer[..<count]
+                continue
+            }
+            // Half of it may be of before a change that is going on.
+            return regular(descriptor).map({ FileStamp($0) }) == stamp ? .bytes(bytes, stamp) : .refused(.cutShort)
+        }
+        return .refused(.useless("a list has \(SourceAnswer.limit >> 20) MiB at most"))
+    }
+
+    private static func regular(_ descriptor: Int32) -> stat? {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG ? status : nil
+    }
+}

@@ -1,0 +1,100 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// Requests that are more than "give me these bytes".
+@Suite struct MethodTests {
+    private func request(_ url: ResourceURL, _ method: String, body: String = "") -> OriginRequest {
+        var request = OriginRequest(url: url, stallLimit: .seconds(5))
+        request.method = method
+        request.headers = [("Depth", "1")]
+        request.body = Array(body.utf8)
+        request.accepted = [207]
+        return request
+    }
+
+    private func finish(_ origin: CurlOrigin, _ request: OriginRequest) -> Recorder.Record {
+        let recorder = Recorder()
+        _ = origin.start(request, recorder)
+        return recorder.finished()
+    }
+
+    @Test(
+        arguments: ["PROPFIND", "POST", "OPTIONS", "GET", "HEAD"], ["", String(repeating: "<body/>", count: 30_000)])
+    func methodHeadersAndBodyAreSentAndTheAcceptedStatusIsTaken(_ method: String, _ body: String) throws {
+        let server = try ScriptedServer { request in
+            request.method == "HEAD"
+                ? [.head(207, [("Content-Length", "5")])] : ServerStep.answer(207, [], body: "found")
+        }
+        if body.isEmpty || method != "HEAD" {
+            try withTransport(to: server) { origin in
+                let record = finish(origin, request(server.url("/x"), method, body: body))
+                #expect(record.failure == nil && record.heads.map(\.status) == [207])
+                #expect(record.bytes == (method == "HEAD" ? [] : Array("found".utf8)))
+                let sent = try #require(server.requests.first)
+                #expect(sent.method == method && sent["depth"] == "1" && sent.body == Array(body.utf8))
+                #expect(sent["content-type"] == nil && sent["expect"] == nil)
+                // Any other status is none.
+                #expect(origin.fetch(server.url("/x")).failure == .status(207, retryAfter: nil))
+            }
+        } else {
+            server.stop()
+        }
+    }
+
+    @Test(arguments: [301, 302, 307, 308, 303])
+    func aRedirectInsideTheOriginIsFollowedWithTheSameRequest(_ status: Int) throws {
+        let server = try ScriptedServer { request in
+            request.path == "/x"
+                ? ServerStep.answer(status, [("Location", "/x/")]) : ServerStep.answer(207, [], body: request.method)
+        }
+        try withTransport(to: server) { origin in
+            let record = finish(origin, request(server.url("/x"), "PROPFIND", body: "all"))
+            if status == 303 {
+                // It names something to read instead.
+                #expect(record.failure == .status(303, retryAfter: nil))
+            } else {
+                #expect(record.failure == nil && record.bytes == Array("PROPFIND".utf8))
+                #expect(server.requests.map { $0.body } == [Array("all".utf8), Array("all".utf8)])
+                #expect(server.requests.allSatisfy { $0["depth"] == "1" })
+            }
+            // And says nothing of where the resource is read.
+            _ = origin.fetch(server.url("/x"))
+            #expect(server.requests.last(where: { $0.method == "GET" && $0.path == "/x" }) != nil)
+        }
+    }
+
+    @Test(arguments: ["GET", "PROPFIND"])
+    func anotherOriginSeesNoHeadersAndIsAskedToBeReadOnly(_ method: String) throws {
+        let other = try ScriptedServer { _ in ServerStep.answer(207, [], body: "there") }
+        defer { other.stop() }
+        let place = other.url("/x").text
+        let server = try ScriptedServer { _ in ServerStep.answer(307, [("Location", place)]) }
+        try withTransport(to: server) { origin in
+            let failure = finish(origin, request(server.url("/x"), method)).failure
+            if method == "GET" {
+                #expect(failure == nil && other.requests.map { $0["depth"] } == [nil])
+            } else {
+                #expect(other.requests.isEmpty)
+                guard case .wrongAnswer = failure else { throw Unexpected(failure) }
+            }
+        }
+    }
+
+    @Test(arguments: [
+        ("get", "X-A", "1"), ("", "X-A", "1"), ("GET /y HTTP/1.1\r\nX", "X-A", "1"), ("GET", "X-A", "1\r\nEvil: 2"),
+        ("GET", "X A", "1"), ("GET", "Range", "bytes=0-1"), ("GET", "Content-Length", "7"),
+    ])
+    func whatAddsLinesOrContradictsIsNotSent(_ method: String, _ name: String, _ value: String) throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(207, [], body: "x") }
+        try withTransport(to: server) { origin in
+            var request = request(server.url("/x"), method)
+            request.headers = [(name, value)]
+            let failure = finish(origin, request).failure
+            guard case .wrongAnswer = failure else { throw Unexpected(failure) }
+            #expect(server.requests.isEmpty)
+        }
+    }
+}

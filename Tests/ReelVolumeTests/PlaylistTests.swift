@@ -1,0 +1,122 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Lists that change while they are mounted.
+@Suite struct PlaylistTests {
+    private static let two = "#EXTM3U\n#EXTINF:1,First\n/a.mp3\n#EXTINF:2,Second\n/b.mp3\n"
+
+    private func mark(_ fixture: VolumeFixture) -> String? {
+        (try? fixture.volume.extendedAttribute("user.reelfs.stale", of: rootNode).get())
+            .map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private func write(_ text: String, to path: String) {
+        let file = fopen(path, "w")
+        #expect(file != nil && fputs(text, file) >= 0 && fclose(file) == 0)
+    }
+
+    /// What the test changes: the list's text; nil answers 503.
+    private func withList(_ body: (VolumeFixture, Shared<String?>, ScriptedServer) throws -> Void) throws {
+        let list = Shared<String?>(Self.two)
+        let server = try ScriptedServer { request in
+            guard request.path == "/list.m3u" else { return FileOrigin(length: 1000).answer(request) }
+            guard let text = list.value else { return ServerStep.answer(503) }
+            let tag = "\"\(text.hashValue)\""
+            if request["if-none-match"] == tag { return [.head(304, [("ETag", tag)])] }
+            return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl"), ("ETag", tag)], body: text)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(3), refresh: .zero)
+        defer { fixture.remove() }
+        try body(fixture, list, server)
+    }
+
+    @Test func newEntriesAppearGoneOnesGoAndTheKernelIsToldOfEachName() throws {
+        try withList { fixture, list, server in
+            let kernel = Kernel()
+            fixture.volume.connect(kernel)
+            #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
+            list.value = "#EXTM3U\n#EXTINF:1,Second\n/b.mp3\n#EXTINF:2,Third\n/c.mp3\n"
+            #expect(eventually { fixture.names() == .success(["Second.mp3", "Third.mp3"]) })
+            #expect(eventually { Set(kernel.forgotten.withLock { $0 }) == ["First.mp3", "Third.mp3"] })
+            let count = server.requests.count
+            #expect(
+                eventually {
+                    _ = fixture.names()
+                    return server.requests.dropFirst(count).contains { $0["if-none-match"] != nil }
+                })
+            #expect(mark(fixture) == nil)
+        }
+    }
+
+    @Test func anEntryKeepsItsNameForAsLongAsItsURLIsListed() throws {
+        try withList { fixture, list, _ in
+            list.value = "#EXTM3U\n#EXTINF:1,Song\n/a.mp3\n#EXTINF:2,Song\n/b.mp3\n"
+            #expect(eventually { fixture.names() == .success(["First.mp3", "Second.mp3"]) })
+            list.value = "#EXTM3U\n#EXTINF:0,Second\n/new.mp3\n#EXTINF:2,Other\n/b.mp3\n"
+            let names = Result<[String], VolumeError>.success(["Second (2).mp3", "Second.mp3"])
+            #expect(eventually { fixture.names() == names })
+            let url = try fixture.volume.extendedAttribute(
+                "user.reelfs.url", of: fixture.lookup("Second.mp3").get().node
+            ).get()
+            #expect(String(decoding: url, as: UTF8.self).hasSuffix("/b.mp3"))
+            // Over a remount, too.
+            list.value = "#EXTM3U\n#EXTINF:2,Another\n/b.mp3\n"
+            try fixture.restart()
+            #expect(fixture.names() == .success(["Second.mp3"]))
+        }
+    }
+
+    @Test(arguments: [nil, "<html>Log in<input type=password></html>", ""])
+    func anErrorLeavesTheListMarked(_ trouble: String?) throws {
+        try withList { fixture, list, server in
+            list.value = trouble
+            #expect(
+                eventually {
+                    if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }
+                    return mark(fixture)?.hasPrefix(trouble == nil ? "status-503 " : "no-listing ") == true
+                })
+            server.stop()
+            try fixture.restart()
+            #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
+            list.value = Self.two
+        }
+    }
+
+    @Test func aListWithoutEntriesIsNotBelievedAtOnce() throws {
+        try withList { fixture, list, _ in
+            list.value = "#EXTM3U\n"
+            #expect(
+                eventually {
+                    if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }
+                    return mark(fixture)?.hasPrefix("empty ") == true
+                })
+            try fixture.restart()
+            #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
+        }
+    }
+
+    @Test func aLocalListIsReadAgainOnceItHasChanged() throws {
+        let path = "/tmp/reelfs-list-\(getpid())-\(UInt32.random(in: 0 ... .max)).txt"
+        defer { unlink(path) }
+        write("http://127.0.0.1:9/a.mp3\n", to: path)
+        let fixture = try VolumeFixture(path, refresh: .seconds(300))
+        defer { fixture.remove() }
+        let (one, two) = (["a.mp3"], ["b.mp3", "a.mp3"])
+        for _ in 0..<3 { #expect(fixture.names() == .success(one)) }
+        write("http://127.0.0.1:9/b.mp3\nhttp://127.0.0.1:9/a.mp3\n", to: path)
+        #expect(eventually { fixture.names() == .success(two) })
+        unlink(path)
+        #expect(
+            eventually {
+                if fixture.names() != .success(two) { Issue.record("the tree is another") }
+                return mark(fixture)?.hasPrefix("unreachable ") == true
+            })
+        write("http://127.0.0.1:9/a.mp3\n", to: path)
+        #expect(eventually { fixture.names() == .success(one) && mark(fixture) == nil })
+    }
+}
