@@ -37,7 +37,7 @@ struct BlockTable: Sendable {
     private(set) var hasLeftovers = false
     /// Extents that are to leave the page cache and cannot yet.
     var leaving: Set<Int> = []
-    /// How many handles have been offered the whole file, and not yet begun to read it nor been closed.
+    /// How many open handles have been offered the whole file.
     private(set) var offers = 0
 
     init(length: Int64, lastUse: Int64 = 0) {

@@ -96,7 +96,7 @@ package final class CacheObject: Sendable {
         return file.descriptor.number
     }
 
-    /// An offer was taken, or is of no use any more. Once for each.
+    /// The handle of an offer is closed. Once for each.
     package func settle() { file.withBlocks { $0.settleOffer() } }
 
     /// The kernel was given the file itself since it is in use.

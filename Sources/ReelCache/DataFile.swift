@@ -73,11 +73,11 @@ final class DataFile: Sendable {
         set { state.withLock { $0.isShared = newValue } }
     }
 
-    /// Not a byte of it may go: somebody reads the file itself.
-    var isReadDirectly: Bool { isShared && descriptor.isOpenElsewhere }
+    /// Not a byte of it may go: somebody reads the file itself, or is about to.
+    var isReadDirectly: Bool { withBlocks { $0.offers > 0 } || isShared && descriptor.isOpenElsewhere }
 
-    /// Blocks leave to make way for others; nil where somebody has the whole file, or was offered it. In one step, as an
-    /// offer that was taken makes the file shared before it is settled.
+    /// Blocks leave to make way for others; nil where somebody has the whole file, or was offered it. In one step with the
+    /// look, as an offer can come at any time.
     func clear(_ blocks: Range<Int>) -> BlockTable.Cleared? {
         state.withLock { state in
             guard state.blocks.offers == 0, !(state.isShared && descriptor.isOpenElsewhere) else { return nil }

@@ -143,6 +143,7 @@ extension FileHandle {
 /// - The file has `length` bytes, which is the `st_size` that the kernel was told, every one of them verified. The
 ///   kernel does not clamp, it reads holes as zeros, and nobody sees it do so.
 /// - `descriptor` stays open until `passthroughBegan` has been called or the handle is closed.
+/// - Until the handle is closed no byte of the file is punched, truncated or replaced.
 /// - From the first offer on no byte of the file is punched, truncated or replaced while anybody may read it, and `close`
 ///   does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one that was
 ///   killed. What tells is a write lease (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor that the

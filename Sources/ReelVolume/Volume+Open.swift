@@ -208,10 +208,10 @@ final class OpenFile: FileHandle {
 
     func passthroughBegan() {
         if case .remote(let file) = body { file.object.share() }
-        settleOffer()
     }
 
-    /// An offer holds the file as it is until the kernel has it or the handle is gone.
+    /// An offer holds the file as it is until the handle is gone. The kernel opens the file only some time after it has taken
+    /// the answer, and nothing tells when: until then a lease would say that nobody reads the file.
     func settleOffer() {
         guard case .remote(let file) = body, isOffered.exchange(false, ordering: .relaxed) else { return }
         file.object.settle()
