@@ -27,6 +27,7 @@ package final class Volume: Sendable {
     let firstMountedAt: Int64
     /// Calls of `forget`.
     let forgotten = Atomic<Int>(0)
+    private let isShutDown = Atomic(false)
     private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
     /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
@@ -84,6 +85,8 @@ package final class Volume: Sendable {
 
     /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
     package func shutdown() {
+        // A thread is joined once.
+        guard !isShutDown.exchange(true, ordering: .relaxed) else { return }
         // The clock first: what it would find idle now is not over, but ended.
         services.ticker.stop()
         for file in files.all { file.shutdown() }
