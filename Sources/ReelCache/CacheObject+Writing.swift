@@ -17,7 +17,7 @@ extension CacheObject {
         let (new, isInMemory) = file.withBlocks { table in
             (table.untouched(blocks), blocks.contains { table.inFlight[$0]?.memory != nil })
         }
-        if !isInMemory, file.hasFile, store.disk.mayWriteData, try writeToDisk(bytes, range, new) { return }
+        if !isInMemory, file.hasFile, store.disk.mayWriteData, writeToDisk(bytes, range, new) { return }
         for block in blocks {
             let part = range.clamped(to: file.bytes(of: block))
             try keepInMemory(bytes.part(part, from: range.lower), part, block)
@@ -26,9 +26,7 @@ extension CacheObject {
 
     /// - Parameter new: blocks of which these are the first bytes.
     /// - Returns: false where there is no room, or the disk does not take it.
-    private func writeToDisk(
-        _ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]
-    ) throws(CacheError) -> Bool {
+    private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> Bool {
         let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
         guard room == 0 || store.makeRoom(for: room) else { return false }
         let failures = file.withBlocks { table in

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 import TestKit
 import Testing
@@ -33,6 +34,30 @@ private final class Reader: ObjectHolder {
 }
 
 private final class Writing: Sendable { let turn = Mutex(()) }
+
+private final class Tally: Sendable {
+    let isOver = Atomic(false)
+    let right = Atomic(0)
+    let missing = Atomic(0)
+    let wrong = Atomic(0)
+}
+
+private func look(_ object: CacheObject, _ tally: Tally, seed: UInt64, loses: Bool) {
+    var random = SeededGenerator(seed: seed)
+    // Long reads, in the middle of which a hole can be punched.
+    let wanted = (0..<6).map { first in (first..<first + 3).flatMap { content($0, BlockSize.block) } }
+    var buffer = [UInt8](repeating: 0, count: Int(3 * BlockSize.block))
+    while !tally.isOver.load(ordering: .relaxed) {
+        let block = Int.random(in: 0..<6, using: &random)
+        switch buffer.withUnsafeMutableBytes({ object.read(into: $0, at: Int64(block) * BlockSize.block) }) {
+        case .bytes where buffer == wanted[block]: tally.right.add(1, ordering: .relaxed)
+        case .missing: tally.missing.add(1, ordering: .relaxed)
+        // Nobody has damaged anything.
+        case .bytes, .damaged: tally.wrong.add(1, ordering: .relaxed)
+        }
+        if loses, block == 5, Int.random(in: 0..<50, using: &random) == 0 { object.lose([3..<4]) }
+    }
+}
 
 struct ThreadTests {
     @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
@@ -76,6 +101,33 @@ struct ThreadTests {
             for block in object.filledBlocks { #expect(object.holds(block)) }
         }
         again.close()
+    }
+
+    /// Blocks come, leave and turn out to be damaged under their readers, who see their bytes or nothing.
+    @Test func readersSeeRightBytesOrNoneWhileBlocksComeAndLeave() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let object = try store.object(for: version(blocks: 8))
+        let tally = Tally()
+        var random = SeededGenerator(seed: 9)
+        let readers = (0..<2).compactMap { reader in
+            Thread("reader-\(reader)") { look(object, tally, seed: UInt64(reader), loses: reader == 0) }
+        }
+        for round in 0..<1500 {
+            let block = Int.random(in: 0..<8, using: &random)
+            if round % 5 == 0 { try object.put(block) }
+            let bytes = content(block, BlockSize.block)
+            try bytes.withUnsafeBytes { try object.write($0, at: Int64(block) * BlockSize.block) }
+            if round % 2 == 0 { try object.discard(block..<block + 1) }
+            if round % 100 == 0 { store.commit() }
+        }
+        tally.isOver.store(true, ordering: .relaxed)
+        for reader in readers { reader.join() }
+        #expect(tally.wrong.load(ordering: .relaxed) == 0)
+        #expect(tally.right.load(ordering: .relaxed) > 0 && tally.missing.load(ordering: .relaxed) > 0)
+        try object.abandonFragments()
+        #expect(store.usage.used == object.bytesOnDisk && store.bytesInMemory == 0 && store.damagedBlocks == 0)
+        store.close()
     }
 
     @Test func aStoreThatIsDroppedEndsItsThreadAndUnlocks() throws {
