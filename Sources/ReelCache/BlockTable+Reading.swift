@@ -46,9 +46,10 @@ extension BlockTable {
         return ends?.max() ?? bytes(of: block).lower
     }
 
-    /// Blocks that are held against their checksum whenever they are read from the disk, as bits, the first of `blocks` the
-    /// least significant: not verified yet, or not durable, filled or not. Until a sync has vouched for them a filesystem
-    /// that cannot write them back may drop them from the page cache, and zeros are read in their place.
+    /// Blocks that are held against their checksum whenever they are read from the disk, as bits, the first of
+    /// `blocks` the least significant: not verified yet, or not durable, filled or not. Until a sync has vouched for
+    /// them a filesystem that cannot write them back may drop them from the page cache, and zeros are read in their
+    /// place.
     /// - Parameter blocks: 64 at most.
     func uncertain(_ blocks: Range<Int>) -> UInt64 {
         var bits: UInt64 = 0

@@ -118,8 +118,9 @@ extension BlockTable {
 
     // MARK: Leaving the page cache
 
-    /// Nobody reads here soon. - Returns: whether the extent may leave the page cache now. One of which some is not on the
-    /// disk for sure has to wait until a sync has ended: were that to fail, the page cache has the only bytes that are right.
+    /// Nobody reads here soon. - Returns: whether the extent may leave the page cache now. One of which some is not on
+    /// the disk for sure has to wait until a sync has ended: were that to fail, the page cache has the only bytes that
+    /// are right.
     mutating func leaveMemory(_ extent: Int) -> Bool {
         if isDurable(extent) { return true }
         leaving.insert(extent)

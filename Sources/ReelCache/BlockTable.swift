@@ -1,7 +1,7 @@
 import ReelCore
 
-/// Which blocks of one version are there, where, and how safely: the one truth of it, for fetch planning and cache alike.
-/// A value: it takes events and says what to write. `BlockState` has the transitions.
+/// Which blocks of one version are there, where, and how safely: the one truth of it, for fetch planning and cache
+/// alike. A value: it takes events and says what to write. `BlockState` has the transitions.
 ///
 /// A block that leaves during a sync leaves it at once, also where it is filled anew before the sync has ended.
 struct BlockTable: Sendable {
@@ -130,7 +130,8 @@ struct BlockTable: Sendable {
         }
     }
 
-    /// A block goes on in memory, with what came of it. - Returns: its room on the disk, where its bytes are to be punched out.
+    /// A block goes on in memory, with what came of it. - Returns: its room on the disk, where its bytes are to be
+    /// punched out.
     mutating func moveToMemory(_ block: Int, _ memory: MemoryBlock) -> Int64 {
         _ = apply(.begin, to: block)
         guard self[block] == .partial else { return 0 }
@@ -178,8 +179,8 @@ struct BlockTable: Sendable {
 
     // MARK: Leaving
 
-    /// No longer there, as the bytes are gone or wrong. A row may tell of them until the next commit, and its checksum that
-    /// it lies. - Returns: room on the disk that is free now.
+    /// No longer there, as the bytes are gone or wrong. A row may tell of them until the next commit, and its checksum
+    /// that it lies. - Returns: room on the disk that is free now.
     mutating func lose(_ blocks: Range<Int>) -> Int64 {
         var room: Int64 = 0
         forEachTouched(blocks) { table, block in

@@ -63,7 +63,8 @@ extension CacheObject {
             look.isInMemory
             ? file.read(into: buffer, at: range.lower) : (file.descriptor.read(into: buffer, at: range.lower), 0)
         guard count == buffer.count else {
-            // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put there.
+            // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put
+            // there.
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return [blocks] + file.doubt().filter { !blocks.contains($0) }.map { $0..<$0 + 1 }
         }

@@ -2,9 +2,10 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// Writes all of `bytes`, makes room for the blocks that they are the first of, and seals those that are whole by them.
-    /// What the disk does not take, as it is full, broken or gone, is kept in memory. Bytes of a block that leaves meanwhile
-    /// do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is there.
+    /// Writes all of `bytes`, makes room for the blocks that they are the first of, and seals those that are whole by
+    /// them. What the disk does not take, as it is full, broken or gone, is kept in memory. Bytes of a block that
+    /// leaves meanwhile do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is
+    /// there.
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
@@ -78,7 +79,8 @@ extension CacheObject {
         try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
     }
 
-    /// Bytes are in their place. The one place where a block is sealed: it is filled, and its checksum known, from here on.
+    /// Bytes are in their place. The one place where a block is sealed: it is filled, and its checksum known, from
+    /// here on.
     private func add(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ failures: Int?) {
         let whole = file.withBlocks { table in
             table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil

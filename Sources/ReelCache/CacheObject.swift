@@ -68,8 +68,8 @@ package final class CacheObject: Sendable {
     /// True while some of its bytes live in memory, as the disk did not take them.
     package var isInMemory: Bool { file.isInMemory }
 
-    /// These blocks are not what was written, or not there: nothing of them is there any more. Their rows tell of them until
-    /// the next commit; their checksums say until then that it is not so. From any thread.
+    /// These blocks are not what was written, or not there: nothing of them is there any more. Their rows tell of them
+    /// until the next commit; their checksums say until then that it is not so. From any thread.
     package func lose(_ blocks: [Range<Int>]) {
         store.room.release(file.withBlocks { table in blocks.reduce(0) { $0 + table.lose($1) } })
     }
@@ -105,8 +105,8 @@ package final class CacheObject: Sendable {
     /// Not a byte of it may go at present.
     package var isReadDirectly: Bool { file.isReadDirectly }
 
-    /// Somebody reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): nothing of it is
-    /// evicted while he does. His use is seen by open and close.
+    /// Somebody reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): nothing of it
+    /// is evicted while he does. His use is seen by open and close.
     package func share() {
         file.isShared = true
         useAll()

@@ -128,7 +128,8 @@ final class DataFile: Sendable {
         return (Int(range.count), fromMemory)
     }
 
-    /// Reads what was written of a block that is not filled from the disk, piece by piece. - Parameter buffer: for `range`.
+    /// Reads what was written of a block that is not filled from the disk, piece by piece. - Parameter buffer: for
+    /// `range`.
     /// - Returns: false where it is not what came, or nobody knows.
     func readPieces(of block: Int, into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> Bool {
         // What comes meanwhile is added to the very same sums.
@@ -147,8 +148,8 @@ final class DataFile: Sendable {
 
     // MARK: Leaving the page cache
 
-    /// Whole extents that nobody reads soon leave the page cache: now, or as soon as they are durable. No allocation where
-    /// they are.
+    /// Whole extents that nobody reads soon leave the page cache: now, or as soon as they are durable. No allocation
+    /// where they are.
     func leaveMemory(_ range: ByteRange) {
         guard hasFile else { return }
         var extent = Int(range.lower / BlockSize.extent)

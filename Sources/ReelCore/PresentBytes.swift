@@ -1,7 +1,7 @@
 /// Which bytes of one version are in the cache: what fetch planning asks of the cache's table of blocks.
 ///
-/// Each question is answered for its moment. Bytes come only from the thread that tells `Ledger.arrived` of them; they can
-/// leave at any time, which `removals` tells.
+/// Each question is answered for its moment. Bytes come only from the thread that tells `Ledger.arrived` of them; they
+/// can leave at any time, which `removals` tells.
 package protocol PresentBytes: AnyObject, Sendable {
     /// Of the version, in bytes.
     var length: Int64 { get }

@@ -62,7 +62,7 @@ final class FolderFetch: Sendable {
         _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         let fetch = FolderFetch(reader, known: known, first: first, limit: limit, services, completion)
-        services.chores.add { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
+        services.later { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
     }
 
     /// What ends the reading of a document that has come.
@@ -143,7 +143,7 @@ final class FolderFetch: Sendable {
             // A body that drips for ever ends too.
             services.ticker.after(left) { [services] in services.origin.cancel(id) }
         } completion: { [self] end in
-            services.chores.add { [self] in ended(end) }
+            services.later { [self] in ended(end) }
         }
     }
 
@@ -228,7 +228,7 @@ private final class AnswerReceiver: OriginReceiver {
     }
 
     private func feed(_ piece: AnswerPiece) {
-        services.chores.add { [self] in
+        services.later { [self] in
             if state.withLock({ $0.end != nil }) { return }
             do throws(SourceRefusal) {
                 try fetch.feed(piece)
@@ -240,7 +240,7 @@ private final class AnswerReceiver: OriginReceiver {
 
     func ended(_ failure: OriginFailure?) {
         // Behind what came before.
-        services.chores.add { [self] in
+        services.later { [self] in
             done(state.withLock { $0.end } ?? failure.map { .failure($0 == .cancelled ? .timedOut : $0) } ?? .whole)
         }
     }

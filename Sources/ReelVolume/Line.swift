@@ -5,6 +5,8 @@ final class Line: Sendable {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
         var isOver = false
+        /// The thread takes no more jobs.
+        var hasEnded = false
     }
 
     private let state: Monitor<State>
@@ -16,7 +18,10 @@ final class Line: Sendable {
         let thread = Thread(name) {
             while true {
                 let jobs = state.wait { state -> [@Sendable () -> Void]? in
-                    if state.jobs.isEmpty { return state.isOver ? [] : nil }
+                    if state.jobs.isEmpty {
+                        state.hasEnded = state.isOver
+                        return state.isOver ? [] : nil
+                    }
                     defer { state.jobs.removeAll(keepingCapacity: true) }
                     return state.jobs
                 }
@@ -28,7 +33,14 @@ final class Line: Sendable {
         self.thread = thread
     }
 
-    func add(_ job: @escaping @Sendable () -> Void) { state.withLock { $0.jobs.append(job) } }
+    /// - Returns: false where the line has ended: the job is not done.
+    @discardableResult
+    func add(_ job: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            if !state.hasEnded { state.jobs.append(job) }
+            return !state.hasEnded
+        }
+    }
 
     /// Does what is left and ends the thread.
     func stop() {

@@ -63,6 +63,12 @@ final class Services: Sendable {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
     }
 
+    /// Does a job on the line of chores; at once where that has ended with the mount, so that nothing that waits for the job
+    /// waits for ever.
+    func later(_ job: @escaping @Sendable () -> Void) {
+        if !chores.add(job) { job() }
+    }
+
     func endLines() {
         isEnding.store(true, ordering: .relaxed)
         answers.stop()
