@@ -87,7 +87,7 @@ extension EndToEnd {
                 let cached = took { #expect(stage.whole.difference(inFile: mount.file("whole.mkv")) == nil) }
                 #expect(cached < .seconds(2), "a cached file")
                 let status = try ChildProcess.run([program, "status", mount.path])
-                #expect(status.output.contains("away"), "\(status.output)")
+                #expect(status.output.contains("  offline http"), "\(status.output)")
                 try cut.heal(stage)
                 let recovery = took { #expect(eventually(within: .seconds(8)) { missing(mount, at: 20) == 0 }) }
                 // The pause of a second, the probe, and a busy machine.

@@ -77,7 +77,8 @@ import Testing
             let opened = fixture.open("film.mkv")
             guard case .success(let file) = opened else {
                 // Stale where the beginning told another length than the listing: the kernel opens such a file again.
-                return #expect([.failure(.failed), .failure(.stale)].contains(opened.map { _ in true }), "round \(round)")
+                let excused: [Result<Bool, VolumeError>] = [.failure(.failed), .failure(.stale)]
+                return #expect(excused.contains(opened.map { _ in true }), "round \(round)")
             }
             let version = film.version
             for offset in [0, tail.lower, Self.length / 2, tail.lower - 1000] {
