@@ -20,6 +20,9 @@ package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
 
 /// Opens what stands at a path, unless a user other than root and this one could put something else there.
 ///
+/// Root is also the owner of `/`: in a user namespace that does not map the machine's root, its directories seem to be the
+/// overflow user's (user_namespaces(7)), and so do those of all other users outside.
+///
 /// Each directory on the way belongs to one of the two, and only they can write to it, its group being root's or this
 /// user's own; or it is sticky, as /tmp is, where nobody replaces the entries of another. The same of each symbolic link,
 /// which is followed by hand. Every step starts from the directory opened before (openat(2)), so nothing that is checked
@@ -51,6 +54,8 @@ private struct PathWalk: ~Copyable {
     /// For errors.
     private var place = ""
     private var links = 0
+    /// Users who could replace anything, whatever stands on the way.
+    private var owners = [0, geteuid()]
     /// The last part was opened.
     private(set) var hasEnded = false
 
@@ -95,7 +100,8 @@ private struct PathWalk: ~Copyable {
         current = next
         var status = stat()
         guard fstat(next, &status) == 0 else { throw failure() }
-        if status.st_mode & S_IFMT == S_IFDIR, !isTrusted(status) { throw .untrusted(place.isEmpty ? "/" : place) }
+        if place.isEmpty { owners.append(status.st_uid) }
+        if status.st_mode & S_IFMT == S_IFDIR, !isTrusted(status, owners) { throw .untrusted(place.isEmpty ? "/" : place) }
     }
 
     /// nil where it is no symbolic link.
@@ -109,7 +115,7 @@ private struct PathWalk: ~Copyable {
             errno = code
             return nil
         }
-        guard [0, geteuid()].contains(status.st_uid) else { throw .untrusted(place) }
+        guard owners.contains(status.st_uid) else { throw .untrusted(place) }
         links += 1
         var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = bytes.withUnsafeMutableBytes {
@@ -123,8 +129,8 @@ private struct PathWalk: ~Copyable {
     private func failure() -> PathError { .system(place.isEmpty ? "/" : place, errno) }
 }
 
-private func isTrusted(_ directory: stat) -> Bool {
-    guard [0, geteuid()].contains(directory.st_uid) else { return false }
+private func isTrusted(_ directory: stat, _ owners: [uid_t]) -> Bool {
+    guard owners.contains(directory.st_uid) else { return false }
     if directory.st_mode & S_ISVTX != 0 { return true }
     let isGroupTrusted = directory.st_mode & 0o020 == 0 || [0, getegid()].contains(directory.st_gid)
     return directory.st_mode & 0o002 == 0 && isGroupTrusted
