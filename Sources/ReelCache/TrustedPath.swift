@@ -101,7 +101,9 @@ private struct PathWalk: ~Copyable {
         var status = stat()
         guard fstat(next, &status) == 0 else { throw failure() }
         if place.isEmpty { owners.append(status.st_uid) }
-        if status.st_mode & S_IFMT == S_IFDIR, !isTrusted(status, owners) { throw .untrusted(place.isEmpty ? "/" : place) }
+        guard status.st_mode & S_IFMT != S_IFDIR || isTrusted(status, owners) else {
+            throw .untrusted(place.isEmpty ? "/" : place)
+        }
     }
 
     /// nil where it is no symbolic link.

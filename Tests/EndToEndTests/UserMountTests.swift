@@ -47,14 +47,14 @@ extension EndToEnd {
             }
         }
 
-        @Test("In a user namespace of their own, where root's directories seem to be nobody's, a user mounts what is theirs")
+        @Test("In a user namespace, where root's directories seem to be nobody's, a user mounts what is theirs")
         func userNamespace() throws {
             let server = try anywhereServer(Self.film)
             defer { server.stop() }
             try withNamespace { space in
                 let program = space.scene.folder + "/layer/bin/reelfs"
                 let script = """
-                    "$0" mount "$1" "$2" --cache-dir "$2/../spare" && wc -c < "$2/film.mkv"; "$0" umount "$2"
+                    "$0" mount "$1" "$2" --cache-dir "$HOME/.cache/spare" && wc -c < "$2/film.mkv"; "$0" umount "$2"
                     """
                 let end = try space.run(
                     ["unshare", "-rm", "sh", "-c", script, program, server.address, space.theirs], asUser: true)
