@@ -54,10 +54,11 @@ extension EndToEnd {
             try withNamespace { space in
                 let program = space.scene.folder + "/layer/bin/reelfs"
                 let script = """
-                    "$0" mount "$1" "$2" --cache-dir "$HOME/.cache/spare" && wc -c < "$2/film.mkv"; "$0" umount "$2"
+                    "$0" mount "$1" "$2" --cache-dir "$3" && wc -c < "$2/film.mkv"; "$0" umount "$2"
                     """
                 let end = try space.run(
-                    ["unshare", "-rm", "sh", "-c", script, program, server.address, space.theirs], asUser: true)
+                    ["unshare", "-rm", "sh", "-c", script, program, server.address, space.theirs]
+                        + [space.scene.folder + "/home/.cache/spare"], asUser: true)
                 #expect(end.status == 0 && end.output == "100000\n", "\(end)")
             }
         }
