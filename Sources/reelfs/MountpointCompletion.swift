@@ -14,7 +14,7 @@ extension CompletionKind {
 
 /// A path as a line of the answer to a shell's completion script; nil where it cannot stand in a line.
 func completion(_ path: String, for shell: CompletionShell?) -> String? {
-    guard withoutControls(path, by: "?") == path else { return nil }
+    guard printable(path) == path else { return nil }
     return switch shell {
     // complete -a takes a line up to a tab as it is.
     case CompletionShell.fish: path

@@ -109,6 +109,6 @@ package func header(_ line: String) throws(Failure) -> MountOptions.Header {
 
 /// A word of the command line for an error: short, on one line, and without the secrets of a misplaced URL.
 func shown(_ word: String) -> String {
-    let line = withoutControls(withoutSecrets(word), by: "?")
+    let line = printable(withoutSecrets(word))
     return line.count > 60 ? line.prefix(60) + "…" : line
 }

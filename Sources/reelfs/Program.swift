@@ -52,7 +52,7 @@ enum Program {
         // The parser repeats words; a URL may be among them, and a line end in it.
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
-        return withoutControls(line, by: "?")
+        return printable(line)
     }
 
     /// - Parameter message: the parser's whole one, which ends with `See 'reelfs COMMAND --help' for more information.`

@@ -38,7 +38,7 @@ package struct ServiceManager: Sendable {
     /// Nothing comes of a manager that does not listen. A busy one is waited for: without "ready" it would end the service.
     package func tell(_ event: Event) {
         guard let socketName, let address = UnixAddress(socketName: socketName) else { return }
-        let text = event.fields.map { "\($0.name)=\(withoutControls($0.value, by: "?"))" }.joined(separator: "\n")
+        let text = event.fields.map { "\($0.name)=\(printable($0.value))" }.joined(separator: "\n")
         address.send(Array(text.utf8), patience: 5)
     }
 }
