@@ -12,7 +12,7 @@ extension FileTable {
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
             if new.isSameVersion(as: known) {
                 new.validator = known.validator
-                // One odd answer from one of several servers has ended nothing.
+                // One odd answer from one of several servers has ended nothing, for those who have it open.
                 file(for: version(url, new))?.revive()
             } else {
                 retire(version(url, known))

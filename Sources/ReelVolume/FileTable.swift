@@ -77,6 +77,8 @@ final class FileTable: Sendable {
         }
         guard let file else { return nil }
         object.holder = file
+        // The origin has told of this version last, whatever it told of in between.
+        file.revive()
         file.opened()
         return file
     }

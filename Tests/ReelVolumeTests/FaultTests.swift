@@ -284,6 +284,26 @@ import Testing
         }
     }
 
+    /// Of several servers one may have another version for a while.
+    @Test(arguments: [nil, "W/\"v1\""])
+    func aVersionThatComesBackIsReadAgain(_ tag: String?) throws {
+        try withFilm { fixture, film, _ in
+            var first = film.version
+            if let tag { first.entityTag = tag }
+            let other = FileOrigin.Version(seed: 5, length: length, entityTag: "\"v2\"", lastModified: 1_700_000_500)
+            for version in [first, other, first] {
+                film.change(to: version)
+                fixture.expire()
+                let file = try fixture.open("film.mkv").get()
+                #expect(try fixture.read(file, 0, 1000).get().count == 1000)
+                fixture.volume.close(file)
+            }
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+        }
+    }
+
     @Test func anAbandonedBodyWithoutAnEndLeavesTheCache() throws {
         try withFilm(fault: .endlessBody) { fixture, film, _ in
             // The handle goes with its last holder, as the kernel's does.
