@@ -23,6 +23,8 @@ final class RandomOrigin: Sendable {
         var versions: [FileOrigin.Version] = []
         /// Lengths that heads of answers have told, right or wrong.
         var told: Set<Int64> = []
+        /// The last requests for it and the heads of their answers, for whoever looks for the cause of a finding.
+        var asked: [String] = []
 
         var now: FileOrigin.Version { versions[versions.count - 1] }
         /// As in requests.
@@ -122,7 +124,7 @@ final class RandomOrigin: Sendable {
         guard let file else { return answer(request, folder: String(place.dropFirst()), trouble, random) }
         var answer = RandomAnswer(request, files[file], random)
         let steps = trouble.map { answer.steps($0) } ?? answer.good()
-        note(steps, of: file)
+        note(steps, to: request, of: file)
         return steps
     }
 
@@ -141,8 +143,13 @@ final class RandomOrigin: Sendable {
     }
 
     /// Keeps what length the head tells.
-    private func note(_ steps: [ServerStep], of file: Int) {
+    private func note(_ steps: [ServerStep], to request: ServerRequest, of file: Int) {
         for case .head(let status, let headers) in steps {
+            let telling = ["ETag", "Last-Modified", "Content-Range", "Content-Length", "Location"]
+            let conditions = request.headers.filter { $0.name.hasPrefix("if-") || $0.name == "range" }
+            let told = headers.filter { telling.contains($0.name) }.map { "\($0.name): \($0.value.prefix(80))" }
+            let line = "\(request.target) \(conditions.map(\.value)) -> \(status) \(told)"
+            state.withLock { $0.files[file].asked = $0.files[file].asked.suffix(29) + [line] }
             for (name, value) in headers {
                 let total = asciiLowercased(name) == "content-range" ? value.split(separator: "/").last : nil
                 let length = asciiLowercased(name) == "content-length" && status == 200 ? value[...] : nil

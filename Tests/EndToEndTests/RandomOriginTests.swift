@@ -67,7 +67,9 @@ extension EndToEnd {
                     if difference != nil { usleep(100_000) }
                     return difference == nil
                 }
-                if let difference { findings.find("the origin is well, and after 20 s \(difference)") }
+                guard let difference else { continue }
+                let asked = origin.files[index].asked.joined(separator: "\n")
+                findings.find("the origin is well, and after 20 s \(difference); it was asked:\n\(asked)")
             }
         }
 
@@ -118,6 +120,7 @@ final class RandomFindings: Sendable {
         var failures: [Int32: Int] = [:]
         var received: Int64 = 0
         var longest = Duration.zero
+        var lastFailure = ""
         var round = ""
         var end: ChildProcess.End?
     }
@@ -155,7 +158,10 @@ final class RandomFindings: Sendable {
     var count: Int { state.withLock { $0.count } }
     var sentences: [String] { state.withLock { $0.sentences } }
     var received: Int64 { state.withLock { $0.received } }
-    var failures: Int { state.withLock { $0.failures.values.reduce(0, +) } }
+    var lastFailure: String {
+        get { state.withLock { $0.lastFailure } }
+        set { state.withLock { $0.lastFailure = newValue } }
+    }
 
     var summary: String {
         state.withLock { state in

@@ -46,10 +46,9 @@ final class RandomReaders: Sendable {
 
     /// One whole read. - Returns: nil where it gave the newest version, else what came instead.
     func difference(ofFile index: Int) -> String? {
-        let before = findings.failures
         var read = RandomRead(index, origin)
         readInOrder(&read, flags: 0)
-        if !read.isWhole { return "\(origin.files[index].name): \(findings.failures - before) errors" }
+        if !read.isWhole { return "\(origin.files[index].name): \(findings.lastFailure)" }
         return read.isNewest ? nil : "\(origin.files[index].name): an older version"
     }
 
@@ -172,6 +171,7 @@ final class RandomReaders: Sendable {
     ) {
         let time = ContinuousClock.now - start
         findings.call(time, number)
+        if let number { findings.lastFailure = "\(name) after \(time): \(String(cString: strerror(number)))" }
         if time > Self.longestWait { findings.find("\(name) of \(path) took \(time)") }
         guard let number, !Self.allowed.contains(number), !more.contains(number) else { return }
         findings.find("\(name) of \(path): \(String(cString: strerror(number)))")
