@@ -127,7 +127,7 @@ struct CommitTests {
         let store = try fixture.open()
         let object = try store.fill(version(blocks: 4), [0, 1, 2, 3])
         store.commit()
-        let other = try Connection(fixture.index)
+        let other = try IndexConnection(fixture.index)
         try other.run("ALTER TABLE extents RENAME TO elsewhere")
         #expect(throws: CacheError.self) { try object.discard(1..<3) }
         for block in 0..<4 { #expect(object.holds(block)) }
