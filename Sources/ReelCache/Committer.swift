@@ -157,13 +157,13 @@ final class Committer: Sendable {
                 for (row, uses) in used { try connection.write(uses, of: row) }
                 return replaced
             }
-            disk.indexWasWritten()
             index.journal?.settle()
             reached(.rowsCommitted)
             for file in living { file.withBlocks { $0.endSync() } }
             return replaced
         }
         isWritten = true
+        disk.indexWasWritten()
         for file in synced { file.leaveMemory() }
     }
 

@@ -223,6 +223,9 @@ struct Evictor: Sendable {
             _ = file.clear(blocks)
             return
         }
+        // Told outside of the lock: others listen to it.
+        var failure: CacheError?
+        defer { if let failure { disk.failed(failure) } }
         try index.write { (index) throws(CacheError) in
             // A file that is idle under the lock stays so there.
             if unlessHeld, files.isHeld(file.row) { return }
@@ -240,7 +243,7 @@ struct Evictor: Sendable {
                 commits.schedule()
                 // Nothing is left of what was written of others; nor is their part of the quota.
                 quota.release(cleared.partialBytes)
-                disk.failed(error)
+                failure = error
                 throw error
             }
             reached(.discardRowsCommitted)

@@ -6,7 +6,7 @@ import ReelCore
 /// Thread-safe. Nothing waits for the network. `object`, `forget` and what writes or discards may wait for the disk;
 /// the `remember` family does not. No failure of the disk reaches a reader: bytes that cannot be written are kept in
 /// memory. Locks: see `CacheIndex`; a commit holds one of its own (`Committer`). Nothing outside of this module is
-/// called under any of them.
+/// called under any of them, but for the listener to the disk's health, which hears of a failed commit under that one.
 package final class Store: Sendable {
     let index: CacheIndex
     let files: DataFiles
