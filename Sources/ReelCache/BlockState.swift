@@ -1,4 +1,4 @@
-/// What becomes of one block. `filled` is every state in which all of its bytes are there.
+/// The life of one block. It counts as filled in every state in which all of its bytes are there.
 ///
 ///     empty ─begin─▶ partial ─seal─▶ written ─syncBegins─▶ syncing ─syncEnds─▶ durable
 ///                       │               ▲                     │
@@ -6,7 +6,7 @@
 ///                       ├─seal (its sync failed)─▶ unkept ◀─syncFails
 ///                       └─seal (in memory)──▶ memory
 ///
-/// Whatever it is, `leave` makes it empty: eviction, loss and damage.
+/// From every state `leave` makes it empty: eviction, loss and damage.
 enum BlockState: UInt8, CaseIterable, Sendable {
     /// Nothing of it is there.
     case empty

@@ -9,7 +9,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case newerIndex(found: Int, known: Int)
     /// The directory belongs to another source.
     case otherSource
-    /// What stands in the directory's place is no directory, or another user's.
+    /// In the directory's place stands something else, or another user's directory.
     case strangeDirectory
     /// Another user could replace what is on the way to it.
     case untrusted(PathError)
@@ -19,7 +19,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case index(Int32)
     /// There is no room under the cap, and nothing that could make way.
     case full
-    /// Somebody reads the data file itself.
+    /// The kernel, or a mapping, reads the data file itself.
     case busy
     /// A length below zero or beyond what a file can have.
     case badLength

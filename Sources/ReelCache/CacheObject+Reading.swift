@@ -5,8 +5,8 @@ extension CacheObject {
     /// As many bytes touch no more blocks than a word has bits.
     private static let mostAtOnce = 63 * Int(BlockSize.block)
 
-    /// Copies bytes that are there. What the disk has and nobody has vouched for is held against its checksum: what was
-    /// filled before the program started, at its first read; what no sync has made durable yet, at every read.
+    /// Copies bytes that are there. Blocks filled before the program started are held against their checksums at their
+    /// first read, blocks that no sync has made durable yet at every read.
     /// - Parameter buffer: ends within the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> CacheRead {
         guard buffer.count > Self.mostAtOnce else { return readOnce(into: buffer, at: offset) }
@@ -23,7 +23,7 @@ extension CacheObject {
         return damaged.isEmpty ? .bytes(buffer.count) : .damaged(damaged)
     }
 
-    /// What the table says of a read before its bytes are looked at.
+    /// The table's state before the bytes of a read are looked at.
     private struct Look: Sendable {
         var uncertain: UInt64
         var bytesOnDisk: Int64
@@ -48,8 +48,7 @@ extension CacheObject {
             // Holes may have been read: blocks have left since, or moved to memory.
             guard file.removals == look.removals else { continue }
             if bad.isEmpty { return .bytes(buffer.count) }
-            lose(bad)
-            store.found(damaged: bad)
+            loseDamaged(bad)
             return .damaged(bad)
         }
     }
@@ -70,10 +69,10 @@ extension CacheObject {
         }
         var toCheck = look.uncertain & ~fromMemory
         let all = ~UInt64(0) >> UInt64(64 - blocks.count)
-        // What is looked at needs no other look.
+        // Checksums prove more than the number of blocks on the disk.
         let isAllChecked = toCheck != 0 && toCheck | fromMemory == all
         if !isAllChecked, !look.isInMemory, file.hasLostBytes(of: look.bytesOnDisk) {
-            // Somebody else's doing, or zeros that the filesystem keeps as holes.
+            // Punched by another program, or zeros that the filesystem keeps as holes.
             let holes = file.doubt().filter { block in !file.isFilled(block) || !isIntact(block) }
             if !holes.isEmpty { return holes.map { $0..<$0 + 1 } }
             file.countsNoBlocks()
@@ -85,7 +84,8 @@ extension CacheObject {
         }.map { $0..<$0 + 1 }
     }
 
-    /// Whether what `buffer` has of a block that came from the disk is what was written there, or is so now.
+    /// Whether the bytes that `buffer` has of a block on the disk are those that were written, if need be after a
+    /// second read.
     private func isRight(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
         let bytes = file.bytes(of: block)
         if !file.isFilled(block), file.readPieces(of: block, into: buffer, range) { return true }
@@ -115,15 +115,5 @@ extension CacheObject {
         }
         file.withBlocks { $0.verify(block) }
         return true
-    }
-}
-
-extension Store {
-    /// The checksum that a block of this file must have; nil where the index does not tell.
-    func sum(of block: Int, in file: DataFile) -> UInt64? {
-        if let sum = file.withBlocks({ $0.sum(of: block) }) { return sum }
-        let extent = block / BlockSize.blocksPerExtent
-        let sums = try? reader.use { (index) throws(CacheError) in try index.sums(of: file.row, extent: extent) }
-        return sums?[block % BlockSize.blocksPerExtent]
     }
 }

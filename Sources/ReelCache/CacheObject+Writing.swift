@@ -2,10 +2,9 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// Writes all of `bytes`, makes room for the blocks that they are the first of, and seals those that are whole by
-    /// them. What the disk does not take, as it is full, broken or gone, is kept in memory. Bytes of a block that
-    /// leaves meanwhile do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is
-    /// there.
+    /// Writes all of `bytes`, reserves space for blocks that were empty, and seals those that become whole. Bytes that
+    /// the disk does not take, as it is full, broken or gone, are kept in memory. Bytes of a block that leaves
+    /// meanwhile do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is there.
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
@@ -26,10 +25,10 @@ extension CacheObject {
     }
 
     /// - Parameter new: blocks of which these are the first bytes.
-    /// - Returns: false where there is no room, or the disk does not take it.
+    /// - Returns: false where the quota has no space left, or the disk does not take it.
     private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> Bool {
-        let room = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
-        guard room == 0 || store.makeRoom(for: room) else { return false }
+        let reserved = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
+        guard reserved == 0 || store.evictor.reserve(reserved) else { return false }
         let failures = file.withBlocks { table in
             table.begin(new)
             return table.failedSyncs
@@ -38,10 +37,10 @@ extension CacheObject {
             try file.change { () throws(CacheError) in try file.descriptor.write(bytes, at: range.lower) }
         } catch {
             store.disk.failed(error)
-            // Somebody else may have filled the disk: the next write finds that the cap has shrunk.
-            store.room.measure()
-            // What of it fitted goes again.
-            store.room.release(file.withBlocks { $0.cancel(new) })
+            // Other programs may have filled the disk: the next write finds that the cap has shrunk.
+            store.quota.measure()
+            // The part that was written goes again.
+            store.quota.release(file.withBlocks { $0.cancel(new) })
             for block in new { punch(block) }
             return false
         }
@@ -58,19 +57,18 @@ extension CacheObject {
     ) throws(CacheError) {
         let whole = file.bytes(of: block)
         let (state, living) = file.withBlocks { ($0[block], $0.inFlight[block]?.memory) }
-        // Somebody asked for what was there.
+        // It was asked for though it was there.
         if state.isFilled { return }
         let memory: MemoryBlock
-        if let living { memory = living } else { memory = try store.memoryBlock(whole.count) }
+        if let living { memory = living } else { memory = try store.evictor.memoryBlock(whole.count) }
         if living == nil, state == .partial, !file.readPieces(of: block, into: memory.whole, whole) {
-            lose([block..<block + 1])
-            store.found(damaged: [block..<block + 1])
+            loseDamaged([block..<block + 1])
         }
         memory.write(bytes, at: Int(part.lower - whole.lower))
         if living == nil {
-            let room = file.withBlocks { $0.moveToMemory(block, memory) }
-            if room > 0 { punch(block) }
-            store.room.release(room)
+            let reserved = file.withBlocks { $0.moveToMemory(block, memory) }
+            if reserved > 0 { punch(block) }
+            store.quota.release(reserved)
         }
         add(bytes, part, block, nil)
     }
@@ -79,20 +77,16 @@ extension CacheObject {
         try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
     }
 
-    /// Bytes are in their place. The one place where a block is sealed: it is filled, and its checksum known, from
-    /// here on.
+    /// Bytes are in their place. Only here is a block sealed: it is filled, and its checksum known, from here on.
     private func add(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ failures: Int?) {
         let whole = file.withBlocks { table in
             table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil
         }
         guard let whole else { return }
-        guard let sum = sum(of: block, whole) else {
-            store.found(damaged: [block..<block + 1])
-            return lose([block..<block + 1])
-        }
+        guard let sum = sum(of: block, whole) else { return loseDamaged([block..<block + 1]) }
         let now = store.clock.now()
         let isOnDisk = file.withBlocks { $0.seal(block, sum, now: now) && $0[block] != .memory }
-        if isOnDisk { store.filled(file.bytes(of: block).count, block, of: file, sum) }
+        if isOnDisk { store.committer.filled(file.bytes(of: block).count, block, of: file, sum) }
     }
 
     /// The checksum of a block all bytes of which came; nil where they are not there any more.
@@ -102,12 +96,12 @@ extension CacheObject {
         return file.withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
     }
 
-    /// A file that somebody has cut is made as long again as it must be, and doubted.
+    /// A file that another program has cut is made as long again as it must be, and doubted.
     private func restoreLength() {
         guard file.hasFile, !file.descriptor.isLong(version.length) else { return }
         // While it is short, a read of what is gone comes back short; afterwards it would be zeros.
         lose(file.doubt().map { $0..<$0 + 1 })
         if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
-        store.damage.add(1, ordering: .relaxed)
+        store.found(damaged: 1)
     }
 }

@@ -2,18 +2,18 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// Who reads and fills an object, and can therefore give up parts of it.
+/// The reader and filler of an object, which can therefore give up parts of it.
 package protocol ObjectHolder: AnyObject, Sendable {
-    /// Frees those of `blocks` that nobody needs right now, with `discard`. Called while something is written, so by
-    /// the thread that writes; never under a lock of the cache.
+    /// Frees those of `blocks` that no reader needs right now, with `discard`. Called by the thread that writes, and
+    /// never under a lock of the cache.
     /// - Parameters:
     ///   - blocks: filled ones, in the order in which they are to go.
-    ///   - scarce: nil: all of them. Else nothing but these is left to go: what was fetched ahead has to go as well, so
-    ///     many bytes of it and not more.
+    ///   - scarce: nil: all of them. Else nothing but these is left: so many bytes of what was fetched ahead have to go
+    ///     as well, and not more.
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
-    /// Somebody has it open: what a person prunes leaves it alone.
+    /// A program has it open: pruning on a person's request leaves it alone.
     var isInUse: Bool { get }
 }
 
@@ -21,6 +21,7 @@ extension ObjectHolder {
     package var isInUse: Bool { true }
 }
 
+/// How a read of the cache ended.
 package enum CacheRead: Hashable, Sendable {
     case bytes(Int)
     /// Some of the bytes are not there, or not any more.
@@ -29,10 +30,11 @@ package enum CacheRead: Hashable, Sendable {
     case damaged([Range<Int>])
 }
 
-/// One version's data file in use: what is filled of it, and the way in and out.
+/// One version's data file in use: which blocks of it are filled, and how bytes get in and out.
 ///
 /// All that writes or discards comes from one thread; reads, and what they find to be lost, come from any.
 package final class CacheObject: Sendable {
+    /// The version that it holds bytes of.
     package let version: Version
     /// The blocks that are filled now, as a copy.
     var filled: BlockMap { file.withBlocks { $0.filled } }
@@ -40,15 +42,15 @@ package final class CacheObject: Sendable {
     private struct Holder { weak var holder: (any ObjectHolder)? }
     private let held = Mutex(Holder())
     let file: DataFile
-    let store: Store
+    let store: ObjectStore
 
-    init(_ file: DataFile, _ store: Store) {
+    init(_ file: DataFile, _ store: ObjectStore) {
         self.file = file
         self.store = store
         version = file.version
     }
 
-    deinit { store.closed(file) }
+    deinit { store.committer.closed(file) }
 
     /// The open file; not kept alive by this.
     package var holder: (any ObjectHolder)? {
@@ -71,18 +73,24 @@ package final class CacheObject: Sendable {
     /// These blocks are not what was written, or not there: nothing of them is there any more. Their rows tell of them
     /// until the next commit; their checksums say until then that it is not so. From any thread.
     package func lose(_ blocks: [Range<Int>]) {
-        store.room.release(file.withBlocks { table in blocks.reduce(0) { $0 + table.lose($1) } })
+        store.quota.release(file.withBlocks { table in blocks.reduce(0) { $0 + table.lose($1) } })
     }
 
-    /// Empties blocks: first the rows of filled ones, durably, then the bytes on disk or in memory, then the account.
-    package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.discard(blocks, of: file) }
+    /// The same of blocks that were read and were not what was written.
+    func loseDamaged(_ blocks: [Range<Int>]) {
+        lose(blocks)
+        store.found(damaged: blocks.reduce(0) { $0 + $1.count })
+    }
 
-    /// Gives up what was written and is not filled: no index knows of it.
+    /// Empties blocks: first the rows of filled ones, durably, then the bytes on disk or in memory, then the quota.
+    package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.evictor.discard(blocks, of: file) }
+
+    /// Gives up blocks that are not whole: no row tells of them.
     package func abandonFragments() throws(CacheError) {
-        for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try store.discard(run, of: file) }
+        for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try discard(run) }
     }
 
-    /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.
+    /// The data file itself, where every byte of it is there and verified; it stays open as long as this object.
     /// A file that is given is not touched until `settle`.
     package func offer() -> Int32? {
         guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
@@ -105,21 +113,21 @@ package final class CacheObject: Sendable {
     /// Not a byte of it may go at present.
     package var isReadDirectly: Bool { file.isReadDirectly }
 
-    /// Somebody reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): nothing of it
-    /// is evicted while he does. His use is seen by open and close.
+    /// The kernel reads the file itself from now on, unseen, perhaps also after all is closed (a mapping): meanwhile
+    /// nothing of it is evicted. Only open and close tell of its use.
     package func share() {
         file.isShared = true
         useAll()
     }
 
-    /// Whoever read the file itself has closed it.
+    /// A handle that read the file itself was closed.
     package func useAll() {
         let now = store.clock.now()
         file.use(now)
         file.withBlocks { $0.use(0..<$0.blockCount, now: now) }
     }
 
-    /// Whole extents that nobody reads soon: they leave the page cache as soon as the disk has them for sure.
+    /// Whole extents that are not read soon: they leave the page cache as soon as they are durable.
     package func leaveMemory(_ range: ByteRange) { file.leaveMemory(range) }
 
     /// Used now, for the order of eviction.

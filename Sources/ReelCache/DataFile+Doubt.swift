@@ -1,9 +1,10 @@
 import ReelCore
 import Synchronization
 
-/// Whether somebody else has touched the file.
+/// Whether another program has touched the file.
 extension DataFile {
-    /// As often as this in a row no count of blocks is short by chance: the filesystem compresses, or keeps zeros as holes.
+    /// As often as this in a row no count of blocks is short by chance: the filesystem compresses, or keeps zeros as
+    /// holes.
     private static let believed = 64
 
     /// True where bytes of filled blocks have gone from the disk: cut and grown again, or punched.
@@ -31,7 +32,7 @@ extension DataFile {
         if descriptor.isLong(version.length) { shortCounts.store(DataFile.believed, ordering: .relaxed) }
     }
 
-    /// Somebody else has touched the file: whatever is on the disk is looked at before it counts.
+    /// Another program has touched the file: its blocks on the disk are looked at before they count.
     /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
         withBlocks { $0.doubt() }

@@ -6,6 +6,11 @@ import Synchronization
 ///
 /// Where the disk or the index did not take it, it has neither file nor row, and its bytes live in memory.
 final class DataFile: Sendable {
+    /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
+    static let longest: Int64 = 16 << 40
+    /// The extents of such a file: the index may name any.
+    static let extents = 0..<Int(longest / BlockSize.extent)
+
     /// `objects.id`; below zero where there is no row.
     let row: Int64
     let version: Version
@@ -67,20 +72,24 @@ final class DataFile: Sendable {
         set { state.withLock { $0.isPinned = newValue } }
     }
 
-    /// The kernel was given the file itself: there may be readers that nobody here sees.
+    /// The kernel was given the file itself: it may have readers that are not seen here.
     var isShared: Bool {
         get { state.withLock { $0.isShared } }
         set { state.withLock { $0.isShared = newValue } }
     }
 
-    /// Not a byte of it may go: somebody reads the file itself, or is about to.
-    var isReadDirectly: Bool { withBlocks { $0.offers > 0 } || isShared && descriptor.isOpenElsewhere }
+    /// Not a byte of it may go: the kernel reads the file itself, or was offered it.
+    var isReadDirectly: Bool { state.withLock { isReadDirectly($0) } }
 
-    /// Blocks leave to make way for others; nil where somebody has the whole file, or was offered it. In one step with the
-    /// look, as an offer can come at any time.
+    private func isReadDirectly(_ state: State) -> Bool {
+        state.blocks.offers > 0 || state.isShared && descriptor.isOpenElsewhere
+    }
+
+    /// Blocks leave to make way for others; nil where the file is read directly. Looks and clears in one step, as an
+    /// offer can come at any time.
     func clear(_ blocks: Range<Int>) -> BlockTable.Cleared? {
         state.withLock { state in
-            guard state.blocks.offers == 0, !(state.isShared && descriptor.isOpenElsewhere) else { return nil }
+            guard !isReadDirectly(state) else { return nil }
             defer { removalCount.store(state.blocks.removals, ordering: .releasing) }
             return state.blocks.clear(blocks)
         }
@@ -91,7 +100,7 @@ final class DataFile: Sendable {
         try changes.change(descriptor, body)
     }
 
-    /// nil where somebody else has changed the file since it was opened.
+    /// nil where another program has changed the file since it was opened.
     var ownMark: FileMark? { changes.own(descriptor) }
 
     // MARK: Memory
@@ -130,9 +139,9 @@ final class DataFile: Sendable {
 
     /// Reads what was written of a block that is not filled from the disk, piece by piece. - Parameter buffer: for
     /// `range`.
-    /// - Returns: false where it is not what came, or nobody knows.
+    /// - Returns: false where it is not what came, or cannot be read.
     func readPieces(of block: Int, into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> Bool {
-        // What comes meanwhile is added to the very same sums.
+        // Bytes that come meanwhile are added to the very same sums.
         let written = withBlocks { blocks in
             blocks.inFlight[block]?.pieces.all.filter { !$0.range.clamped(to: range).isEmpty }
                 .map { ($0.range, $0.checksum.value) }
@@ -148,7 +157,7 @@ final class DataFile: Sendable {
 
     // MARK: Leaving the page cache
 
-    /// Whole extents that nobody reads soon leave the page cache: now, or as soon as they are durable. No allocation
+    /// Whole extents that are not read soon leave the page cache: now, or as soon as they are durable. No allocation
     /// where they are.
     func leaveMemory(_ range: ByteRange) {
         guard hasFile else { return }
@@ -171,7 +180,7 @@ final class DataFile: Sendable {
 
     // MARK: Tidying
 
-    /// Gives the disk back what lies in no filled block: leftovers of streams that were cut, of a crash.
+    /// Punches out all that lies in no filled block: leftovers of streams that were cut, of a crash.
     func punchUnfilled(_ map: BlockMap) throws(CacheError) {
         var end = 0
         func punch(upTo block: Int) throws(CacheError) {

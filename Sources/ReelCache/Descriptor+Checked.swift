@@ -1,9 +1,9 @@
 import ReelCore
 
-/// For blocks that are looked at, without a limit: as many as there are threads. Spares for as many as often look at once.
+/// Memory for blocks that are verified, without a limit: one for each thread that reads. Spares for the usual number.
 private let scratch = MemoryAccount(limit: .max, mostSpares: 4)
 
-/// Bytes of a file that are looked at before anybody gets them.
+/// Bytes of a file that are verified before a reader gets them.
 extension Descriptor {
     /// Reads bytes that have this checksum as a whole.
     /// - Parameters:
@@ -17,7 +17,7 @@ extension Descriptor {
         if part == whole {
             return read(into: slice, at: part.lower) == slice.count && checksum(UnsafeRawBufferPointer(slice)) == sum
         }
-        // What is copied is what was looked at: a second read might see other bytes.
+        // Copied from the bytes that were verified: a second read might see other ones.
         return withBytes(whole) { bytes in
             guard checksum(bytes) == sum else { return false }
             slice.copyMemory(from: bytes.part(part, from: whole.lower))

@@ -3,6 +3,9 @@ import Glibc
 import ReelCore
 
 /// A file descriptor, closed exactly once. Opened so that no child inherits it and no symbolic link is followed.
+///
+/// Not swift-system's `FileDescriptor`: that one is `Copyable`, so closing it once would be up to each caller, while
+/// the compiler sees to it here. Nor has it most of the calls below (openat, fdatasync, fallocate, leases, SEEK_HOLE).
 struct Descriptor: ~Copyable, Sendable {
     let number: Int32
 
@@ -12,7 +15,7 @@ struct Descriptor: ~Copyable, Sendable {
         self.number = number
     }
 
-    /// - Parameter number: of an open file that is nobody else's to close.
+    /// - Parameter number: of an open file that no one else closes.
     init(adopting number: Int32) { self.number = number }
 
     /// openat(2).
@@ -32,6 +35,7 @@ struct Descriptor: ~Copyable, Sendable {
 
     deinit { if number >= 0 { close(number) } }
 
+    /// fstat(2).
     func status() throws(CacheError) -> stat {
         var status = stat()
         guard fstat(number, &status) == 0 else { throw .last("fstat") }
@@ -45,6 +49,7 @@ struct Descriptor: ~Copyable, Sendable {
         }
     }
 
+    /// All of `bytes`. pwrite(2).
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         var done = 0
         while done < bytes.count {
@@ -57,7 +62,7 @@ struct Descriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Bytes read, fewer than asked for only at the end of the file; -1 on error.
+    /// Bytes read, fewer than asked for only at the end of the file; -1 on error. pread(2).
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
         var done = 0
         while done < buffer.count {
@@ -72,7 +77,7 @@ struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
-    /// Pages that are written leave the page cache, unless somebody has them mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
+    /// Pages that are written leave the page cache, unless they are mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
     func dropPages(_ range: ByteRange) {
         _ = posix_fadvise(number, Int(range.lower), Int(range.count), POSIX_FADV_DONTNEED)
     }
@@ -86,18 +91,18 @@ struct Descriptor: ~Copyable, Sendable {
         return fstat(number, &status) == 0 && status.st_size == length && Int64(status.st_blocks) * 512 >= bytes
     }
 
-    func isLong(_ length: Int64) -> Bool {
-        var status = stat()
-        return fstat(number, &status) == 0 && status.st_size == length
-    }
+    /// False where the file has another length.
+    func isLong(_ length: Int64) -> Bool { holds(0, of: length) }
 
     /// True where leases work here, so that `isOpenElsewhere` tells.
     var tellsOpens: Bool { [0, EAGAIN].contains(reel_is_open_elsewhere(number)) }
 
-    /// True where somebody else reads this file too, be it another process, a mapping, or the kernel on behalf of a handle
-    /// that was given the file itself. Of any use only while this is the program's one descriptor of it. fcntl(2), leases.
+    /// True where this file is open elsewhere too, be it in another process, a mapping, or the kernel on behalf of a
+    /// handle that was given the file itself. Of any use only while this is the program's one descriptor of it.
+    /// fcntl(2), leases.
     var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }
 
+    /// The bytes become a hole, the file stays as long as it is. fallocate(2).
     func punch(_ offset: Int64, _ length: Int64) throws(CacheError) {
         while reel_punch_hole(number, Int(offset), Int(length)) != 0 {
             guard errno == EINTR else { throw .last("fallocate") }

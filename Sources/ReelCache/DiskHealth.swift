@@ -4,12 +4,13 @@ import Synchronization
 /// Whether the disk takes what is written to it. After a failure it is left alone for a while: the cache then works in
 /// memory, and one write now and then finds out whether it is over.
 ///
-/// well → (a write fails) → suspended until a moment → (the next write after it) → well, or suspended for twice as long.
+/// well → (a write fails) → suspended until a moment → (the next write after it) → well, or suspended for twice as
+/// long.
 struct DiskHealth: Sendable {
-    /// Half a minute at most without a try: nobody wants to wait longer for a disk that has room again.
+    /// Half a minute at most without a try: a disk that has space again should not wait longer.
     static let longestPause = Duration.seconds(30)
 
-    /// What failed; nil: nothing did.
+    /// The last failure; nil: the disk is well.
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
@@ -18,7 +19,7 @@ struct DiskHealth: Sendable {
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
 
-    /// - Parameter needsProof: not for want of room.
+    /// - Parameter needsProof: a sync failed: only another one shows that the disk is well.
     mutating func failed(_ error: CacheError, _ now: Duration, needsProof: Bool = false) {
         self.needsProof = self.needsProof || needsProof
         defer { failure = error }
@@ -41,8 +42,8 @@ struct DiskHealth: Sendable {
     mutating func hasNothingToSync(_ now: Duration) { if now >= retryAt { synced() } }
 }
 
-/// The health of one cache's disk, and who hears of its changes. Data files and the index are watched apart: bytes can be
-/// cached for a while though no row can be written, and the other way round.
+/// The health of one cache's disk, and the one listener to its changes. Data files and the index are watched apart:
+/// bytes can be cached for a while though no row can be written, and the other way round.
 final class DiskWatch: Sendable {
     private struct State {
         var data = DiskHealth()
@@ -51,8 +52,6 @@ final class DiskWatch: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Spares the write path a lock while all is well.
-    private let isWell = Atomic(true)
     private let changed: @Sendable (CacheError?) -> Void
     /// Why nothing is ever written; nil: it is.
     private let forever: CacheError?
@@ -70,43 +69,32 @@ final class DiskWatch: Sendable {
     var failure: CacheError? { forever ?? state.withLock { $0.failure } }
 
     var isWritable: Bool { forever == nil }
-
-    var mayWriteData: Bool {
-        forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.data.mayTry(now()) })
-    }
-    var mayWriteIndex: Bool {
-        forever == nil && (isWell.load(ordering: .relaxed) || state.withLock { $0.index.mayTry(now()) })
-    }
+    var mayWriteData: Bool { isWritable && state.withLock { $0.data.mayTry(now()) } }
+    var mayWriteIndex: Bool { isWritable && state.withLock { $0.index.mayTry(now()) } }
 
     /// An error of SQLite is the index's, any other one the data files'.
     func failed(_ error: CacheError, needsProof: Bool = false) {
-        guard forever == nil else { return }
-        let isNew = state.withLock { state in
-            let wasWell = state.failure == nil
+        change { state in
             if case .index = error {
                 state.index.failed(error, now())
             } else {
                 state.data.failed(error, now(), needsProof: needsProof)
             }
-            isWell.store(false, ordering: .relaxed)
-            return wasWell
         }
-        if isNew { changed(error) }
     }
 
-    func dataWasWritten() { worked { $0.data.worked() } }
-    func dataWasSynced() { worked { $0.data.synced() } }
-    func hasNothingToSync() { worked { $0.data.hasNothingToSync(now()) } }
-    func indexWasWritten() { worked { $0.index.worked() } }
+    func dataWasWritten() { change { $0.data.worked() } }
+    func dataWasSynced() { change { $0.data.synced() } }
+    func hasNothingToSync() { change { $0.data.hasNothingToSync(now()) } }
+    func indexWasWritten() { change { $0.index.worked() } }
 
-    private func worked(_ change: (inout State) -> Void) {
-        guard !isWell.load(ordering: .relaxed) else { return }
-        let isOver = state.withLock { state in
-            let wasWell = state.failure == nil
-            change(&state)
-            isWell.store(state.failure == nil, ordering: .relaxed)
-            return !wasWell && state.failure == nil
+    private func change(_ body: (inout State) -> Void) {
+        guard isWritable else { return }
+        let (before, after) = state.withLock { state in
+            let before = state.failure
+            body(&state)
+            return (before, state.failure)
         }
-        if isOver { changed(nil) }
+        if (before == nil) != (after == nil) { changed(after) }
     }
 }

@@ -1,7 +1,8 @@
 import Glibc
 import Synchronization
 
-/// Which file, and the time of its last change (st_ctime): every write, cut and hole sets it, and no program sets it back.
+/// Which file, and the time of its last change (st_ctime): every write, cut and hole sets it, and no program sets it
+/// back.
 struct FileMark: Equatable, Sendable {
     var device: UInt64
     var inode: UInt64
@@ -33,7 +34,7 @@ final class ChangeWatch: Sendable {
 
     init(_ descriptor: borrowing Descriptor) { state = Mutex(State(last: FileMark(descriptor))) }
 
-    /// Around each change of our own. Whatever happens while one runs is taken for ours.
+    /// Around each change of our own. All changes while one runs are taken for ours.
     func change<Failure: Error>(
         _ descriptor: borrowing Descriptor, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
@@ -48,7 +49,7 @@ final class ChangeWatch: Sendable {
         try body()
     }
 
-    /// nil where somebody else has changed the file since it was opened.
+    /// nil where another program has changed the file since it was opened.
     func own(_ descriptor: borrowing Descriptor) -> FileMark? {
         look(descriptor, begins: false)
         return state.withLock { $0.isForeign ? nil : $0.last }

@@ -49,8 +49,8 @@ extension FileName {
         return file
     }
 
-    /// The file, as long as the index believes it to be; nil where it is missing or no regular file. One that was cut is
-    /// made as long again: checksums say what of it is left.
+    /// The file, as long as the index believes it to be; nil where it is missing or no regular file. One that was cut
+    /// is made as long again: checksums say what of it is left.
     func open(in objects: borrowing Descriptor, length: Int64) -> Descriptor? {
         // O_NONBLOCK: a pipe put in its place must not make the open wait. A disk that is read-only can be read.
         guard let directory = try? Descriptor(directory: directory, in: objects.number),

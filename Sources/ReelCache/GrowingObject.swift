@@ -50,13 +50,13 @@ package final class GrowingObject: Sendable {
 
     private let key: String
     private let validator: Validator
-    private let store: Store
+    private let store: ObjectStore
     private let name: FileName?
     private let descriptor: Descriptor
     private let sums = Mutex(Sums())
     private let state = Mutex(State())
 
-    init(_ key: String, _ validator: Validator, _ store: Store) {
+    init(_ key: String, _ validator: Validator, _ store: ObjectStore) {
         self.key = key
         self.validator = validator
         self.store = store
@@ -65,7 +65,7 @@ package final class GrowingObject: Sendable {
         store.files.grows(name)
         do throws(CacheError) {
             guard store.disk.mayWriteData else { throw store.disk.failure ?? .full }
-            descriptor = try name.create(in: store.directory.objects, length: 0)
+            descriptor = try store.files.create(name, length: 0)
             self.name = name
         } catch {
             store.disk.failed(error)
@@ -80,8 +80,8 @@ package final class GrowingObject: Sendable {
         let state = state.withLock { $0 }
         if let name { store.files.grew(name) }
         guard !state.isFinished else { return }
-        store.remove(name)
-        store.room.release(state.reserved)
+        store.files.remove(name)
+        store.quota.release(state.reserved)
     }
 
     /// Bytes so far.
@@ -104,7 +104,7 @@ package final class GrowingObject: Sendable {
         let end = length + Int64(bytes.count)
         let missing = max(0, (end + BlockSize.block - 1) / BlockSize.block * BlockSize.block - reserved)
         do throws(CacheError) {
-            guard missing == 0 || store.makeRoom(for: missing) else { throw .full }
+            guard missing == 0 || store.evictor.reserve(missing) else { throw .full }
             state.withLock { $0.reserved += missing }
             try descriptor.write(bytes, at: length)
         } catch {
@@ -127,7 +127,7 @@ package final class GrowingObject: Sendable {
             if let living = state.withLock({ $0.memory[index] }) {
                 block = living
             } else {
-                block = try store.memoryBlock(BlockSize.block)
+                block = try store.evictor.memoryBlock(BlockSize.block)
                 state.withLock { $0.memory[index] = block }
             }
             block.write(UnsafeRawBufferPointer(rebasing: rest[..<count]), at: lower)
@@ -178,14 +178,7 @@ package final class GrowingObject: Sendable {
         let copy = try Descriptor(fcntl(descriptor.number, F_DUPFD_CLOEXEC, 0), from: "fcntl")
         let object = try store.adopt(Version(key: key, validator: validator, length: length), name, copy, sums)
         state.withLock { $0.isFinished = true }
-        store.room.release(reserved - length)
+        store.quota.release(reserved - length)
         return object
-    }
-}
-
-extension Store {
-    /// A file for a resource that does not tell its length.
-    package func growingObject(key: String, validator: Validator) -> GrowingObject {
-        GrowingObject(key, validator, self)
     }
 }

@@ -4,11 +4,11 @@ import Synchronization
 
 /// The account of the blocks that are in memory, and the memory of those that have gone, for the next ones.
 final class MemoryAccount: Sendable {
-    /// Of blocks that the disk does not take: what a few readers have ahead and behind them while nothing can be written; a
-    /// film plays through it.
+    /// For blocks that the disk does not take: a film plays through the memory that a few readers have ahead and behind
+    /// them while nothing can be written.
     static let keptLimit: Int64 = 32 << 20
 
-    /// `@unchecked Sendable`: whoever took it out of the lock has it alone.
+    /// `@unchecked Sendable`: the thread that took it out of the lock has it alone.
     private struct Spare: @unchecked Sendable { let memory: UnsafeMutableRawBufferPointer }
 
     private let limit: Int64
@@ -16,8 +16,8 @@ final class MemoryAccount: Sendable {
     private let mostSpares: Int
     private let spares = Mutex<[Spare]>([])
 
-    /// - Parameter mostSpares: kept where blocks come and go all the time, as new pages cost more than what is done with
-    ///   them.
+    /// - Parameter mostSpares: kept where blocks come and go all the time, as new pages cost more than what is done
+    ///   with them.
     init(limit: Int64, mostSpares: Int = 0) {
         self.limit = limit
         self.mostSpares = mostSpares
@@ -56,8 +56,8 @@ final class MemoryAccount: Sendable {
 
 /// One block's bytes, off the disk. Its memory and its place in the account go with the last reference.
 ///
-/// `@unchecked Sendable`: bytes are written by one thread, the origin's, before anybody is told that they are there, and
-/// never again.
+/// `@unchecked Sendable`: bytes are written by one thread, the origin's, before any reader is told of them, and never
+/// again.
 final class MemoryBlock: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
     private let account: MemoryAccount

@@ -1,6 +1,6 @@
 import ReelCore
 
-/// A row of `objects`: what the index knows of one data file.
+/// A row of `objects`: one data file in the index.
 struct ObjectRow: Sendable {
     var id: Int64
     var version: Version
@@ -33,35 +33,27 @@ struct ObjectRow: Sendable {
     }
 }
 
-extension Connection {
+extension IndexConnection {
+    /// Bytes in filled blocks of all objects, and the last use of any.
+    func totals() throws(CacheError) -> (used: Int64, lastUse: Int64) {
+        let sql = "SELECT sum(min(max(cached, 0), length)), max(last_use) FROM objects"
+        return try first(sql) { ($0.integer(0), $0.integer(1)) } ?? (0, 0)
+    }
+
     /// The row that fits best, the last used where several do.
     func row(of version: Version) throws(CacheError) -> ObjectRow? {
+        // Of those that fit equally well, the first one stays.
+        let values: [Value] = [.text(version.key), .integer(version.length)]
         var best: (fit: Int, row: ObjectRow)?
-        let sql = "SELECT \(ObjectRow.columns) FROM objects WHERE key = ? AND length = ? ORDER BY last_use DESC"
-        try query(sql, [.text(version.key), .integer(version.length)]) {
-            let row = ObjectRow($0)
+        for row in try rows(where: "key = ? AND length = ? ORDER BY last_use DESC", values) {
             if let fit = row.fit(version.validator), fit > best?.fit ?? -1 { best = (fit, row) }
-            return true
         }
         return best?.row
     }
 
-    func rows(ofKey key: String) throws(CacheError) -> [ObjectRow] {
-        var rows: [ObjectRow] = []
-        try query("SELECT \(ObjectRow.columns) FROM objects WHERE key = ?", [.text(key)]) {
-            rows.append(ObjectRow($0))
-            return true
-        }
-        return rows
-    }
-
-    func rows(where condition: String) throws(CacheError) -> [ObjectRow] {
-        var rows: [ObjectRow] = []
-        try query("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)") {
-            rows.append(ObjectRow($0))
-            return true
-        }
-        return rows
+    /// - Parameter condition: the SQL behind WHERE.
+    func rows(where condition: String, _ values: [Value] = []) throws(CacheError) -> [ObjectRow] {
+        try all("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)", values) { ObjectRow($0) }
     }
 
     func insert(_ version: Version, _ name: FileName, lastUse: Int64) throws(CacheError) -> Int64 {
@@ -74,7 +66,7 @@ extension Connection {
         return lastRow
     }
 
-    /// What a later answer tells more of the same version (a tag that was missing, or weak and is strong now), so that
+    /// Adds what a later answer tells of the same version (a tag that was missing, or weak and is strong now), so that
     /// a third one that contradicts it is seen to be another version.
     func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) {
         let mine = row.version.validator
@@ -86,12 +78,17 @@ extension Connection {
         try run(sql, best.columns + [.integer(row.id)])
     }
 
+    /// The row counts this many bytes in filled blocks, and its file may have more than they tell of.
+    func setUnclean(_ id: Int64, cached: Int64) throws(CacheError) {
+        try run("UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?", [.integer(cached), .integer(id)])
+    }
+
     func delete(_ id: Int64) throws(CacheError) {
         try run("DELETE FROM extents WHERE object = ?", [.integer(id)])
         try run("DELETE FROM objects WHERE id = ?", [.integer(id)])
     }
 
-    /// What is filled of an object, and when its extents were last used.
+    /// The blocks of an object that are filled, and when its extents were last used.
     func blocks(of row: ObjectRow) throws(CacheError) -> BlockTable {
         var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse)
         try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {

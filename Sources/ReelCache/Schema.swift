@@ -40,9 +40,9 @@ enum Schema {
 
 /// Opens an index: a new file gets its tables; one that is broken or not ours is nil.
 /// - Parameter path: of an existing file, which may be empty.
-func openIndex(_ path: String) throws(CacheError) -> Connection? {
+func openIndex(_ path: String) throws(CacheError) -> IndexConnection? {
     do throws(CacheError) {
-        let connection = try Connection(path)
+        let connection = try IndexConnection(path)
         try connection.run("PRAGMA journal_mode=WAL")
         try connection.run("PRAGMA synchronous=FULL")
         try connection.run("PRAGMA journal_size_limit=\(4 << 20)")
@@ -55,7 +55,7 @@ func openIndex(_ path: String) throws(CacheError) -> Connection? {
 }
 
 /// Makes the tables in a new index; nil where there are others than ours.
-func openTables(_ connection: Connection) throws(CacheError) -> Connection? {
+func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnection? {
     // Small, as there are two connections and the whole program is to stay small: half a MiB each.
     for pragma in ["trusted_schema=OFF", "cell_size_check=ON", "cache_size=-512", "temp_store=MEMORY"] {
         try connection.run("PRAGMA \(pragma)")
@@ -69,11 +69,7 @@ func openTables(_ connection: Connection) throws(CacheError) -> Connection? {
             try connection.run("PRAGMA user_version=\(Schema.version)")
         }
     }
-    var tables: Set<String> = []
     let tablesOnly = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    try connection.query(tablesOnly) {
-        tables.insert($0.text(0))
-        return true
-    }
-    return tables == Set(Schema.statements) ? connection : nil
+    let tables = try connection.all(tablesOnly) { $0.text(0) }
+    return Set(tables) == Set(Schema.statements) ? connection : nil
 }

@@ -1,6 +1,6 @@
 import CSQLite
 
-/// What SQLite takes and gives. Texts are stored as blobs of UTF-8: a key may hold any byte, a zero too.
+/// A value that SQLite takes. Texts are stored as blobs of UTF-8: a key may hold any byte, a zero too.
 enum Value: Sendable {
     case null
     case integer(Int64)

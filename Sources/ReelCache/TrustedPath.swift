@@ -18,15 +18,15 @@ package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Opens what stands at a path, unless a user other than root and this one could put something else there.
+/// Opens a path, unless a user other than root and this one could put something else there.
 ///
-/// Root is also the owner of `/`: in a user namespace that does not map the machine's root, its directories seem to be the
-/// overflow user's (user_namespaces(7)), and so do those of all other users outside.
+/// Root is also the owner of `/`: in a user namespace that does not map the machine's root, its directories seem to be
+/// the overflow user's (user_namespaces(7)), and so do those of all other users outside.
 ///
 /// Each directory on the way belongs to one of the two, and only they can write to it, its group being root's or this
-/// user's own; or it is sticky, as /tmp is, where nobody replaces the entries of another. The same of each symbolic link,
-/// which is followed by hand. Every step starts from the directory opened before (openat(2)), so nothing that is checked
-/// can be exchanged before it is used.
+/// user's own; or it is sticky, as /tmp is, where users cannot replace each other's entries. The same holds for each
+/// symbolic link, which is followed by hand. Every step starts from the directory opened before (openat(2)), so nothing
+/// that is checked can be exchanged before it is used.
 /// - Parameters:
 ///   - path: absolute.
 ///   - flags: of open(2) for the last part, which may be a file; of a file, owner and mode are left to the caller.
@@ -43,7 +43,7 @@ package func openTrusted(
             rest += target.split(separator: "/").reversed()
         }
     }
-    // Nothing but links to where the walk stands already: what is left is to open that itself.
+    // Nothing but links to where the walk stands already: that itself is left to be opened.
     if !walk.hasEnded { _ = try walk.step(".", flags, false) }
     return walk.take()
 }
@@ -69,7 +69,7 @@ private struct PathWalk: ~Copyable {
     }
 
     /// One part further. - Parameter flags: nil where it has to be a directory, to go on from.
-    /// - Returns: what the part leads to instead, where it is a symbolic link.
+    /// - Returns: the target, where the part is a symbolic link.
     mutating func step(_ name: String, _ flags: Int32?, _ makes: Bool) throws(PathError) -> String? {
         let directory = current
         let before = place

@@ -95,7 +95,7 @@ struct SourceOpening {
         }
         let listed = compared(entries, of: root)
         services.store.remember(
-            RememberedListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)
+            StoredListing(entries: listed, fetchedAt: wallClock(), complete: true), for: root.key)
         return Opened(source: source, listed: (listed, mark))
     }
 

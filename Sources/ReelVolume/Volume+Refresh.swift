@@ -97,7 +97,7 @@ extension Volume {
         // One that says the same need not be written: known a little older than it is, it is asked for a little sooner.
         if isSame { return listed }
         services.store.remember(
-            RememberedListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
+            StoredListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
         if let old, let kernel = kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
             // The kernel may know that there was no such name.

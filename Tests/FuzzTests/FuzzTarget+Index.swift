@@ -9,10 +9,10 @@ extension FuzzTarget {
     static let index = [
         FuzzTarget("rows") { bytes in
             var input = FuzzBytes(bytes)
-            guard let connection = try openTables(Connection(inMemory: ())) else { return }
+            guard let connection = try openTables(IndexConnection(inMemory: ())) else { return }
             for _ in 0..<4 where !input.isEmpty { try insert(&input, connection) }
             // The first that a store does with an index.
-            try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(Store.longestFile)")
+            try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(DataFile.longest)")
             for row in try connection.rows(where: "1") {
                 let known = try connection.information(for: row.version.key)?.information
                 try require(known?.length ?? 0 >= 0, "a length below zero")
@@ -41,13 +41,13 @@ extension FuzzTarget {
             }
             guard let folder = scratchFolder() else { return }
             defer { removeLog(folder) }
-            let log = try FillLog(folder)
+            let journal = try FillJournal(folder)
             let descriptor = open(folder + "/fills-0.log", O_WRONLY | O_CLOEXEC)
             file.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
             close(descriptor)
-            for entry in log.entries {
+            for entry in journal.entries {
                 try require(entry.block >= 0, "block \(entry.block)")
-                log.note(entry)
+                journal.note(entry)
             }
         },
         FuzzTarget("stored") { bytes in
@@ -73,7 +73,7 @@ extension FuzzTarget {
         },
     ]
 
-    private static func insert(_ input: inout FuzzBytes, _ connection: Connection) throws {
+    private static func insert(_ input: inout FuzzBytes, _ connection: IndexConnection) throws {
         let key = Value.text(input.text())
         let length = input.number()
         let tag = input.byte() & 1 == 0 ? Value.null : .bytes(input.blob())

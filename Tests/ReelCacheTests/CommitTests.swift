@@ -1,9 +1,30 @@
 import Glibc
 import ReelCore
+import Synchronization
 import TestKit
 import Testing
 
 @testable import ReelCache
+
+/// Writes to the index whenever it hears of the disk.
+private final class Listener: Sendable {
+    private let state = Mutex<(store: Store?, calls: Int)>((nil, 0))
+
+    var store: Store? {
+        get { state.withLock { $0.store } }
+        set { state.withLock { $0.store = newValue } }
+    }
+
+    var calls: Int { state.withLock { $0.calls } }
+
+    func hear() {
+        let (store, calls) = state.withLock { state in
+            state.calls += 1
+            return state
+        }
+        try? store?.pin(["\(calls)"])
+    }
+}
 
 struct CommitTests {
     @Test func whatWasFilledIsThereAfterReopening() throws {
@@ -127,7 +148,7 @@ struct CommitTests {
         let store = try fixture.open()
         let object = try store.fill(version(blocks: 4), [0, 1, 2, 3])
         store.commit()
-        let other = try Connection(fixture.index)
+        let other = try IndexConnection(fixture.index)
         try other.run("ALTER TABLE extents RENAME TO elsewhere")
         #expect(throws: CacheError.self) { try object.discard(1..<3) }
         for block in 0..<4 { #expect(object.holds(block)) }
@@ -140,6 +161,28 @@ struct CommitTests {
         // Durable without a commit.
         let word = try other.first("SELECT word FROM extents") { $0.integer(0) }
         #expect(word == 0b1001)
+        store.close()
+    }
+
+    @Test func theListenerToTheDiskIsCalledUnderNoLockOfTheIndex() throws {
+        let fixture = Fixture()
+        let listener = Listener()
+        let store = try Store(
+            directory: fixture.source, source: "s", limits: CacheLimits(cap: 1 << 30), owner: "/m",
+            watch: { _ in listener.hear() }, measure: { _ in nil })
+        listener.store = store
+        let object = try store.fill(version(blocks: 2), [0, 1])
+        store.commit()
+        let other = try IndexConnection(fixture.index)
+        try other.run("ALTER TABLE extents RENAME TO elsewhere")
+        #expect(throws: CacheError.self) { try object.discard(0..<1) }
+        #expect(listener.calls == 1 && store.failure != nil)
+        try other.run("ALTER TABLE elsewhere RENAME TO extents")
+        store.set("name", "value")
+        store.commit()
+        #expect(listener.calls == 2 && store.failure == nil)
+        #expect(try store.pins() == [ExactText("1"), ExactText("2")])
+        listener.store = nil
         store.close()
     }
 

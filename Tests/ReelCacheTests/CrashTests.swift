@@ -118,9 +118,9 @@ struct CrashTests {
     }
 
     /// Of more than one slice, and of another length in each round.
-    private func listing(_ round: Int) -> RememberedListing {
+    private func listing(_ round: Int) -> StoredListing {
         let entries = (0..<1001 + round).map { StoredEntry(name: "\($0) of \(round)", url: "", isDirectory: false) }
-        return RememberedListing(entries: entries, fetchedAt: Int64(round), complete: true)
+        return StoredListing(entries: entries, fetchedAt: Int64(round), complete: true)
     }
 
     @Test(arguments: CrashPoint.allCases)
@@ -147,7 +147,7 @@ struct CrashTests {
         let found = store.listing("http://h/films/")
         let expected = found.map { listing(Int($0.fetchedAt)) }?.entries as? [StoredEntry]
         #expect(found?.entries as? [StoredEntry] == expected, hint)
-        let rows = try store.reader.use { (index) throws(CacheError) in
+        let rows = try store.index.read { (index) throws(CacheError) in
             try index.first("SELECT count(*) FROM entries") { Int($0.integer(0)) }
         }
         #expect(rows == expected?.count ?? 0, hint)

@@ -181,7 +181,7 @@ struct DistrustTests {
     @Test func whatThePageCacheLosesBeforeASyncIsNotReadAsZeros() throws {
         let fixture = Fixture()
         let store = try fixture.open()
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         let object = try store.fill(version(blocks: 6), 0..<4)
         try object.put(4)
         for block in 0..<4 { #expect(object.holds(block)) }
@@ -226,7 +226,7 @@ struct DistrustTests {
         defer { disk.end() }
         let store = try fixture.open()
         // What it would tell is not known yet.
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         let object = try store.object(for: version(blocks: 160))
         for block in 0..<160 {
             // More than memory has room for as well.
@@ -262,7 +262,7 @@ struct DistrustTests {
         var store = try fixture.open()
         try store.fill(version(blocks: 4), 0..<4)
         store.close()
-        try Connection(fixture.index).run("UPDATE extents SET sums = zeroblob(512)")
+        try IndexConnection(fixture.index).run("UPDATE extents SET sums = zeroblob(512)")
         store = try fixture.open()
         #expect(try readAll(try store.object(for: version(blocks: 4))) == [0, 1, 2, 3])
         store.close()
@@ -278,7 +278,8 @@ struct DistrustTests {
         store.close()
         switch harm {
         case "other tables":
-            try Connection(fixture.index).run("CREATE TRIGGER t AFTER INSERT ON objects BEGIN DELETE FROM objects; END")
+            try IndexConnection(fixture.index).run(
+                "CREATE TRIGGER t AFTER INSERT ON objects BEGIN DELETE FROM objects; END")
         default:
             let index = try Descriptor(fixture.index, O_RDWR)
             let garbage = content(3, harm == "header" ? 100 : 60_000)
@@ -325,20 +326,20 @@ struct DistrustTests {
     @Test func anIndexOfANewerProgramIsReadByNobodyAndLeftAsItIs() throws {
         let fixture = Fixture()
         try fixture.open().close()
-        try Connection(fixture.index).run("PRAGMA user_version=7")
+        try IndexConnection(fixture.index).run("PRAGMA user_version=7")
         let store = try fixture.open()
         #expect(store.failure == .newerIndex(found: 7, known: Schema.version))
         let object = try store.fill(version(blocks: 2), 0..<2)
         #expect(object.holds(0) && object.isInMemory)
         store.close()
-        #expect(try Connection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 7)
+        #expect(try IndexConnection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 7)
         #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
     @Test func anIndexOfAnOlderFormatIsSetAside() throws {
         let fixture = Fixture()
         try fixture.open().close()
-        try Connection(fixture.index).run("PRAGMA user_version=1")
+        try IndexConnection(fixture.index).run("PRAGMA user_version=1")
         try fixture.open().close()
         #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
@@ -350,7 +351,7 @@ struct DistrustTests {
         try store.fill(version("b", blocks: 2), 0..<2)
         try store.fill(version("c", blocks: 2), 0..<1)
         store.close()
-        let index = try Connection(fixture.index)
+        let index = try IndexConnection(fixture.index)
         try index.run("UPDATE objects SET cached = 9223372036854775807, last_use = 9223372036854775807")
         try index.run("UPDATE objects SET length = 9223372036854775807 WHERE key = CAST('b' AS BLOB)")
         try index.run("UPDATE extents SET word = -1")
@@ -370,7 +371,7 @@ struct DistrustTests {
         var store = try fixture.open()
         for tag in ["1", "2"] { try store.fill(version("a", tag: tag, blocks: 130), [0, 64]) }
         store.close()
-        let index = try Connection(fixture.index)
+        let index = try IndexConnection(fixture.index)
         try index.run("UPDATE objects SET cached = 9223372036854775807")
         for extent in ["9223372036854775807", "-9223372036854775808", "-1", "1000000000"] {
             try index.run("INSERT INTO extents SELECT object, \(extent), -1, sums, 0, 0 FROM extents WHERE extent = 0")
@@ -417,7 +418,7 @@ struct DistrustTests {
         let source = "http://user:secret@h/films/?token=hidden"
         try Store(directory: fixture.source, source: source, limits: CacheLimits(cap: 1), owner: "/m").close()
         #expect(throws: CacheError.otherSource) { try fixture.open() }
-        let text = try Connection(fixture.index).first("SELECT value FROM meta") { $0.text(0) }
+        let text = try IndexConnection(fixture.index).first("SELECT value FROM meta") { $0.text(0) }
         #expect(text == "http://h/films/?…")
     }
 

@@ -60,7 +60,7 @@ final class Fixture: Sendable {
     }
 
     /// The same, and no commit begins or ends while it is copied.
-    func crashImage(of store: Store) throws -> Fixture { try store.commits.withLock { _ in try crashImage() } }
+    func crashImage(of store: Store) throws -> Fixture { try store.committer.betweenCommits { try crashImage() } }
 }
 
 /// Of whatever is there, holes kept.
@@ -136,6 +136,13 @@ extension CacheObject {
 }
 
 extension Store {
+    /// A remembered listing as a whole; nil where there is none.
+    func listing(_ directory: String) -> StoredListing? {
+        var entries: [StoredEntry] = []
+        let found = listing(directory, begin: { entries = [] }, { entries.append($0) })
+        return found.map { StoredListing(entries: entries, fetchedAt: $0.fetchedAt, complete: $0.complete) }
+    }
+
     /// Fills blocks, for which room is made.
     @discardableResult func fill(_ version: Version, _ blocks: some Sequence<Int>) throws -> CacheObject {
         let object = try object(for: version)

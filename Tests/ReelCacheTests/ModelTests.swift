@@ -111,9 +111,9 @@ struct ModelTests {
                 if !file.partial.contains(block) {
                     let bytes = file.map.bytes(of: block).count
                     let fits = model.makeRoom(bytes)
-                    #expect(store.makeRoom(for: bytes) == fits, hint)
+                    #expect(store.evictor.reserve(bytes) == fits, hint)
                     guard fits else { continue }
-                    store.room.release(bytes)
+                    store.quota.release(bytes)
                 }
                 salt += 1
                 if Int.random(in: 0..<5, using: &random) == 0 {
@@ -139,7 +139,7 @@ struct ModelTests {
             case 88..<90:
                 let isPinned = model.pins.insert(version.key).inserted
                 if !isPinned { model.pins.remove(version.key) }
-                try store.pin(version.key, isPinned)
+                try store.pin([version.key], isPinned)
             case 90..<92:
                 guard open[version] == nil else { continue }
                 store.forget(version)

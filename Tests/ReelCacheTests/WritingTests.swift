@@ -26,7 +26,7 @@ struct WritingTests {
     @Test func aKilledDaemonForgetsNothingThatIsFilled() throws {
         let fixture = Fixture()
         let store = try fixture.open()
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         let object = try store.fill(wanted, Array(0..<2) + [69])
         for block in 10..<26 { try object.fill(block) }
         try object.put(40)
@@ -66,7 +66,7 @@ struct WritingTests {
     @Test func aCompleteFileIsOfferedAsSoonAsTheDiskHasItForSure() throws {
         let fixture = Fixture()
         let store = try fixture.open()
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         let object = try store.fill(wanted, 0..<70)
         #expect(object.offer() == nil)
         store.commit()
@@ -115,7 +115,7 @@ struct WritingTests {
     @Test func zerosAtTheEndOfABlockAreNoticedWhereThereIsNoHole() throws {
         let fixture = Fixture()
         let store = try fixture.open()
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         let object = try store.fill(wanted, 0..<2)
         let path = try #require(fixture.objectFiles.first)
         try #require(truncate(path, off_t(BlockSize.block - 100)) == 0)
@@ -130,7 +130,7 @@ struct WritingTests {
         let disk = try fixture.disk(.tmpfs, megabytes: 16)
         defer { disk.end() }
         let store = try fixture.open()
-        store.committer.stop(waiting: true)
+        store.committer.stop()
         var object: CacheObject? = try store.fill(wanted, 0..<2)
         store.commit()
         disk.fill()

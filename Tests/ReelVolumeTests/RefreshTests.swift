@@ -208,7 +208,7 @@ import Testing
             }
             let (isHeld, gate) = (Monitor(false), Monitor(false))
             let holder = startJoinable {
-                let end = try? fixture.store.reader.use { _ in
+                let end = try? fixture.store.index.read { _ in
                     isHeld.withLock { $0 = true }
                     return gate.wait(atMost: .seconds(30)) { $0 ? true : nil }
                 }

@@ -37,7 +37,7 @@ private final class Counter: Sendable {
     }
 }
 
-struct RoomTests {
+struct EvictionTests {
     /// Three extents, a few blocks in each.
     private static let blocks = [0, 1, 64, 65, 128, 129]
 
@@ -46,9 +46,9 @@ struct RoomTests {
         #expect(diskBytes(3, of: 4096) == 12_288)
         for count in [UInt.max, UInt.max / 2, 1 << 60] as [UInt] {
             for unit in [UInt.max, 1 << 20, 1] as [UInt] { #expect(diskBytes(count, of: unit) == 1 << 60) }
-            let disk = Room.Disk(free: diskBytes(count, of: 4096), total: diskBytes(count, of: 4096))
+            let disk = CacheQuota.Disk(free: diskBytes(count, of: 4096), total: diskBytes(count, of: 4096))
             for floor in [CacheLimits.Floor.bytes(.max), .bytes(0), .percent(100), .percent(5)] {
-                let room = Room(CacheLimits(cap: .max, minimumFree: floor), used: 1 << 44) { disk }
+                let room = CacheQuota(CacheLimits(cap: .max, minimumFree: floor), used: 1 << 44) { disk }
                 #expect(room.usage.cap >= 0 && room.usage.used == 1 << 44)
             }
         }
@@ -64,27 +64,27 @@ struct RoomTests {
         withExtendedLifetime(a) {
             #expect(store.usage.used == 18 * BlockSize.block)
             // The slack is a sixteenth of the cap: one block and a quarter, so two extents go.
-            #expect(store.makeRoom(for: 2 * BlockSize.block))
-            #expect(store.makeRoom(for: BlockSize.block))
+            #expect(store.evictor.reserve(2 * BlockSize.block))
+            #expect(store.evictor.reserve(BlockSize.block))
         }
         #expect(try held("b") == [0, 1, 128, 129])
         #expect(try held("c") == [0, 1, 128, 129])
         #expect(try held("a") == Self.blocks)
-        store.room.release(3 * BlockSize.block)
+        store.quota.release(3 * BlockSize.block)
         store.close()
     }
 
     @Test func pinnedFilesStayWhateverIsWanted() throws {
         let fixture = Fixture()
         var store = try fixture.open(cap: 12 * BlockSize.block)
-        try store.pin("a")
+        try store.pin(["a"])
         try store.fill(version("a", blocks: 130), Self.blocks)
         try store.fill(version("b", blocks: 130), Self.blocks)
         store.commit()
-        #expect(store.makeRoom(for: 6 * BlockSize.block))
-        store.room.release(6 * BlockSize.block)
+        #expect(store.evictor.reserve(6 * BlockSize.block))
+        store.quota.release(6 * BlockSize.block)
         #expect(store.objects().map(\.key) == ["a"] && store.objects()[0].isPinned)
-        #expect(!store.makeRoom(for: 7 * BlockSize.block))
+        #expect(!store.evictor.reserve(7 * BlockSize.block))
         // What the disk has no room for is kept in memory.
         do {
             let other = try store.fill(version("c", blocks: 130), Self.blocks + [2, 3])
@@ -95,8 +95,8 @@ struct RoomTests {
         store = try fixture.open(cap: 2 * BlockSize.block)
         #expect(store.objects().map(\.key).contains("a"))
         #expect(store.usage.used == 6 * BlockSize.block)
-        try store.pin("a", false)
-        #expect(store.makeRoom(for: BlockSize.block))
+        try store.pin(["a"], false)
+        #expect(store.evictor.reserve(BlockSize.block))
         #expect(store.usage.used == BlockSize.block)
         store.close()
     }
@@ -120,11 +120,11 @@ struct RoomTests {
         let store = try fixture.open(cap: 64 * BlockSize.block)
         let old = Giver(try store.fill(version("old", blocks: 40), 0..<40), needing: [38, 39])
         let new = Giver(try store.fill(version("new", blocks: 24), 0..<24), needing: Set(0..<24))
-        for _ in 0..<36 { #expect(store.makeRoom(for: BlockSize.block)) }
+        for _ in 0..<36 { #expect(store.evictor.reserve(BlockSize.block)) }
         #expect(store.usage.used <= 64 * BlockSize.block)
         #expect(old.object.filledBlocks == [38, 39] && new.object.filledBlocks == Array(0..<24))
         // Nothing else is left.
-        for _ in 0..<4 { #expect(store.makeRoom(for: BlockSize.block)) }
+        for _ in 0..<4 { #expect(store.evictor.reserve(BlockSize.block)) }
         #expect(old.object.filledBlocks.isEmpty && new.object.filledBlocks == Array(0..<24))
         for block in 0..<24 { #expect(new.object.holds(block)) }
         store.close()
@@ -134,7 +134,7 @@ struct RoomTests {
         let fixture = Fixture()
         var store = try fixture.open()
         for key in ["old", "pinned"] { try store.fill(version(key, blocks: 2), 0..<2) }
-        try store.pin("pinned")
+        try store.pin(["pinned"])
         store.close()
         let age = Duration.milliseconds(50)
         let start = ContinuousClock.now
@@ -154,7 +154,7 @@ struct RoomTests {
             directory: fixture.source, source: "s", limits: CacheLimits(cap: 1 << 40), owner: "/m"
         ) { _ in
             let taken = fixture.diskBytes + sizeOnDisk(ofIndex: fixture.index)
-            return Room.Disk(free: free.value - taken, total: 1000 * BlockSize.block)
+            return CacheQuota.Disk(free: free.value - taken, total: 1000 * BlockSize.block)
         }
         /// In blocks, without the index.
         func usage() -> [Int64] {
@@ -168,7 +168,7 @@ struct RoomTests {
         // Somebody else fills the disk: the cache makes way.
         free.value = 54 * BlockSize.block
         #expect(usage() == [4, 4])
-        #expect(store.makeRoom(for: BlockSize.block))
+        #expect(store.evictor.reserve(BlockSize.block))
         #expect(usage()[0] == 1)
         #expect(fixture.objectFiles.isEmpty)
         store.close()

@@ -1,58 +1,53 @@
 import CSQLite
-import Glibc
-import Synchronization
+import ReelCore
 
 /// One connection to an index, with its statements prepared once each.
 ///
 /// `@unchecked Sendable` because of sqlite.org/threadsafe.html, multi-thread mode (`SQLITE_OPEN_NOMUTEX`): "SQLite can
 /// be safely used by multiple threads provided that no single database connection nor any object derived from database
-/// connection, such as a prepared statement, is used in two or more threads at the same time." `Gate` sees to that.
-final class Connection: @unchecked Sendable {
+/// connection, such as a prepared statement, is used in two or more threads at the same time." The locks of
+/// `CacheIndex` see to that.
+final class IndexConnection: @unchecked Sendable {
     private let pointer: OpaquePointer
     private var statements: [String: Statement] = [:]
 
     /// - Parameter path: of an existing file (which may be empty), without a symbolic link in it.
     init(_ path: String) throws(CacheError) {
-        var pointer: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE
-        // sqlite.org/vfs.html: the log's index lives in this process's memory and not in a mapped file, where a disk that
-        // takes nothing would end the program with SIGBUS. So nobody else can have the index open meanwhile.
-        let code = sqlite3_open_v2(path, &pointer, flags, "unix-excl")
-        guard code == SQLITE_OK, let pointer else {
-            sqlite3_close_v2(pointer)
-            throw .index(code)
-        }
-        self.pointer = pointer
+        // sqlite.org/vfs.html: the log's index lives in this process's memory and not in a mapped file, where a disk
+        // that takes nothing would end the program with SIGBUS. So nobody else can have the index open meanwhile.
+        pointer = try Self.open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, "unix-excl")
         // A reader outside of the daemon (a backup) may hold the index for a moment; streams stand still so long.
         sqlite3_busy_timeout(pointer, 500)
     }
 
     /// An empty index that lives as long as the connection.
     init(inMemory: Void) throws(CacheError) {
+        pointer = try Self.open(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
+    }
+
+    private static func open(_ path: String, _ flags: Int32, _ system: String? = nil) throws(CacheError)
+        -> OpaquePointer
+    {
         var pointer: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let code = sqlite3_open_v2(":memory:", &pointer, flags, nil)
+        let code = sqlite3_open_v2(path, &pointer, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, system)
         guard code == SQLITE_OK, let pointer else {
             sqlite3_close_v2(pointer)
             throw .index(code)
         }
-        self.pointer = pointer
+        return pointer
     }
 
     /// Takes over everything from the index at `path`, which is only read. sqlite.org/backup.html
     func copy(_ path: String) throws(CacheError) {
         // Without a log beside it, or where the log cannot be used, the file is taken as it is.
-        let escaped = path.utf8.map { byte in
-            let isPlain = byte == UInt8(ascii: "/") || byte > 0x20 && byte < 0x7F && !"?#%".utf8.contains(byte)
-            return isPlain ? String(UnicodeScalar(byte)) : "%" + String(Int(byte) + 256, radix: 16).suffix(2)
-        }.joined()
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        let escaped = parts.map { percentEncodedSegment($0.utf8) }.joined(separator: "/")
         for query in ["mode=ro", "mode=ro&immutable=1"] {
-            var source: OpaquePointer?
+            guard let source = try? Self.open("file:\(escaped)?\(query)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI) else {
+                continue
+            }
             defer { sqlite3_close_v2(source) }
-            let flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-            guard sqlite3_open_v2("file:\(escaped)?\(query)", &source, flags, nil) == SQLITE_OK,
-                let backup = sqlite3_backup_init(pointer, "main", source, "main")
-            else { continue }
+            guard let backup = sqlite3_backup_init(pointer, "main", source, "main") else { continue }
             sqlite3_backup_step(backup, -1)
             if sqlite3_backup_finish(backup) == SQLITE_OK { return }
         }
@@ -64,7 +59,7 @@ final class Connection: @unchecked Sendable {
         sqlite3_close_v2(pointer)
     }
 
-    /// Runs a statement that gives no rows, or whose rows nobody wants.
+    /// Runs a statement without looking at its rows.
     func run(_ sql: String, _ values: [Value] = []) throws(CacheError) {
         try query(sql, values) { _ in true }
     }
@@ -79,6 +74,17 @@ final class Connection: @unchecked Sendable {
         }
     }
 
+    /// All rows.
+    func all<Row>(_ sql: String, _ values: [Value] = [], _ row: (Statement) -> Row) throws(CacheError) -> [Row] {
+        var rows: [Row] = []
+        try query(sql, values) {
+            rows.append(row($0))
+            return true
+        }
+        return rows
+    }
+
+    /// The first row; nil where there is none.
     func first<Result>(_ sql: String, _ values: [Value] = [], _ row: (Statement) -> Result) throws(CacheError)
         -> Result?
     {
@@ -109,7 +115,8 @@ final class Connection: @unchecked Sendable {
         }
     }
 
-    /// The same, durable only with the next transaction that is: a sync of the log takes along all that is in it before.
+    /// The same, durable only with the next transaction that is: a sync of the log takes along all that is in it
+    /// before.
     func unsynced<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
         try setSynchronous("NORMAL")
         do throws(CacheError) {
@@ -133,33 +140,4 @@ final class Connection: @unchecked Sendable {
         statements[sql] = statement
         return statement
     }
-}
-
-/// A connection and its lock. Nothing else is locked inside but leaves: the memory of an object or of the store.
-final class Gate: Sendable {
-    private let connection: Mutex<Connection?>
-
-    private let damageMark: String
-
-    /// - Parameter damageMark: path of a file that is made when the index turns out to be broken.
-    init(_ connection: Connection, damageMark: String) {
-        self.connection = Mutex(connection)
-        self.damageMark = damageMark
-    }
-
-    func use<Result: Sendable>(
-        _ body: (Connection) throws(CacheError) -> Result
-    ) throws(CacheError) -> Result {
-        try connection.withLock { (connection) throws(CacheError) -> Result in
-            guard let connection else { throw .closed }
-            do throws(CacheError) {
-                return try body(connection)
-            } catch {
-                if error.isDamage { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
-                throw error
-            }
-        }
-    }
-
-    func close() { connection.withLock { $0 = nil } }
 }

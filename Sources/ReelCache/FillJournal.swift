@@ -2,11 +2,12 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// Which blocks were filled since the last commit, with their checksums: what makes a killed daemon forget next to nothing.
+/// The journal of blocks filled since the last commit, with their checksums: a killed daemon forgets next to nothing.
 ///
-/// Written without a sync, so a power loss may leave anything in it; that costs nothing, as an entry counts only where the
-/// data file has bytes of that checksum. Two files take turns: a commit freezes one and empties it when it has ended.
-final class FillLog: Sendable {
+/// Written without a sync, so a power loss may leave anything in it; that costs nothing, as an entry counts only where
+/// the data file has bytes of that checksum. Two files take turns: a commit freezes one and empties it when it has
+/// ended.
+final class FillJournal: Sendable {
     struct Entry: Hashable {
         /// `objects.id`.
         var object: Int64
@@ -36,7 +37,7 @@ final class FillLog: Sendable {
         }
     }
 
-    /// A commit begins: whatever is noted from here on is not of it.
+    /// A commit begins: entries noted from here on belong to the next one.
     func turn() { isOdd.withLock { $0.toggle() } }
 
     /// All that was noted before the last turn is committed.
@@ -48,7 +49,7 @@ final class FillLog: Sendable {
         ftruncate(odd.number, 0)
     }
 
-    /// What a daemon that ended without a commit has noted. No more than a few commits' worth: the file is not trusted.
+    /// The entries of a daemon that ended without a commit. No more than a few commits' worth: the file is not trusted.
     var entries: Set<Entry> {
         var found: Set<Entry> = []
         let limit = 1 << 20
@@ -65,26 +66,25 @@ final class FillLog: Sendable {
     }
 }
 
-extension Connection {
-    /// Takes over what was noted and not committed, as far as the data files have it: data first, then rows.
-    func recover(_ log: FillLog, _ objects: borrowing Descriptor) throws(CacheError) {
-        for (id, entries) in Dictionary(grouping: log.entries, by: \.object) {
+extension IndexConnection {
+    /// Takes over blocks that were noted and not committed, as far as the data files have them: data first, then rows.
+    func recover(_ journal: FillJournal, _ directory: CacheDirectory) throws(CacheError) {
+        for (id, entries) in Dictionary(grouping: journal.entries, by: \.object) {
             guard let row = try rows(where: "id = \(id) AND NOT superseded").first,
-                (0...Store.longestFile).contains(row.version.length),
-                let descriptor = row.name?.open(in: objects, length: row.version.length)
+                (0...DataFile.longest).contains(row.version.length), let descriptor = directory.open(row)
             else { continue }
             let file = DataFile(row, descriptor, try blocks(of: row))
             for entry in entries
             where entry.block < file.blockCount && file.withWhole(entry.block, checksum) == entry.sum {
-                // What was written last counts, also where a row tells of an older checksum.
+                // The last write counts, also where a row tells of an older checksum.
                 file.withBlocks { blocks in
                     _ = blocks.lose(entry.block..<entry.block + 1)
                     _ = blocks.fill(entry.block, entry.sum, now: row.lastUse)
                 }
             }
             guard file.withBlocks({ $0.beginSync() }), (try? file.descriptor.synchronise()) != nil else { continue }
-            // The daemon that died may have been told that a sync failed, which is told once. What the disk has counts, and
-            // not what the page cache kept of it.
+            // The daemon that died may have been told that a sync failed, which is told once. So only bytes count that
+            // come from the disk, not from the page cache.
             file.descriptor.dropPages(ByteRange(0, row.version.length))
             for entry in entries where file.withBlocks({ $0.sum(of: entry.block) }) == entry.sum {
                 guard file.withWhole(entry.block, checksum) != entry.sum else { continue }
@@ -92,6 +92,6 @@ extension Connection {
             }
             try transaction { () throws(CacheError) in try write(file) }
         }
-        log.clear()
+        journal.clear()
     }
 }

@@ -1,13 +1,36 @@
 import Glibc
 import Synchronization
 
-/// The account of the cap: bytes of filled blocks, of those that somebody is about to fill, and of the index.
-final class Room: Sendable {
-    /// What the disk has, in bytes.
+/// How much a cache may take, and for how long.
+package struct CacheLimits: Hashable, Sendable {
+    /// How much of the disk stays free, whatever the cap.
+    package enum Floor: Hashable, Sendable {
+        case bytes(Int64)
+        case percent(Int)
+    }
+
+    /// Bytes, the index included.
+    package var cap: Int64
+    /// How much of the disk stays free, whatever the cap.
+    package var minimumFree: Floor
+    /// Data unused for this long is evicted; nil: age evicts nothing.
+    package var age: Duration?
+
+    /// - Parameter cap: bytes.
+    package init(cap: Int64, minimumFree: Floor = .percent(5), age: Duration? = nil) {
+        self.cap = cap
+        self.minimumFree = minimumFree
+        self.age = age
+    }
+}
+
+/// How much of the cap is in use: bytes of filled blocks, of blocks that are about to be filled, and of the index.
+final class CacheQuota: Sendable {
+    /// The disk's space, in bytes.
     struct Disk: Sendable {
         var free: Int64
         var total: Int64
-        /// What the index takes of it.
+        /// The part that the index takes.
         var index: Int64 = 0
     }
 
@@ -42,9 +65,10 @@ final class Room: Sendable {
         return fits
     }
 
+    /// Gives back what was reserved.
     func release(_ bytes: Int64) {
         state.withLock { state in
-            assert(bytes <= state.used, "more room given back than was taken")
+            assert(bytes <= state.used, "more released than was reserved")
             state.used = max(0, state.used - bytes)
         }
     }
@@ -85,16 +109,24 @@ final class Room: Sendable {
     }
 }
 
+/// Bytes that the index and its log take on the disk.
+func sizeOnDisk(ofIndex path: String) -> Int64 {
+    ["", "-wal", "-shm"].reduce(0) { sum, suffix in
+        var status = stat()
+        return lstat(path + suffix, &status) == 0 ? sum + Int64(status.st_blocks) * 512 : sum
+    }
+}
+
 /// fstatvfs(3): free is what an ordinary user may take.
-func diskOf(_ descriptor: Int32) -> Room.Disk? {
+func diskOf(_ descriptor: Int32) -> CacheQuota.Disk? {
     var status = statvfs()
     guard fstatvfs(descriptor, &status) == 0 else { return nil }
-    return Room.Disk(
+    return CacheQuota.Disk(
         free: diskBytes(status.f_bavail, of: status.f_frsize),
         total: diskBytes(status.f_blocks, of: status.f_frsize))
 }
 
-/// What statvfs(3) counts in blocks, in bytes. Some file systems tell of as many as a number can name: more than an
+/// Bytes of what statvfs(3) counts in units. Some file systems claim as many as a number can hold: more than an
 /// exbibyte is taken for one, so that no sum of a few overflows.
 package func diskBytes(_ count: UInt, of unit: UInt) -> Int64 {
     let (bytes, isTooLarge) = count.multipliedReportingOverflow(by: unit)

@@ -6,7 +6,7 @@ import Testing
 @testable import ReelCache
 
 /// A file that was looked at, closed and not touched is given to the kernel again without a second look.
-@Suite struct SealTests {
+@Suite struct VerificationCacheTests {
     private let wanted = version(blocks: 4)
     /// No change was made so lately.
     private var later: Int { time(nil) + 10 }
@@ -19,8 +19,8 @@ import Testing
         let file = try store.fill(wanted, 0..<4).file
         store.commit()
         try #require(eventually { store.files.file(file.row) == nil })
-        let early = store.seals.open(file.row, file.descriptor)
-        let isOld = FileMark(file.descriptor).map { $0.seconds <= time(nil) - Seals.rest } ?? false
+        let early = store.verified.take(file.row, file.descriptor)
+        let isOld = FileMark(file.descriptor).map { $0.seconds <= time(nil) - VerificationCache.rest } ?? false
         #expect(early == nil || isOld, "changed a moment ago")
         try body(fixture, store, file)
     }
@@ -34,7 +34,7 @@ import Testing
 
     @Test func sealedFileNeedsNoLook() throws {
         try withClosedFile { _, store, file in
-            store.seals.seal(file, now: later)
+            store.verified.keep(file, now: later)
             let isOffered = try isOffered(store)
             #expect(isOffered)
         }
@@ -49,10 +49,10 @@ import Testing
 
     @Test(arguments: [true, false]) func whatSomebodyElseHasChangedIsLookedAt(whileOpen: Bool) throws {
         try withClosedFile { fixture, store, file in
-            if !whileOpen { store.seals.seal(file, now: later) }
+            if !whileOpen { store.verified.keep(file, now: later) }
             let other = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
             try [UInt8(0xFF)].withUnsafeBytes { try other.write($0, at: 77) }
-            if whileOpen { store.seals.seal(file, now: later) }
+            if whileOpen { store.verified.keep(file, now: later) }
             let isOffered = try isOffered(store)
             #expect(!isOffered)
         }
@@ -61,17 +61,17 @@ import Testing
     /// Each seal counts once, and the oldest go.
     @Test func sealsAreFew() throws {
         try withClosedFile { _, store, file in
-            store.seals.seal(file, now: later)
-            #expect(store.seals.open(file.row, file.descriptor)?.filledBlocks == 4)
-            #expect(store.seals.open(file.row, file.descriptor) == nil)
+            store.verified.keep(file, now: later)
+            #expect(store.verified.take(file.row, file.descriptor)?.filledBlocks == 4)
+            #expect(store.verified.take(file.row, file.descriptor) == nil)
             // A file of 256 GiB, of which two blocks are there, has a map of a quarter of the limit.
             let large = (0..<5).map {
                 Version(key: "http://h/\($0)", validator: Validator(entityTag: nil, lastModified: 1), length: 256 << 30)
             }
             let files = try large.map { try store.fill($0, [7]).file }
             store.commit()
-            for file in files { store.seals.seal(file, now: later) }
-            let kept = files.filter { store.seals.open($0.row, $0.descriptor) != nil }
+            for file in files { store.verified.keep(file, now: later) }
+            let kept = files.filter { store.verified.take($0.row, $0.descriptor) != nil }
             #expect(kept.map(\.row) == files.dropFirst().map(\.row))
         }
     }

@@ -15,7 +15,7 @@ package func sourceDirectoryName(_ source: String) -> String {
 }
 
 /// The directory of one source, locked for this process as long as this value lives.
-struct SourceDirectory: ~Copyable, Sendable {
+final class CacheDirectory: Sendable {
     /// Without symbolic links, as SQLite wants it. Everything else goes by `own`.
     private let path: String
     /// A path of the directory itself, wherever it stands by now.
@@ -28,12 +28,12 @@ struct SourceDirectory: ~Copyable, Sendable {
     private let itself: Descriptor
 
     /// Makes the directory where there is none (0700, its parents too) and takes its lock. One that is a link or
-    /// somebody else's is refused, and so is one on the way to which others could put another.
+    /// another user's is refused, and so is one that other users could exchange for another.
     init(_ directory: String, owner mountPoint: String) throws(CacheError) {
         let itself = try openOwn(directory)
         guard fchmod(itself.number, 0o700) == 0 else { throw .last("chmod") }
         let own = "/proc/self/fd/\(itself.number)"
-        // Where it stands cannot change: nobody but root and its owner can write to any directory above.
+        // Its place cannot change: only root and its owner can write to the directories above.
         guard let resolved = realpath(own, nil) else { throw .last("realpath") }
         let path = String(cString: resolved)
         free(resolved)
@@ -48,7 +48,7 @@ struct SourceDirectory: ~Copyable, Sendable {
         failure = nil
     }
 
-    /// What is there of it, if anything, to be read and left as it is: its disk takes nothing.
+    /// A directory whose disk takes nothing: what can be read of it is read, nothing is changed.
     private init(readOnly directory: String, _ failure: CacheError) {
         path = directory
         itself = (try? openOwn(directory, makes: false)) ?? .none
@@ -59,23 +59,26 @@ struct SourceDirectory: ~Copyable, Sendable {
     }
 
     /// As the first `init`, but a disk that takes nothing leaves what can be read there.
-    static func open(_ directory: String, owner mountPoint: String) throws(CacheError) -> SourceDirectory {
+    static func open(_ directory: String, owner mountPoint: String) throws(CacheError) -> CacheDirectory {
         do throws(CacheError) {
-            return try SourceDirectory(directory, owner: mountPoint)
+            return try CacheDirectory(directory, owner: mountPoint)
         } catch {
             guard error.isSickDisk else { throw error }
-            return SourceDirectory(readOnly: directory, error)
+            return CacheDirectory(readOnly: directory, error)
         }
     }
 
-    /// As SQLite wants it.
+    /// The path of the index, as SQLite wants it.
     var index: String { path + "/index.sqlite" }
 
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
 
+    /// The data file of a row; nil where there is none that can be used.
+    func open(_ row: ObjectRow) -> Descriptor? { row.name?.open(in: objects, length: row.version.length) }
+
     /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
-    func connections() throws(CacheError) -> (writer: Connection, reader: Connection) {
+    func connections() throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection) {
         var status = stat()
         let isStrange =
             fstatat(itself.number, "index.sqlite", &status, AT_SYMLINK_NOFOLLOW) == 0
@@ -87,7 +90,7 @@ struct SourceDirectory: ~Copyable, Sendable {
         return pair
     }
 
-    private func openPair(_ index: String) throws(CacheError) -> (writer: Connection, reader: Connection)? {
+    private func openPair(_ index: String) throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection)? {
         // Made here and not by SQLite, so that its mode does not hang on the umask; its -wal and -shm take the same.
         _ = try Descriptor("index.sqlite", in: itself.number, O_RDWR | O_CREAT)
         guard let writer = try openIndex(index), let reader = try openIndex(index) else { return nil }
@@ -95,8 +98,9 @@ struct SourceDirectory: ~Copyable, Sendable {
     }
 
     /// Made by a daemon that met damage while it ran: pages deep inside are not read at start.
-    var damageMark: String { own + "/index.sqlite.is-damaged" }
+    private var damageMark: String { own + "/index.sqlite.is-damaged" }
 
+    /// The index turned out to be broken: the next start sets it aside.
     func markDamage() { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
 
     private func setAside() throws(CacheError) {
@@ -109,7 +113,7 @@ struct SourceDirectory: ~Copyable, Sendable {
     }
 }
 
-/// Takes the lock, and writes who holds it for those who find it taken.
+/// Takes the lock, and writes its holder into it for later openers.
 private func lockFile(_ directory: borrowing Descriptor, owner mountPoint: String) throws(CacheError) -> Descriptor {
     let lock = try Descriptor("lock", in: directory.number, O_RDWR | O_CREAT)
     guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
@@ -130,7 +134,7 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
     return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
 }
 
-/// The directory itself. Where the cache is in a directory for all, somebody else may have been here first.
+/// The directory itself. Where the cache is in a directory for all users, another user may have made it first.
 private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> Descriptor {
     let slash = path.lastIndex(of: "/") ?? path.startIndex
     let above: Descriptor

@@ -1,22 +1,8 @@
 import ReelCore
 
-/// One version of a resource: what the bytes of one data file are of.
-package struct Version: Hashable, Sendable {
-    /// The resource's URL as text, without credentials; may hold anything.
-    package var key: String
-    package var validator: Validator
-    /// Bytes.
-    package var length: Int64
-
-    package init(key: String, validator: Validator, length: Int64) {
-        self.key = key
-        self.validator = validator
-        self.length = length
-    }
-}
-
 /// Content information as it was when the origin was last asked.
-package struct Remembered: Hashable, Sendable {
+package struct StoredInformation: Hashable, Sendable {
+    /// As the origin told it.
     package var information: ContentInformation
     /// Seconds since 1970.
     package var checkedAt: Int64
@@ -29,7 +15,9 @@ package struct Remembered: Hashable, Sendable {
 
 /// One entry of a remembered listing.
 package struct StoredEntry: Hashable, Sendable {
+    /// The name in its directory.
     package var name: String
+    /// As text, without credentials.
     package var url: String
     package var isDirectory: Bool
     /// Bytes, where the listing tells exactly.
@@ -57,7 +45,8 @@ extension [StoredEntry]: StoredEntries {
 }
 
 /// A directory of the source as it was when it was last fetched.
-package struct RememberedListing: Sendable {
+package struct StoredListing: Sendable {
+    /// In the listing's order.
     package var entries: any StoredEntries
     /// Seconds since 1970.
     package var fetchedAt: Int64
@@ -69,14 +58,4 @@ package struct RememberedListing: Sendable {
         self.fetchedAt = fetchedAt
         self.complete = complete
     }
-}
-
-/// One data file, for `status`.
-package struct ObjectSummary: Hashable, Sendable {
-    package var key: String
-    package var length: Int64
-    package var cachedBytes: Int64
-    /// Milliseconds since 1970, moved on by at least one at each use.
-    package var lastUse: Int64
-    package var isPinned: Bool
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ReelCache
 
-struct FactTests {
+struct MetadataTests {
     @Test func factsAreSeenAtOnceAndAfterReopening() throws {
         let fixture = Fixture()
         var store = try fixture.open()
@@ -18,7 +18,7 @@ struct FactTests {
         for (key, fact) in zip(odd, information) { store.remember(fact, for: key, checkedAt: 7) }
         for round in 0..<3 {
             for (key, fact) in zip(odd, information) {
-                #expect(store.information(for: key) == Remembered(information: fact, checkedAt: 7), "\(round)")
+                #expect(store.information(for: key) == StoredInformation(information: fact, checkedAt: 7), "\(round)")
             }
             #expect(store.information(for: "unknown") == nil)
             if round == 0 { store.commit() }
@@ -41,7 +41,7 @@ struct FactTests {
                 name: "film \(number).mkv", url: "http://h/films/film%20\(number).mkv", isDirectory: number % 7 == 0,
                 length: length, modified: modified)
         }
-        let listing = RememberedListing(entries: entries, fetchedAt: 9, complete: true)
+        let listing = StoredListing(entries: entries, fetchedAt: 9, complete: true)
         let information = ContentInformation(length: 5, validator: validator, mediaType: "video/mp4")
         for entry in entries { store.remember(information, for: entry.url, checkedAt: 1) }
         store.remember(listing, for: "http://h/films/")
@@ -51,21 +51,21 @@ struct FactTests {
         let found = try #require(store.listing("http://h/films/"))
         #expect(found.fetchedAt == 9 && found.complete && found.entries as? [StoredEntry] == entries)
         #expect(entries.allSatisfy { store.information(for: $0.url)?.checkedAt == 1 })
-        store.remember(RememberedListing(entries: [entries[0]], fetchedAt: 10, complete: false), for: "http://h/films/")
+        store.remember(StoredListing(entries: [entries[0]], fetchedAt: 10, complete: false), for: "http://h/films/")
         store.commit()
         #expect(store.listing("http://h/films/")?.entries as? [StoredEntry] == [entries[0]])
         store.close()
     }
 
-    private func listing(_ count: Int, _ fetchedAt: Int64) -> RememberedListing {
+    private func listing(_ count: Int, _ fetchedAt: Int64) -> StoredListing {
         let entries = (0..<count).map {
             StoredEntry(name: "\($0) of \(fetchedAt)", url: "http://h/films/\($0)", isDirectory: false)
         }
-        return RememberedListing(entries: entries, fetchedAt: fetchedAt, complete: true)
+        return StoredListing(entries: entries, fetchedAt: fetchedAt, complete: true)
     }
 
     private func rows(_ store: Store, of table: String) -> Int64? {
-        try? store.reader.use { (index) throws(CacheError) in
+        try? store.index.read { (index) throws(CacheError) in
             try index.first("SELECT count(*) FROM \(table)") { $0.integer(0) }
         }
     }
@@ -145,7 +145,7 @@ struct FactTests {
         store.commit()
         for date in [Int64.min, .max] {
             store.close()
-            let connection = try Connection(fixture.index)
+            let connection = try IndexConnection(fixture.index)
             try connection.run("UPDATE resources SET checked = ?, modified = ?", [.integer(date), .integer(date)])
             try connection.run("UPDATE listings SET fetched = ?", [.integer(date)])
             try connection.run("UPDATE entries SET modified = ?", [.integer(date)])

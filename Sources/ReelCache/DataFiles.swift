@@ -1,0 +1,128 @@
+import Glibc
+import ReelCore
+import Synchronization
+
+/// The data files of one cache: how they are made, opened and removed, and the table of those in use.
+///
+/// In use are those with a `CacheObject`, and those whose last one is gone but not committed yet. A file becomes held
+/// only under the index's write lock; so what is idle there stays idle for as long as that lock is held.
+final class DataFiles: Sendable {
+    private struct Entry {
+        let file: DataFile
+        weak var object: CacheObject?
+        /// Instances alive; briefly two, as one dies while the next is made.
+        var count = 0
+        var isSuperseded = false
+    }
+
+    private struct State {
+        var entries: [Int64: Entry] = [:]
+        var growing: Set<FileName> = []
+        var lastRowInMemory: Int64 = 0
+    }
+
+    private let directory: CacheDirectory
+    private let isWritable: Bool
+    private let state = Mutex(State())
+
+    /// - Parameter isWritable: false: no file is removed.
+    init(_ directory: CacheDirectory, isWritable: Bool) {
+        self.directory = directory
+        self.isWritable = isWritable
+    }
+
+    // MARK: In use
+
+    func file(_ row: Int64) -> DataFile? { state.withLock { $0.entries[row]?.file } }
+    var all: [DataFile] { state.withLock { $0.entries.values.map(\.file) } }
+    var idle: [DataFile] { state.withLock { $0.entries.values.filter { $0.count == 0 }.map(\.file) } }
+    var objects: [CacheObject] { state.withLock { $0.entries.values.compactMap(\.object) } }
+
+    /// The living instance of a file that somebody holds.
+    func held(_ row: Int64) -> CacheObject? { state.withLock { $0.entries[row]?.object } }
+    func isHeld(_ row: Int64) -> Bool { state.withLock { ($0.entries[row]?.count ?? 0) > 0 } }
+    func isSuperseded(_ row: Int64) -> Bool { state.withLock { $0.entries[row]?.isSuperseded ?? false } }
+    func supersede(_ row: Int64, _ flag: Bool) { state.withLock { $0.entries[row]?.isSuperseded = flag } }
+
+    /// The one living instance, or a new one.
+    func object(_ file: DataFile, _ store: ObjectStore) -> CacheObject {
+        if let living = held(file.row) { return living }
+        let object = CacheObject(file, store)
+        state.withLock { state in
+            state.entries[file.row, default: Entry(file: file)].object = object
+            state.entries[file.row]?.count += 1
+        }
+        return object
+    }
+
+    func closed(_ file: DataFile) { state.withLock { $0.entries[file.row]?.count -= 1 } }
+    @discardableResult func drop(_ row: Int64) -> DataFile? {
+        state.withLock { $0.entries.removeValue(forKey: row)?.file }
+    }
+
+    /// A number for a file without a row: below zero, never used twice.
+    func rowInMemory() -> Int64 {
+        state.withLock { state in
+            state.lastRowInMemory -= 1
+            return state.lastRowInMemory
+        }
+    }
+
+    func grows(_ name: FileName) { state.withLock { _ = $0.growing.insert(name) } }
+    func grew(_ name: FileName) { state.withLock { _ = $0.growing.remove(name) } }
+
+    // MARK: On the disk
+
+    func create(_ name: FileName, length: Int64) throws(CacheError) -> Descriptor {
+        try name.create(in: directory.objects, length: length)
+    }
+
+    /// The file of a row; nil where there is none that can be used.
+    func open(_ row: ObjectRow) -> Descriptor? { directory.open(row) }
+
+    /// Not where the directory is to be left as it is.
+    func remove(_ name: FileName?) {
+        if isWritable { name?.remove(in: directory.objects) }
+    }
+
+    /// Removes data files without a row: of a daemon that died between the two, or of an index that was set aside. Only
+    /// names of our own form, one directory at a time.
+    func sweep(_ index: CacheIndex) throws(CacheError) {
+        guard isWritable else { return }
+        for number in 0..<256 {
+            let name = String(String(number + 256, radix: 16).suffix(2))
+            guard let folder = try? Descriptor(directory: name, in: directory.objects.number) else { continue }
+            try index.write { (index) throws(CacheError) in
+                for file in fileNames(folder)
+                where file.directory == name && !state.withLock({ $0.growing.contains(file) }) {
+                    let sql = "SELECT 1 FROM objects WHERE file = ?"
+                    if try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil { remove(file) }
+                }
+            }
+        }
+    }
+}
+
+private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
+    // closedir closes the descriptor it was given.
+    let copy = fcntl(directory.number, F_DUPFD_CLOEXEC, 0)
+    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+    defer { closedir(stream) }
+    var names: [FileName] = []
+    while let entry = readdir(stream) {
+        let text = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if let name = FileName(text: text) { names.append(name) }
+    }
+    return names
+}
+
+extension DataFile {
+    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, isPinned: Bool = false)
+    {
+        self.init(
+            row: row.id, version: row.version, name: row.name, descriptor: descriptor, blocks: blocks,
+            lastUse: row.lastUse, isPinned: isPinned)
+    }
+}

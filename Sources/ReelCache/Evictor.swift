@@ -1,0 +1,262 @@
+import ReelCore
+import ReelThreads
+
+/// Makes cached data leave: for what is about to be written, for its age, or because a person asks for it.
+///
+/// Rows go first, durably, then the bytes, then their part of the quota. Never called under a lock that a holder's
+/// `relinquish` takes.
+struct Evictor: Sendable {
+    let index: CacheIndex
+    let files: DataFiles
+    let quota: CacheQuota
+    let disk: DiskWatch
+    let clock: UseClock
+    let commits: CommitThread
+    /// Data unused for this long is evicted; nil: age evicts nothing.
+    let age: Duration?
+    let reached: @Sendable (CrashPoint) -> Void
+    /// Of blocks that the disk does not take.
+    let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
+
+    // MARK: For what is about to be written
+
+    /// Takes `bytes` (whole blocks, the last one of a file short) from the quota before data is written. Evicts extents
+    /// where they do not fit. False where that is not enough.
+    func reserve(_ bytes: Int64) -> Bool {
+        if quota.reserve(bytes) { return true }
+        // More than is needed right now, as each discard costs a transaction: a sixteenth of the cap, at most two
+        // extents.
+        let slack = min(quota.cap / 16, 2 * BlockSize.extent)
+        let shortfall = quota.shortfall(bytes)
+        guard shortfall > 0 else { return quota.reserve(bytes) }
+        do throws(CacheError) {
+            _ = try evict(shortfall, slack: slack)
+        } catch {
+            if error != .closed, error != .busy { disk.failed(error) }
+        }
+        return quota.reserve(bytes)
+    }
+
+    /// A block in memory, for bytes that the disk does not take.
+    func memoryBlock(_ count: Int64) throws(CacheError) -> MemoryBlock {
+        for isScarce in [false, true] {
+            if let block = MemoryBlock(count, memory) { return block }
+            // An eighth at a time: finding out what can go costs more than letting it go.
+            let goal = MemoryAccount.keptLimit / 8
+            let before = memory.bytes
+            for object in files.objects.sorted(by: { $0.file.lastUse < $1.file.lastUse }) where object.file.isInMemory {
+                let freed = before - memory.bytes
+                guard freed < goal else { break }
+                // The longest unused extents first.
+                let blocks = object.file.memoryBlocks.map { block in
+                    (object.file.withBlocks { $0.lastUse(ofExtent: block / 64) }, block)
+                }.sorted { $0 < $1 }.map { $1..<$1 + 1 }
+                _ = object.holder?.relinquish(blocks, scarce: isScarce ? goal - freed : nil)
+            }
+        }
+        guard let block = MemoryBlock(count, memory) else { throw .full }
+        return block
+    }
+
+    // MARK: By extents
+
+    /// Frees about `wanted` bytes of what is not pinned, by extents of closed and open files alike, in the order of
+    /// `EvictionCandidate`. Blocks that readers of an open file need right now stay; blocks read ahead for them go only
+    /// where nothing else is left.
+    /// - Parameters:
+    ///   - slack: so much more goes where no reader pays for it.
+    ///   - limit: nothing that was used later than this goes.
+    ///   - closedOnly: required on any thread but the one that writes.
+    ///   - sparesOpen: files that a program has open stay whole.
+    /// - Returns: bytes freed.
+    func evict(
+        _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false,
+        sparesOpen: Bool = false
+    ) throws(CacheError) -> Int64 {
+        guard disk.mayWriteIndex, wanted > 0 else { return 0 }
+        let candidates = try candidates(wanted + slack, usedBefore: limit) { file in
+            if file.isPinned || closedOnly && files.isHeld(file.row) { return false }
+            return !(sparesOpen && files.held(file.row)?.holder?.isInUse == true)
+        }
+        var freed: Int64 = 0
+        for isScarce in [false, true] {
+            let goal = isScarce ? wanted : wanted + slack
+            var rest = candidates[...]
+            while freed < goal, !rest.isEmpty {
+                var batch: [EvictionCandidate] = []
+                var sum: Int64 = 0
+                while freed + sum < goal, let next = rest.popFirst() {
+                    batch.append(next)
+                    sum += next.bytes
+                }
+                freed += try evict(batch, scarce: isScarce ? goal - freed : nil, closedOnly)
+            }
+        }
+        return freed
+    }
+
+    /// Evicts until at most `bytes` are in use, or nothing is left that may go. Pinned and open files stay.
+    /// - Parameter share: the most that goes in this call.
+    /// - Returns: bytes freed; 0 when it is done.
+    func prune(to bytes: Int64, atMost share: Int64) throws(CacheError) -> Int64 {
+        let surplus = quota.usage.used - max(0, bytes)
+        return surplus > 0 ? try evict(min(surplus, share), sparesOpen: true) : 0
+    }
+
+    /// Evicts what is cached under a key, pinned or not. Blocks that readers of an open file need right now stay, and
+    /// files that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
+    func evict(key: String) throws(CacheError) -> Int64 {
+        let name = ExactText(key)
+        let all = try candidates(.max, key: key) { ExactText($0.version.key) == name }
+        return try evict(all, scarce: nil, false)
+    }
+
+    /// Evicts closed files that were unused for longer than the limit allows. Looks every tenth of that time, but at
+    /// most once a second and at least once an hour.
+    /// - Parameter last: when that was last done, on the clock of `now()`; nil: not yet.
+    func evictAged(_ last: inout Duration?) throws(CacheError) {
+        guard let age else { return }
+        let pause = max(.seconds(1), min(age / 10, .seconds(3600)))
+        defer { commits.schedule(after: pause) }
+        if let last, now() - last < pause { return }
+        last = now()
+        let limit = clock.now() - age.components.seconds * 1000 - age.components.attoseconds / 1_000_000_000_000_000
+        _ = try evict(.max / 2, usedBefore: limit, closedOnly: true)
+    }
+
+    /// Extents that could go, in order: of files in use all, of closed ones as many as are wanted.
+    /// - Parameters:
+    ///   - key: closed files of this key alone, pinned or not; nil: all that are not pinned.
+    ///   - mayGo: whether a file in use takes part.
+    private func candidates(
+        _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
+    ) throws(CacheError) -> [EvictionCandidate] {
+        var found: [EvictionCandidate] = []
+        let inUse = files.all
+        for file in inUse where file.row >= 0 && mayGo(file) && !file.isReadDirectly {
+            let last = Int((file.version.length - 1) / BlockSize.extent)
+            for (extent, bytes, lastUse) in file.withBlocks({ $0.usedExtents }) where lastUse < limit {
+                found.append(
+                    EvictionCandidate(
+                        object: file.row, extent: extent, isEdge: extent == 0 || extent == last, lastUse: lastUse,
+                        bytes: bytes, file: file))
+            }
+        }
+        let rows = Set(inUse.map(\.row))
+        let closed = try index.write { (index) throws(CacheError) in
+            try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
+        }
+        return (found + closed).sorted(by: EvictionCandidate.goesBefore)
+    }
+
+    private func evict(
+        _ batch: [EvictionCandidate], scarce: Int64?, _ closedOnly: Bool
+    ) throws(CacheError) -> Int64 {
+        var freed = try evictClosed(batch.filter { $0.file == nil })
+        for (row, candidates) in Dictionary(grouping: batch.filter { $0.file != nil }, by: \.object) {
+            guard let file = candidates[0].file else { continue }
+            let blocks = candidates.map(\.blocks)
+            if !closedOnly, let object = files.held(row) {
+                freed += object.holder?.relinquish(blocks, scarce: scarce.map { $0 - freed }) ?? 0
+            } else {
+                let before = file.bytesOnDisk
+                for blocks in blocks {
+                    do throws(CacheError) {
+                        try discard(blocks, of: file, unlessHeld: true)
+                    } catch {
+                        guard error == .busy else { throw error }
+                    }
+                }
+                freed += before - file.bytesOnDisk
+            }
+        }
+        return freed
+    }
+
+    /// Rows first, in one transaction, then the bytes. A file of which nothing is left goes as a whole.
+    private func evictClosed(_ batch: [EvictionCandidate]) throws(CacheError) -> Int64 {
+        guard !batch.isEmpty else { return 0 }
+        var emptied: [(row: ObjectRow, extents: [Int], isGone: Bool)] = []
+        let freed = try index.write { (index) throws(CacheError) -> Int64 in
+            var freed: Int64 = 0
+            try index.transaction { () throws(CacheError) in
+                let objects = Dictionary(grouping: batch, by: \.object)
+                for (id, candidates) in objects where files.file(id) == nil {
+                    guard let row = try index.rows(where: "id = \(id)").first else { continue }
+                    // A mapping, or a handle of a mount that was ended lazily, may still read it.
+                    if let file = files.open(row), file.isOpenElsewhere { continue }
+                    for candidate in candidates {
+                        let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
+                        try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
+                    }
+                    let left = try index.blocks(of: row).filledBytes
+                    freed += row.cached - left
+                    emptied.append((row, candidates.map(\.extent), left == 0))
+                    if left == 0 { try index.delete(id) } else { try index.setUnclean(id, cached: left) }
+                }
+            }
+            reached(.evictionRowsCommitted)
+            // Under the lock: an open must not come before the hole, or its writes would be lost in it.
+            for (row, extents, isGone) in emptied where !isGone {
+                guard let file = files.open(row) else { continue }
+                for extent in extents where DataFile.extents.contains(extent) {
+                    try? file.punch(Int64(extent) * BlockSize.extent, BlockSize.extent)
+                }
+            }
+            return freed
+        }
+        // Outside of the lock: removing a long file takes a while, and no row has its name any more.
+        for (row, _, isGone) in emptied where isGone { files.remove(row.name) }
+        reached(.evictionPunched)
+        quota.release(freed)
+        return freed
+    }
+
+    // MARK: By blocks
+
+    /// Empties blocks of a file in use: first the rows of filled ones, durably, then the bytes on disk or in memory,
+    /// then the quota.
+    /// - Parameter unlessHeld: nothing is done where the file has an object: its holder believes the blocks to be
+    ///   there.
+    func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
+        guard file.row >= 0 else {
+            _ = file.clear(blocks)
+            return
+        }
+        // Told outside of the lock: others listen to it.
+        var failure: CacheError?
+        defer { if let failure { disk.failed(failure) } }
+        try index.write { (index) throws(CacheError) in
+            // A file that is idle under the lock stays so there.
+            if unlessHeld, files.isHeld(file.row) { return }
+            guard let cleared = file.clear(blocks) else { throw .busy }
+            do throws(CacheError) {
+                if !cleared.rows.isEmpty {
+                    let left = file.withBlocks { $0.durableBytes }
+                    try index.transaction { () throws(CacheError) in
+                        try index.write(cleared.rows, of: file)
+                        try index.setUnclean(file.row, cached: left)
+                    }
+                }
+            } catch {
+                file.withBlocks { $0.putBack(cleared) }
+                commits.schedule()
+                // Nothing is left of what was written of others; nor is their part of the quota.
+                quota.release(cleared.partialBytes)
+                failure = error
+                throw error
+            }
+            reached(.discardRowsCommitted)
+            // No row tells of them any more, even if the disk refuses the hole.
+            quota.release(cleared.bytes + cleared.partialBytes)
+            // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
+            let count = Int64(blocks.count) * BlockSize.block
+            if count > 0, cleared.bytes + cleared.partialBytes > 0 {
+                try file.change { () throws(CacheError) in
+                    try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count)
+                }
+            }
+            reached(.discardPunched)
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import ReelCore
+
+/// One data file, for lists. Lengths are in bytes.
+package struct ObjectSummary: Hashable, Sendable {
+    package var key: String
+    package var length: Int64
+    package var cachedBytes: Int64
+    /// Milliseconds since 1970, moved on by at least one at each use.
+    package var lastUse: Int64
+    package var isPinned: Bool
+}
+
+/// The work of a person's commands on a cache: list, pin, verify. `Evictor` evicts and prunes.
+struct Maintenance: Sendable {
+    let index: CacheIndex
+    let files: DataFiles
+    let objects: ObjectStore
+
+    // MARK: Looking
+
+    func summaries() -> [ObjectSummary] {
+        let found = try? index.read { (index) throws(CacheError) in
+            (try index.rows(where: "NOT superseded ORDER BY last_use DESC"), try index.pins())
+        }
+        guard let (rows, pins) = found else { return [] }
+        return rows.map { row in
+            let file = files.file(row.id)
+            return ObjectSummary(
+                key: row.version.key, length: row.version.length, cachedBytes: file?.bytesOnDisk ?? row.cached,
+                lastUse: file?.lastUse ?? row.lastUse,
+                isPinned: pins.contains(ExactText(row.version.key)))
+        }
+    }
+
+    func versions() throws(CacheError) -> [Version] {
+        try index.read { (index) throws(CacheError) in
+            try index.rows(where: "NOT superseded AND cached > 0 ORDER BY last_use DESC").map(\.version)
+        }
+    }
+
+    func cachedBytes(of key: String) -> Int64 {
+        cachedBytes("key = ?", [.text(key)]) { _ in true }.values.reduce(0, +)
+    }
+
+    func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
+        // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
+        let found = cachedBytes("key >= ? AND key < ?", [.text(prefix), .text(prefix + "\u{10FFFF}")]) { key in
+            let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
+            return isDeep || !name.contains(UInt8(ascii: "/"))
+        }
+        return found.filter { $0.value > 0 }
+    }
+
+    private func cachedBytes(
+        _ condition: String, _ values: [Value], _ isWanted: (String) -> Bool
+    ) -> [ExactText: Int64] {
+        // Not whole rows: a directory may ask for thousands at a time.
+        let sql = "SELECT id, key, \(ObjectRow.cached) FROM objects WHERE \(condition) AND NOT superseded"
+        let rows = try? index.read { (index) throws(CacheError) in
+            try index.all(sql, values) { ($0.integer(0), $0.text(1), $0.integer(2)) }
+        }
+        var result: [ExactText: Int64] = [:]
+        for (row, key, cached) in rows ?? [] where isWanted(key) {
+            result[ExactText(key), default: 0] += files.file(row)?.bytesOnDisk ?? cached
+        }
+        return result
+    }
+
+    // MARK: Pins
+
+    func pins() throws(CacheError) -> Set<ExactText> {
+        try index.read { (index) throws(CacheError) in try index.pins() }
+    }
+
+    func pin(_ keys: some Collection<String>, _ isPinned: Bool) throws(CacheError) {
+        let names = Set(keys.map { ExactText($0) })
+        try index.write { (index) throws(CacheError) in
+            let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
+            try index.transaction { () throws(CacheError) in for key in keys { try index.run(sql, [.text(key)]) } }
+            for file in files.all where names.contains(ExactText(file.version.key)) {
+                file.isPinned = isPinned
+            }
+        }
+    }
+
+    // MARK: Verifying
+
+    func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
+        var bad: [Int] = []
+        var extent = 0
+        // Taken anew for each extent: an object without a holder cannot be evicted.
+        while let found = try objects.known(version) {
+            guard case .object(let object) = found else {
+                if case .lost(let blocks) = found { return blocks }
+                return bad
+            }
+            let file = object.file
+            let next = file.firstCovered(from: Int64(extent) * BlockSize.extent, limit: version.length)
+            guard next < version.length else { return bad }
+            extent = Int(next / BlockSize.extent)
+            let word = file.withBlocks { $0.filledWord(extent) }
+            for index in 0..<BlockSize.blocksPerExtent where word & 1 << UInt64(index) != 0 {
+                let block = extent * BlockSize.blocksPerExtent + index
+                if !object.isIntact(block) { bad.append(block) }
+                guard progress(file.bytes(of: block).count) else { return bad }
+            }
+            extent += 1
+        }
+        return bad
+    }
+
+    func lose(_ blocks: [Int], of version: Version) throws(CacheError) {
+        objects.found(damaged: blocks.count)
+        guard case .object(let object) = try objects.known(version) else { return }
+        for run in runs(of: blocks) { try object.discard(run) }
+    }
+}
+
+/// Numbers in ascending order as ranges without gaps.
+/// - Parameter most: no range has more of them.
+package func runs(of numbers: [Int], most: Int = .max) -> [Range<Int>] {
+    var runs: [Range<Int>] = []
+    for number in numbers {
+        if let last = runs.last, last.upperBound == number, last.count < most {
+            runs[runs.count - 1] = last.lowerBound..<number + 1
+        } else {
+            runs.append(number..<number + 1)
+        }
+    }
+    return runs
+}
+
+extension IndexConnection {
+    fileprivate func pins() throws(CacheError) -> Set<ExactText> {
+        Set(try all("SELECT key FROM pins") { ExactText($0.text(0)) })
+    }
+}

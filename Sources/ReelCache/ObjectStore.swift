@@ -1,0 +1,181 @@
+import Glibc
+import ReelCore
+import Synchronization
+
+/// Opens the objects of one cache: each version has one living instance, which fills and reads its data file.
+final class ObjectStore: Sendable {
+    /// A version that the index knows.
+    enum Known {
+        case object(CacheObject)
+        /// Its file cannot be used: these blocks were filled.
+        case lost([Int])
+    }
+
+    let index: CacheIndex
+    let files: DataFiles
+    let evictor: Evictor
+    let committer: Committer
+    let clock: UseClock
+    private let verified: VerificationCache
+    private let damage = Atomic<Int64>(0)
+
+    var quota: CacheQuota { evictor.quota }
+    var disk: DiskWatch { evictor.disk }
+    private var reached: @Sendable (CrashPoint) -> Void { evictor.reached }
+
+    init(_ evictor: Evictor, _ committer: Committer, _ verified: VerificationCache) {
+        index = evictor.index
+        files = evictor.files
+        clock = evictor.clock
+        self.evictor = evictor
+        self.committer = committer
+        self.verified = verified
+    }
+
+    /// Blocks that were not what was written to them, since the program started.
+    var damagedBlocks: Int64 { damage.load(ordering: .relaxed) }
+
+    func found(damaged count: Int) { damage.add(Int64(count), ordering: .relaxed) }
+
+    /// The checksum that a block of this file must have; nil where the index does not tell.
+    func sum(of block: Int, in file: DataFile) -> UInt64? {
+        if let sum = file.withBlocks({ $0.sum(of: block) }) { return sum }
+        let extent = block / BlockSize.blocksPerExtent
+        let sums = try? index.read { (index) throws(CacheError) in try index.sums(of: file.row, extent: extent) }
+        return sums?[block % BlockSize.blocksPerExtent]
+    }
+
+    // MARK: Opening
+
+    func object(for version: Version) throws(CacheError) -> CacheObject {
+        guard version.length >= 0, version.length <= DataFile.longest else { throw .badLength }
+        do throws(CacheError) {
+            return try objectOnDisk(version)
+        } catch {
+            if error == .closed { throw error }
+            disk.failed(error)
+            return objectInMemory(version)
+        }
+    }
+
+    /// The object of a version that the index knows already; nil where it does not.
+    func known(_ version: Version) throws(CacheError) -> Known? {
+        try index.write { (index) throws(CacheError) -> Known? in
+            guard let row = try index.row(of: version), !row.isSuperseded else { return nil }
+            let blocks = files.file(row.id) == nil ? try index.blocks(of: row).durable : nil
+            if let file = try openFile(row, index) { return .object(files.object(file, self)) }
+            return .lost(blocks.map { map in (0..<map.blockCount).filter { map[$0] } } ?? [])
+        }
+    }
+
+    private func objectOnDisk(_ version: Version) throws(CacheError) -> CacheObject {
+        let now = clock.now()
+        return try index.write { (index) throws(CacheError) -> CacheObject in
+            if let row = try index.row(of: version) {
+                if row.isSuperseded {
+                    try index.run("UPDATE objects SET superseded = 0 WHERE id = ?", [.integer(row.id)])
+                    files.supersede(row.id, false)
+                }
+                if let file = try openFile(row, index) {
+                    try? index.know(version.validator, of: row)
+                    file.use(now)
+                    return files.object(file, self)
+                }
+            }
+            guard disk.mayWriteIndex, disk.mayWriteData else { throw disk.failure ?? .full }
+            return files.object(try create(version, index, now), self)
+        }
+    }
+
+    private func objectInMemory(_ version: Version) -> CacheObject {
+        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
+            return files.object(file, self)
+        }
+        let file = DataFile(
+            row: files.rowInMemory(), version: version, name: nil, descriptor: .none,
+            blocks: BlockTable(length: version.length), lastUse: clock.now())
+        return files.object(file, self)
+    }
+
+    private func openFile(_ row: ObjectRow, _ index: IndexConnection) throws(CacheError) -> DataFile? {
+        if let file = files.file(row.id) { return file }
+        guard let descriptor = files.open(row) else {
+            found(damaged: 1)
+            try remove(row, index)
+            return nil
+        }
+        var blocks = try index.blocks(of: row)
+        if let verified = verified.take(row.id, descriptor) { blocks.trust(verified) }
+        let filled = blocks.filledBytes
+        if !blocks.isComplete || filled != row.cached {
+            // A disk that takes nothing does not take this either, and needs no tidying then.
+            try? index.setUnclean(row.id, cached: filled)
+        }
+        let isPinned = try index.isPinned(row.version.key)
+        // The quota took the row's word for it; the map knows better.
+        if filled > row.cached { quota.add(filled - row.cached) }
+        if filled < row.cached { quota.release(row.cached - filled) }
+        return DataFile(row, descriptor, blocks, isPinned: isPinned)
+    }
+
+    private func create(_ version: Version, _ index: IndexConnection, _ now: Int64) throws(CacheError) -> DataFile {
+        let name = FileName.random()
+        let descriptor = try files.create(name, length: version.length)
+        reached(.fileMade)
+        do throws(CacheError) {
+            let row = try index.insert(version, name, lastUse: now)
+            reached(.rowInserted)
+            return DataFile(
+                row: row, version: version, name: name, descriptor: descriptor,
+                blocks: BlockTable(length: version.length), lastUse: now,
+                isPinned: try index.isPinned(version.key))
+        } catch {
+            files.remove(name)
+            throw error
+        }
+    }
+
+    /// Takes a whole file in as a complete object, to be committed.
+    func adopt(_ version: Version, _ name: FileName, _ descriptor: consuming Descriptor, _ sums: [UInt64])
+        throws(CacheError) -> CacheObject
+    {
+        guard ftruncate(descriptor.number, Int(version.length)) == 0 else { throw .last("ftruncate") }
+        let now = clock.now()
+        var descriptor = Optional(descriptor)
+        let object = try index.write { (index) throws(CacheError) -> CacheObject in
+            if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
+            let row = try index.insert(version, name, lastUse: now)
+            let file = DataFile(
+                row: row, version: version, name: name, descriptor: descriptor.take()!,
+                blocks: BlockTable(length: version.length), lastUse: now,
+                isPinned: try index.isPinned(version.key))
+            file.withBlocks { blocks in
+                for (block, sum) in sums.enumerated() { _ = blocks.fill(block, sum, now: now) }
+            }
+            return files.object(file, self)
+        }
+        committer.filled(version.length)
+        return object
+    }
+
+    // MARK: Forgetting
+
+    func forget(_ version: Version) {
+        try? index.write { (index) throws(CacheError) in
+            if let row = try index.row(of: version), !row.isSuperseded { try remove(row, index) }
+        }
+    }
+
+    /// Takes an object out of index, directory and quota; rows first. One that is held goes with its last holder.
+    private func remove(_ row: ObjectRow, _ index: IndexConnection) throws(CacheError) {
+        if files.isHeld(row.id) {
+            try index.run("UPDATE objects SET superseded = 1 WHERE id = ?", [.integer(row.id)])
+            files.supersede(row.id, true)
+            return
+        }
+        try index.transaction { () throws(CacheError) in try index.delete(row.id) }
+        let bytes = files.drop(row.id)?.bytesOnDisk ?? row.cached
+        files.remove(row.name)
+        quota.release(bytes)
+    }
+}
