@@ -6,22 +6,23 @@ package enum Outage: String, Hashable, Sendable {
     case silent
 }
 
-/// Whether one origin (scheme, host and port) can be reached: events in, actions out, on a clock that only goes forward.
+/// Whether one origin (scheme, host and port) can be reached: events in, actions out, on a clock that only goes
+/// forward.
 ///
 ///     closed ──silence──▶ doubtful ──silence for the whole deadline──▶ open(silent)
 ///       │ └────────── nothing but refusals for a while ──────────────▶ open(unreachable)
 ///       ◀───────────── anything at all that the origin answers ─────── from everywhere
 ///
-/// Doubtful: requests go out as ever, but whoever has something remembered does not wait for a confirmation. Open:
-/// requests are refused. In both, probes look for the origin's return, one at a time, as long as somebody asks for
-/// something (half-open: one is under way).
+/// Doubtful: requests go out as ever, but an open of something remembered does not wait for a confirmation. Open:
+/// requests are refused. In both, probes look for the origin's return, one at a time, as long as requests come
+/// (half-open: one is under way).
 ///
-/// Where packets vanish, a probe waits for TCP to send its SYN again, after pauses that double. So beside it knocks try a
-/// connection each half second, one at a time, and only behind a probe that knew the origin's address: a name server that
-/// is silent is not asked by all of them.
+/// Where packets vanish, a probe waits for TCP to send its SYN again, after pauses that double. So beside it knocks try
+/// a connection each half second, one at a time, and only behind a probe that knew the origin's address: a name server
+/// that is silent is not asked by all of them.
 ///
-/// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life on
-/// any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
+/// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life
+/// on any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
 package struct Circuit: Sendable {
     package enum State: Hashable, Sendable {
         case closed, doubtful, open(Outage), halfOpen(Outage)
@@ -47,7 +48,7 @@ package struct Circuit: Sendable {
     static let refusalsFor = Duration.milliseconds(400)
     /// Refusals further apart than this are no row.
     static let rowGap = Duration.seconds(5)
-    /// Nobody asked for so long: nobody is looked for.
+    /// Probing stops after so long without a request.
     static let rest = Duration.seconds(60)
     /// A SYN that is lost is repeated by a new probe rather than by TCP, whose pauses double.
     static let probeConnect = Duration.seconds(1)
@@ -55,7 +56,7 @@ package struct Circuit: Sendable {
     static let longestConnect = Duration.seconds(10)
     /// Between knocks, and for the connection of each: the origin's return is noticed within a second.
     static let knockPause = Duration.milliseconds(500)
-    /// What is left at least for the answer, once connected.
+    /// Left at least for the answer, once connected.
     static let probeRest = Duration.milliseconds(500)
     /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
     static let longestProbe = Duration.seconds(12)
@@ -105,7 +106,7 @@ package struct Circuit: Sendable {
 
     // MARK: Asking
 
-    /// Somebody wants to ask for what could be answered from memory as well. - Returns: whether to ask.
+    /// Something is wanted that could be answered from memory as well. - Returns: whether to ask.
     package mutating func isWorthAsking(_ now: Duration) -> Bool {
         noteInterest(now)
         return mode == .closed
@@ -121,8 +122,7 @@ package struct Circuit: Sendable {
         return nil
     }
 
-    /// Where nobody had asked for so long that probes had stopped, nothing is known: requests go out again, beside a
-    /// probe.
+    /// After so long a rest that probes had stopped, nothing is known: requests go out again, beside a probe.
     private mutating func noteInterest(_ now: Duration) {
         let hadRested = mode != .closed && now - lastAsked > Self.rest
         lastAsked = now
@@ -205,7 +205,7 @@ package struct Circuit: Sendable {
         case nil, .status, .wrongAnswer, .untrusted, .changed: return answered(now)
         case .unreachable: return refused(now)
         case .cancelled, .timedOut, .interrupted, .away:
-            // Who leaves early has learned nothing, nor has who waited for one thing while others came.
+            // A request that ended early has learned nothing, nor has one that waited while others were answered.
             if owed == 0, mode == .closed, silence(now) < doubtAfter { silentSince = nil }
             return []
         }

@@ -1,7 +1,9 @@
+import Synchronization
+
 /// One attempt to fetch bytes of a resource. It is never retried below this line: retry is decided where the waiting
 /// reads are known.
 package struct OriginRequest: Sendable {
-    /// What must hold for the answer to be of use (RFC 9110, section 13).
+    /// Must hold for the answer to be of use (RFC 9110, section 13).
     package enum Condition: Hashable, Sendable {
         /// `If-Range` with a strong entity tag or an HTTP date.
         case ifRange(String)
@@ -27,7 +29,8 @@ package struct OriginRequest: Sendable {
     /// Ends with `.timedOut` when for this long no byte arrived (unless paused).
     package var stallLimit: Duration
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
-    /// this (name lookup, TCP and TLS). An old connection would tell when TCP next tries, not whether the origin is there.
+    /// this (name lookup, TCP and TLS). An old connection would tell when TCP next tries, not whether the origin is
+    /// there.
     package var connectLimit: Duration?
 
     package init(
@@ -46,40 +49,102 @@ package struct OriginRequest: Sendable {
     package var isReading: Bool { method == "GET" || method == "HEAD" }
 }
 
-/// Names one running request of an `Origin`.
-package struct OriginRequestID: Hashable, Sendable {
-    package let number: UInt64
-    package init(_ number: UInt64) { self.number = number }
+/// One request of an `Origin`, made before it starts, so that its receiver and its owner know it from the beginning.
+///
+/// `cancel` and `promote` count from then on: a request that is cancelled before its start ends at its start.
+package final class RequestHandle: Sendable, Hashable {
+    /// Set by `Origin.cancel`, alone: the mark by itself ends nothing.
+    package let isCancelled = Atomic(false)
+    /// Set by `Origin.promote`, alone.
+    package let isPromoted = Atomic(false)
+
+    package init() {}
+
+    package static func == (a: RequestHandle, b: RequestHandle) -> Bool { a === b }
+    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// Where requests go. The program has one, over libcurl; tests have others.
+/// How an origin stands that does not simply answer (`Circuit`).
+package enum OriginStanding: Hashable, Sendable {
+    /// It has been silent for a while: requests still go out.
+    case doubtful
+    /// - Parameter since: seconds since 1970.
+    case away(Outage, since: Int64)
+}
+
+/// Where requests go. The program has one, over libcurl.
 package protocol Origin: AnyObject, Sendable {
     /// Starts a request. Callable from any thread; never blocks and never calls the receiver before it returns.
-    func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID
+    /// - Parameter handle: a new one, used for no other request.
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver)
 
-    /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. Never blocks.
-    func cancel(_ id: OriginRequestID)
+    /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. A request that was not
+    /// started yet ends so at its start. Never blocks.
+    func cancel(_ handle: RequestHandle)
 
-    /// Does a short job on the thread that calls the receivers, after what was asked before; not at all once the origin is
-    /// shut down. Never blocks.
+    /// Does a short job on the thread that calls the receivers, after what was asked before; not at all once the origin
+    /// is shut down. Never blocks.
     func perform(_ job: @escaping @Sendable () -> Void)
 
-    /// Lets a request go on whose receiver answered `.pause`. Never blocks.
-    func resume(_ id: OriginRequestID)
+    /// Lets a request go on whose receiver answers `.pause`; a receiver that is about to answer so counts. Never
+    /// blocks.
+    func resume(_ handle: RequestHandle)
 
-    /// Somebody waits for this request by now: if it stands in line, it goes with those that are demanded. Never blocks.
-    func promote(_ id: OriginRequestID)
+    /// Makes a request a demanded one: if it stands in line, it goes with those from now on. Never blocks.
+    func promote(_ handle: RequestHandle)
+
+    /// From the next request on, each scheme, host and port has a `Circuit`: requests to one that is away end with
+    /// `.away`, those under way too, and probes look for its return. Called once, before the first request.
+    /// - Parameters:
+    ///   - deadline: of a read: silence for so long is an outage.
+    ///   - report: told on the receivers' thread that an origin (`ResourceURL.origin`) is away, or back (nil).
+    func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void)
+
+    /// Origins that are away or in doubt, by `ResourceURL.origin`; all others are taken to answer.
+    var standings: [String: OriginStanding] { get }
+
+    /// Keeps probes looking for the return of an origin of which something is wanted.
+    func noteInterest(in url: ResourceURL)
 }
 
-/// Who takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
-/// (for the final answer: of redirects only `redirected` tells, 1xx are not shown), then `body` any number of times, then `ended` exactly once.
-/// None may block on the network.
+extension Origin {
+    /// - Returns: the handle that it makes.
+    @discardableResult
+    package func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> RequestHandle {
+        let handle = RequestHandle()
+        start(handle, request, receiver)
+        return handle
+    }
+
+    /// For what can be answered from memory as well: false while the origin is away, or in doubt.
+    package func isWorthAsking(_ url: ResourceURL) -> Bool {
+        let isWorth = standings[url.origin] == nil
+        if !isWorth { noteInterest(in: url) }
+        return isWorth
+    }
+
+    /// nil: requests to the origin of `url` go out.
+    package func outage(of url: ResourceURL) -> Outage? {
+        if case .away(let outage, _) = standings[url.origin] { outage } else { nil }
+    }
+
+    /// Origins that are away, and since when (seconds since 1970), by name.
+    package var outages: [(origin: String, outage: Outage, since: Int64)] {
+        standings.compactMap { origin, standing in
+            if case .away(let outage, let since) = standing { (origin, outage, since) } else { nil }
+        }.sorted { $0.0 < $1.0 }
+    }
+}
+
+/// Takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
+/// (for the final answer: of redirects only `redirected` tells, 1xx are not shown), then `body` any number of times,
+/// then `ended` exactly once. None may block on the network.
 package protocol OriginReceiver: AnyObject, Sendable {
     /// The request leaves: a connection was free for it. Called again where it is sent to another place.
     func sent()
 
-    /// A demanded request finds all connections to the origin busy, or too many requests pause. - Returns: true if nobody
-    /// waits for the rest of this one: it then ends with `.cancelled`.
+    /// A demanded request finds all connections to the origin busy, or too many requests pause. - Returns: true if no
+    /// reader waits for the rest of this one: it then ends with `.cancelled`.
     func yields() -> Bool
 
     /// The name is known, and a connection of the request's own is tried. Called again for each address and place.
@@ -124,7 +189,8 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case timedOut
     /// A status that is no success (after redirects, and after the original URL was asked again).
     case status(Int, retryAfter: Duration?)
-    /// An answer that does not answer the request: wrong Content-Range, a content encoding that was not requested, HTML for a film.
+    /// An answer that does not answer the request: wrong Content-Range, a content encoding that was not requested, HTML
+    /// for a film.
     case wrongAnswer(String)
     /// The certificate or the TLS handshake was refused.
     case untrusted(String)

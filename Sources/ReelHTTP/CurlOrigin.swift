@@ -6,46 +6,55 @@ import Synchronization
 /// receivers. Redirects are followed here and remembered; nothing is retried but a redirect that has expired.
 package final class CurlOrigin: Origin {
     private let mailbox: Mailbox
-    private let running = RunningCounters()
-    private let lastID = Atomic<UInt64>(0)
+    private let news = TransportNews()
     private let thread: Thread
 
     /// Starts the thread. `shutdown` or the last reference going ends it.
     package init(_ configuration: TransportConfiguration) throws(TransportError) {
         try configuration.check()
-        mailbox = try Mailbox()
-        let (mailbox, counters) = (mailbox, running)
-        guard
-            let thread = Thread(
-                "origin",
-                {
-                    TransferLoop(mailbox: mailbox, configuration: configuration, counters: counters).run()
-                })
-        else { throw .noResources }
+        let multi = try MultiHandle()
+        mailbox = Mailbox(multi)
+        let (mailbox, news) = (mailbox, news)
+        let thread = TransportThread.start(multi) { thread in
+            TransferLoop(on: thread, mailbox: mailbox, configuration: configuration, news: news).run()
+        }
+        guard let thread else { throw .noResources }
         self.thread = thread
     }
 
     deinit { shutdown() }
 
-    /// What was received, asked and opened so far.
-    package var counters: TransportCounters { running.snapshot }
+    /// Bytes, requests and connections so far.
+    package var counters: TransportCounters { news.counters.withLock { $0 } }
 
-    package func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID {
-        let id = OriginRequestID(lastID.add(1, ordering: .relaxed).newValue)
-        if !mailbox.put(.start(id, request, receiver)) {
+    package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        if !mailbox.put({ $0.start(handle, request, receiver) }) {
             // The transport's thread is gone, and the receiver must not be called from inside `start`.
             Thread("origin-end") { receiver.ended(.cancelled) }?.detach()
         }
-        return id
     }
 
-    package func cancel(_ id: OriginRequestID) { _ = mailbox.put(.cancel(id)) }
+    package func cancel(_ handle: RequestHandle) {
+        handle.isCancelled.store(true, ordering: .relaxed)
+        mailbox.put { $0.cancel(handle) }
+    }
 
-    package func resume(_ id: OriginRequestID) { _ = mailbox.put(.resume(id)) }
+    package func resume(_ handle: RequestHandle) { mailbox.put { $0.resume(handle) } }
 
-    package func promote(_ id: OriginRequestID) { _ = mailbox.put(.promote(id)) }
+    package func promote(_ handle: RequestHandle) {
+        handle.isPromoted.store(true, ordering: .relaxed)
+        mailbox.put { $0.promote(handle) }
+    }
 
-    package func perform(_ job: @escaping @Sendable () -> Void) { _ = mailbox.put(.perform(job)) }
+    package func perform(_ job: @escaping @Sendable () -> Void) { mailbox.put { _ in job() } }
+
+    package func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
+        mailbox.put { $0.watchOutages(deadline: deadline, report) }
+    }
+
+    package var standings: [String: OriginStanding] { news.standings.withLock { $0 } }
+
+    package func noteInterest(in url: ResourceURL) { mailbox.put { $0.noteInterest(in: url) } }
 
     /// Ends every request with `.cancelled`, and the thread; requests started later end so at once. Returns when the
     /// last receiver was called, unless a receiver itself called this.

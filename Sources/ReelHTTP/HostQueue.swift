@@ -1,10 +1,10 @@
-/// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival, but one resource
-/// after the other where several wait.
+/// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival, but one
+/// resource after the other where several wait.
 ///
-/// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch. One
-/// resource may take as many slots as it leaves, and one more: nine of sixteen, so that hundreds of reads of a file that
-/// is never answered keep no other file's out.
-/// A class, because the loop looks at all queues while it changes one: as values they would be copied each time.
+/// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
+/// One resource may take as many slots as it leaves, and one more: nine of sixteen, so that hundreds of reads of a file
+/// that is never answered keep no other file's out. A class, because the loop looks at all queues while it changes one:
+/// as values they would be copied each time.
 final class HostQueue<Element> {
     let slots: Int
     private(set) var running = 0
@@ -112,17 +112,17 @@ final class HostQueue<Element> {
     }
 }
 
-/// What waits, a line for each resource, which have their turns one after the other.
+/// Waiting requests, in order of arrival for each resource; the resources have their turns one after the other.
 private struct Turns<Element> {
-    private var lines: [String: Line<Element>] = [:]
-    /// Of all that have a line, the next first.
+    private var waiting: [String: [Element]] = [:]
+    /// Of all that have something waiting, the next first.
     private var order: [String] = []
 
     var isEmpty: Bool { order.isEmpty }
 
     mutating func append(_ element: Element, of resource: String) {
-        if lines[resource] == nil { order.append(resource) }
-        lines[resource, default: Line()].append(element)
+        if waiting[resource] == nil { order.append(resource) }
+        waiting[resource, default: []].append(element)
     }
 
     func hasTurn(where mayRun: (String) -> Bool) -> Bool { order.contains(where: mayRun) }
@@ -131,44 +131,15 @@ private struct Turns<Element> {
     mutating func popFirst(where mayRun: (String) -> Bool) -> (resource: String, element: Element)? {
         guard let place = order.firstIndex(where: mayRun) else { return nil }
         let resource = order.remove(at: place)
-        guard let element = lines[resource]?.popFirst() else { return nil }
-        if lines[resource]?.isEmpty == true { lines[resource] = nil } else { order.append(resource) }
+        guard let element = waiting[resource]?.removeFirst() else { return nil }
+        if waiting[resource]!.isEmpty { waiting[resource] = nil } else { order.append(resource) }
         return (resource, element)
     }
 
     mutating func remove(of resource: String, where isGone: (Element) -> Bool) {
-        lines[resource]?.remove(where: isGone)
-        guard lines[resource]?.isEmpty == true else { return }
-        lines[resource] = nil
+        waiting[resource]?.removeAll(where: isGone)
+        guard waiting[resource]?.isEmpty == true else { return }
+        waiting[resource] = nil
         order.removeAll { $0 == resource }
-    }
-}
-
-/// First in, first out. What was taken is let go at once (a slice of an array would hold it, and its receiver with it).
-private struct Line<Element> {
-    private var elements: [Element?] = []
-    private var first = 0
-
-    var isEmpty: Bool { first == elements.count }
-
-    mutating func append(_ element: Element) { elements.append(element) }
-
-    mutating func popFirst() -> Element? {
-        guard !isEmpty else { return nil }
-        defer {
-            elements[first] = nil
-            first += 1
-            if first > 64, first * 2 > elements.count {
-                elements.removeFirst(first)
-                first = 0
-            }
-        }
-        return elements[first]
-    }
-
-    mutating func remove(where isGone: (Element) -> Bool) {
-        elements.removeFirst(first)
-        first = 0
-        elements.removeAll { $0.map(isGone) ?? true }
     }
 }

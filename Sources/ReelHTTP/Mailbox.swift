@@ -1,43 +1,31 @@
-import CCurl
-import ReelCore
 import Synchronization
 
-/// What other threads ask of the transport's one, and the multi handle by which they wake it.
+/// Commands of other threads to the transport's one. They run there, and the loop that they are given cannot leave it.
 final class Mailbox: Sendable {
-    enum Command: Sendable {
-        case start(OriginRequestID, OriginRequest, any OriginReceiver)
-        case cancel(OriginRequestID)
-        case resume(OriginRequestID)
-        case promote(OriginRequestID)
-        case perform(@Sendable () -> Void)
-    }
+    typealias Command = @Sendable (TransferLoop) -> Void
 
     private struct State {
         var commands: [Command] = []
         var isShutDown = false
     }
 
-    /// Used by the transport's thread alone, but for `curl_multi_wakeup`: "This function can be called from any thread"
-    /// (curl_multi_wakeup(3)). Freed with the mailbox, so that nobody wakes a handle that is gone.
-    nonisolated(unsafe) let multi: UnsafeMutableRawPointer
+    private let multi: MultiHandle
     private let state = Mutex(State())
 
-    init() throws(TransportError) {
-        guard isCurlReady, let multi = curl_multi_init() else { throw .noResources }
+    init(_ multi: MultiHandle) {
         self.multi = multi
     }
 
-    deinit { curl_multi_cleanup(multi) }
-
-    /// - Returns: false after `shutDown`, when nobody takes commands any more.
-    func put(_ command: Command) -> Bool {
+    /// - Returns: false after `shutDown`, when the command is not run.
+    @discardableResult
+    func put(_ command: @escaping Command) -> Bool {
         let (isTaken, wasEmpty) = state.withLock { state in
             if state.isShutDown { return (false, false) }
             state.commands.append(command)
             return (true, state.commands.count == 1)
         }
-        // Whoever put the first command has woken the thread, and it takes all at once.
-        if wasEmpty { curl_multi_wakeup(multi) }
+        // The first command has woken the thread, which takes all at once.
+        if wasEmpty { multi.wakeUp() }
         return isTaken
     }
 
@@ -47,7 +35,7 @@ final class Mailbox: Sendable {
             defer { state.isShutDown = true }
             return !state.isShutDown
         }
-        if isFirst { curl_multi_wakeup(multi) }
+        if isFirst { multi.wakeUp() }
         return isFirst
     }
 
@@ -59,6 +47,3 @@ final class Mailbox: Sendable {
         }
     }
 }
-
-/// curl_global_init(3), once a process.
-private let isCurlReady = curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK

@@ -3,7 +3,7 @@ import Glibc
 import ReelCore
 
 extension OriginFailure {
-    /// What a transfer that curl gave up means to its receiver.
+    /// The receiver's view of a transfer that curl gave up.
     ///
     /// The text is curl's own sentence for the code (libcurl-errors(3)) and the system's for the errno, never
     /// CURLOPT_ERRORBUFFER, which may quote the URL or what the origin sent.

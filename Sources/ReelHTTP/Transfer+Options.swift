@@ -4,9 +4,9 @@ import ReelCore
 
 extension Transfer {
     /// Makes an easy handle that asks `place`.
-    /// - Parameter avoidsKept: it opens a connection, although some may be idle.
+    /// - Parameter avoidsIdle: it opens a connection, although some may be idle.
     /// - Returns: false where there is no memory for one.
-    func prepare(_ configuration: TransportConfiguration, avoidsKept: Bool) -> Bool {
+    func prepare(_ configuration: TransportConfiguration, avoidsIdle: Bool) -> Bool {
         guard var easy = EasyHandle() else { return false }
         let context = Unmanaged.passUnretained(self).toOpaque()
         easy.set(CURLOPT_PRIVATE, context: context)
@@ -20,14 +20,14 @@ extension Transfer {
         easy.set(CURLOPT_DEBUGFUNCTION, receiveRaw)
         easy.set(CURLOPT_DEBUGDATA, context: context)
         easy.set(CURLOPT_VERBOSE, 1)
-        setConnectionOptions(of: easy, configuration, avoidsKept: avoidsKept)
+        setConnectionOptions(of: easy, configuration, avoidsIdle: avoidsIdle)
         setRequestOptions(of: &easy, configuration)
         self.easy = consume easy
         return true
     }
 
     private func setConnectionOptions(
-        of easy: borrowing EasyHandle, _ configuration: TransportConfiguration, avoidsKept: Bool
+        of easy: borrowing EasyHandle, _ configuration: TransportConfiguration, avoidsIdle: Bool
     ) {
         reel_allow_http_only(easy.pointer)
         reel_leave_resolver(easy.pointer)
@@ -35,7 +35,7 @@ extension Transfer {
         easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         let connectLimit = min(request.connectLimit ?? configuration.connectTimeout, configuration.connectTimeout)
         easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectLimit / .milliseconds(1)))
-        if request.connectLimit != nil || avoidsKept { easy.set(CURLOPT_FRESH_CONNECT, 1) }
+        if request.connectLimit != nil || avoidsIdle { easy.set(CURLOPT_FRESH_CONNECT, 1) }
         easy.set(CURLOPT_TCP_NODELAY, 1)
         easy.set(CURLOPT_TCP_KEEPALIVE, 1)
         // A resolved name may go stale while a mount lives for months; a minute is curl's own default.
@@ -43,7 +43,7 @@ extension Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         if !configuration.usesProxies { easy.set(CURLOPT_PROXY, "") }
         if let file = configuration.certificateAuthorities { easy.set(CURLOPT_CAINFO, file) }
-        // What curl's own program uses. curl allocates it for each request: half a megabyte would come from the system
+        // As curl's own program has it. curl allocates it for each request: half a megabyte would come from the system
         // each time, page by page, which takes as long as all the receiving.
         easy.set(CURLOPT_BUFFERSIZE, 100 << 10)
     }

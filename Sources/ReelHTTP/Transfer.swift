@@ -9,7 +9,7 @@ import ReelCore
 final class Transfer {
     enum Stage { case waiting, running, paused }
 
-    /// What is to be done when curl has let go of the answer at hand.
+    /// The next step once curl has let go of the answer at hand.
     enum Verdict {
         case failed(OriginFailure)
         case redirected(ResourceURL)
@@ -17,7 +17,13 @@ final class Transfer {
         case askOriginal
     }
 
-    let id: OriginRequestID
+    /// A request of the transport's own (`Circuit`): it looks for an origin that may be away.
+    struct Probe {
+        var isKnock: Bool
+        var start: Duration
+    }
+
+    let id: RequestHandle
     private(set) var request: OriginRequest
     /// `request.url.text`.
     let resource: String
@@ -27,11 +33,18 @@ final class Transfer {
     var easy: EasyHandle?
 
     var stage = Stage.waiting
-    /// An idle connection was counted as its own (`KeptConnections.take`).
-    var hasTakenKept = false
-    /// What is asked at this moment, and `place.origin`.
+    /// An idle connection was counted as its own (`IdleConnections.take`).
+    var hasTakenIdle = false
+    /// The URL that is asked at this moment.
     private(set) var place: ResourceURL
-    private(set) var origin: String
+    /// The host of `place`, whose queue it stands in.
+    var host: OriginHost
+    /// The host of `request.url`, to whose circuit it belongs.
+    let home: OriginHost
+    /// nil: a receiver waits for it.
+    var probe: Probe?
+    /// `home` has answered, by sending it to another place: a refusal there is not its own.
+    var isRedirected = false
     /// `place` comes from the memory, not from a redirect seen just now.
     var isRemembered: Bool
     /// How often the original URL was asked again.
@@ -64,8 +77,8 @@ final class Transfer {
     /// The body of an error or a redirect is read so far, that its connection can be used again.
     static let drainLimit: Int64 = 64 << 10
     static let drainTime = Duration.milliseconds(300)
-    /// What may come behind a head and be no body (chunk sizes and their extensions, trailers): as much as a head, and
-    /// what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
+    /// Bytes that may come behind a head and be no body (chunk sizes and their extensions, trailers): as much as a
+    /// head, and what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
     private static let framingLimit: Int64 = 256 << 10
     private static let framingShare: Int64 = 8
     /// As browsers and servers have it; longer ones serve to keep the transport's thread busy.
@@ -76,17 +89,19 @@ final class Transfer {
     static let askLimit = 2
 
     init(
-        _ id: OriginRequestID, _ request: OriginRequest, _ receiver: any OriginReceiver, at place: ResourceURL?,
+        _ id: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver, of home: OriginHost,
         in loop: TransferLoop
     ) {
+        let remembered = home.redirects.place(for: request)
         self.id = id
         self.request = request
         resource = request.url.text
         self.receiver = receiver
         self.loop = loop
-        self.place = place ?? request.url
-        origin = self.place.origin
-        isRemembered = place != nil
+        self.home = home
+        host = home
+        place = remembered ?? request.url
+        isRemembered = remembered != nil
     }
 
     /// Valid as long as `easy` is the same.
@@ -100,7 +115,6 @@ final class Transfer {
     /// Forgets the answer at hand, before another place is asked.
     func move(to place: ResourceURL, visited: [String]) {
         self.place = place
-        origin = place.origin
         self.visited = visited
         isRemembered = false
         stage = .waiting
@@ -123,13 +137,14 @@ final class Transfer {
 
     func connects() {
         opened = .now
+        if let probe, !probe.isKnock { loop.watch?.probeConnects(home) }
         receiver.connecting()
     }
 
     func asked() { isAsked = true }
 
-    /// Whether it waits for a connection for longer than TCP waits for a lost packet at first (RFC 6298), while one that
-    /// was opened later has come about: TCP then waits longer and longer before it tries again.
+    /// Whether it waits for a connection for longer than TCP waits for a lost packet at first (RFC 6298), while one
+    /// that was opened later has come about: TCP then waits longer and longer before it tries again.
     func isOvertaken(by later: ContinuousClock.Instant) -> Bool {
         guard stage == .running, !isAsked, let opened else { return false }
         return opened < later && ContinuousClock.now - opened > .seconds(1)
@@ -141,11 +156,11 @@ final class Transfer {
         // A line is no progress: a head that comes one by one must be whole in time.
         case .more, .trailer: return true
         case .refused(let reason):
-            verdict = .failed(.wrongAnswer("\(origin): \(reason)"))
+            verdict = .failed(.wrongAnswer("\(host.name): \(reason)"))
             return false
         case .complete:
             if !(300...399).contains(collector.status) { lastByte = .now }
-            if let opened { loop.reached.append((origin, opened)) }
+            if let opened { loop.reached.append((host, opened)) }
             return judgeHead()
         }
     }
@@ -153,11 +168,12 @@ final class Transfer {
     private func judgeHead() -> Bool {
         let head = ResponseHead(status: collector.status, headers: collector.headers, url: place)
         guard head.isPlainlyTransferred else {
-            verdict = .failed(.wrongAnswer("\(origin): a transfer coding that was not asked for"))
+            verdict = .failed(.wrongAnswer("\(host.name): a transfer coding that was not asked for"))
             return false
         }
         switch head.status {
         case _ where request.accepted.contains(head.status):
+            if probe == nil { loop.watch?.answered(home, request) }
             if let failure = receiver.head(head) {
                 verdict = .failed(failure)
                 return false
@@ -169,7 +185,7 @@ final class Transfer {
                 announced = head.contentRange?.range?.count
             }
             return true
-        // What 303 names is another resource, to be read with GET: no answer to any other request.
+        // 303 names another resource, to be read with GET: no answer to any other request.
         case 301, 302, 307, 308,
             303 where request.isReading:
             verdict = redirect(head["location"])
@@ -189,13 +205,13 @@ final class Transfer {
     private func redirect(_ location: String?) -> Verdict? {
         guard let location else { return nil }
         guard location.utf8.count <= Self.locationLimit else {
-            return .failed(.wrongAnswer("\(origin): a redirect to a URL that is too long"))
+            return .failed(.wrongAnswer("\(host.name): a redirect to a URL that is too long"))
         }
         guard let target = place.resolve(location) else {
-            return .failed(.wrongAnswer("\(origin): a redirect to no http(s) URL"))
+            return .failed(.wrongAnswer("\(host.name): a redirect to no http(s) URL"))
         }
         guard request.isReading || target.isSameOrigin(as: request.url) else {
-            return .failed(.wrongAnswer("\(origin): a redirect of \(request.method) to another origin"))
+            return .failed(.wrongAnswer("\(host.name): a redirect of \(request.method) to another origin"))
         }
         guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {
             return .failed(.wrongAnswer("too many redirects"))
@@ -203,11 +219,27 @@ final class Transfer {
         return .redirected(target.with(credentials: nil))
     }
 
+    /// The meaning of curl's result, unless it was decided before; nil: the body came whole.
+    func verdict(of result: CURLcode) -> Verdict? {
+        if let verdict { return verdict }
+        if result == CURLE_OK {
+            guard isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
+            if let announced, received < announced {
+                return .failed(.interrupted("\(host.name): the body is shorter than announced"))
+            }
+            return nil
+        }
+        let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
+        let failure = OriginFailure(result, hasHead: isAccepted, errno: errno, at: place)
+        if isRemembered, !isAccepted, case .unreachable = failure { return .askOriginal }
+        return .failed(failure)
+    }
+
     /// Counts what comes behind the head, before curl takes the body out of it.
     func takeRaw(_ count: Int) {
         raw += Int64(count)
         guard verdict == nil, raw - received > Self.framingLimit + Self.framingShare * received else { return }
-        verdict = .failed(.wrongAnswer("\(origin): chunks and trailers without end"))
+        verdict = .failed(.wrongAnswer("\(host.name): chunks and trailers without end"))
         loop.end(self, after: .zero)
     }
 
@@ -229,7 +261,7 @@ final class Transfer {
         let count = Int(min(Int64(bytes.count), limit - received))
         gather(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
         if count < bytes.count {
-            verdict = .failed(.wrongAnswer("\(origin): more bytes than the range that was asked for"))
+            verdict = .failed(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))
             return 0
         }
         return count
@@ -251,7 +283,8 @@ final class Transfer {
         guard let buffer, buffered > 0 else { return .more }
         let count = buffered
         buffered = 0
-        loop.counters.bodyBytes.add(Int64(count), ordering: .relaxed)
+        loop.news.counters.withLock { $0.bodyBytes += Int64(count) }
+        if probe == nil { loop.watch?.answered(home, nil) }
         let answer = receiver.body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         switch answer {
         case .more: break
@@ -260,4 +293,11 @@ final class Transfer {
         }
         return answer
     }
+}
+
+/// Wants to know only whether anything is answered, and no more than a byte.
+final class ProbeReceiver: OriginReceiver {
+    func head(_ head: ResponseHead) -> OriginFailure? { head.status == 206 ? nil : .cancelled }
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { .more }
+    func ended(_ failure: OriginFailure?) {}
 }

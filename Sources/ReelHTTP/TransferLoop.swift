@@ -1,141 +1,215 @@
 import CCurl
 import ReelCore
+import ReelThreads
 
-/// The transport's thread: takes commands, lets curl work, hands bytes on, ends what is finished or has stalled.
+/// The transport's thread: runs commands, lets curl work, hands bytes on, ends what is finished or has stalled.
+///
+/// It is made on that thread, from the proof of being there, and can be sent to no other: nor can hosts and transfers.
 final class TransferLoop {
-    let mailbox: Mailbox
     let configuration: TransportConfiguration
-    let counters: RunningCounters
+    let news: TransportNews
     var pool = BufferPool()
     /// Transfers that gathered bytes in this round.
     var gathering: [Transfer] = []
     /// Origins that answered on a new connection in this round, and when it was opened.
-    var reached: [(origin: String, opened: ContinuousClock.Instant)] = []
+    var reached: [(host: OriginHost, opened: ContinuousClock.Instant)] = []
+    /// nil: outages are not watched.
+    private(set) var watch: OutageWatch?
 
-    private var transfers: [OriginRequestID: Transfer] = [:]
-    private var hosts: [String: HostQueue<Transfer>] = [:]
-    private var memory = RedirectMemory()
-    private var kept = KeptConnections()
-    /// Connections in all from which an origin that has some gets no more; one that has none gets one, up to half as many
-    /// again. A process may have 1024 files open, mostly.
+    private let thread: TransportThread
+    private let mailbox: Mailbox
+    private var transfers: [RequestHandle: Transfer] = [:]
+    private var hosts: [String: OriginHost] = [:]
+    /// Hosts at which requests run, pause or wait.
+    private var busy: [OriginHost] = []
+    /// A playlist may name many hosts: beyond this, those are forgotten that have nothing under way and are not away.
+    static let hostLimit = 1024
+    /// Redirects remembered of all hosts together, but for a few that each host may have.
+    private static let redirectLimit = 1024
+    /// Connections in all from which an origin that has some gets no more; one that has none gets one, up to half as
+    /// many again. A process may have 1024 files open, mostly.
     private static let connectionLimit = 256
     /// No deadline is before this.
     private var nextCheck = ContinuousClock.now
 
-    init(mailbox: Mailbox, configuration: TransportConfiguration, counters: RunningCounters) {
+    init(
+        on thread: consuming TransportThread, mailbox: Mailbox, configuration: TransportConfiguration,
+        news: TransportNews
+    ) {
+        self.thread = thread
         self.mailbox = mailbox
         self.configuration = configuration
-        self.counters = counters
-        // Idle connections kept; curl's own limit follows the number of transfers and forgets too early.
-        reel_multi_set_long(mailbox.multi, CURLMOPT_MAXCONNECTS, 64)
-        reel_multi_set_long(mailbox.multi, CURLMOPT_PIPELINING, Int(CURLPIPE_NOTHING))
+        self.news = news
     }
 
     func run() {
         while true {
             let (commands, isShutDown) = mailbox.takeAll()
-            for command in commands { perform(command) }
+            for command in commands { command(self) }
             if isShutDown {
-                hosts = [:]
                 for transfer in transfers.values { finish(transfer, with: .failed(.cancelled)) }
                 return
             }
             startWaiting()
-            var running: Int32 = 0
-            curl_multi_perform(mailbox.multi, &running)
+            thread.perform()
             handOverGathered()
-            readMessages()
+            while let (transfer, result) = thread.nextEnd() {
+                finish(transfer, with: transfer.verdict(of: result), isKept: result == CURLE_OK)
+            }
             reconnectOvertaken()
             checkTimers()
-            // Slots may be free again; a handle that was added makes the poll return at once.
+            actOnOutages()
+            // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
-            // curl shortens this to its own next timer.
-            let timeout =
-                transfers.isEmpty ? 60_000 : 1 + Int32(min(max((nextCheck - .now) / .milliseconds(1), 0), 60_000))
-            curl_multi_poll(mailbox.multi, nil, 0, timeout, nil)
+            var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
+            if let tick = watch?.nextTick { time = min(time, tick - now()) }
+            thread.wait(atMost: time)
         }
     }
 
-    private func perform(_ command: Mailbox.Command) {
-        switch command {
-        case .start(let id, let request, let receiver):
-            if let failure = Transfer.refusal(of: request) {
-                receiver.ended(failure)
-                return
-            }
-            // "Has it changed?" is asked where the resource lives: the remembered place may be an older version's.
-            var place: ResourceURL?
-            if case .ifChanged = request.condition {
-            } else if request.isReading {
-                place = memory.place(for: request.url.text)
-            }
-            let transfer = Transfer(id, request, receiver, at: place, in: self)
-            transfers[id] = transfer
-            enqueue(transfer)
-        case .perform(let job): job()
-        case .cancel(let id):
-            if let transfer = transfers[id] { finish(transfer, with: .failed(.cancelled)) }
-        case .promote(let id):
-            guard let transfer = transfers[id], !transfer.request.isDemanded else { return }
-            transfer.promote()
-            guard transfer.stage == .waiting else { return }
-            let queue = host(transfer.origin)
-            queue.remove(of: transfer.resource) { $0 === transfer }
-            queue.add(transfer, of: transfer.resource, isDemanded: true)
-        case .resume(let id):
-            guard let transfer = transfers[id], transfer.stage == .paused else { return }
-            transfer.stage = .running
-            transfer.lastByte = .now
-            host(transfer.origin).resume(transfer.resource)
-            nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-            // Bytes that curl holds come from inside this call, and a refusal of them ends nothing by itself.
-            let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
-            if result != CURLE_OK {
-                _ = transfer.handOver()
-                finish(transfer, with: transfer.verdict ?? verdict(transfer, result))
+    // MARK: Commands
+
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        if handle.isCancelled.load(ordering: .relaxed) { return receiver.ended(.cancelled) }
+        if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
+        var request = request
+        if handle.isPromoted.load(ordering: .relaxed) { request.isDemanded = true }
+        let home = host(request.url.origin)
+        if let outage = watch?.ask(request, of: home) { return receiver.ended(.away(outage)) }
+        start(Transfer(handle, request, receiver, of: home, in: self))
+    }
+
+    func cancel(_ handle: RequestHandle) {
+        if let transfer = transfers[handle] { finish(transfer, with: .failed(.cancelled)) }
+    }
+
+    func promote(_ handle: RequestHandle) {
+        guard let transfer = transfers[handle], !transfer.request.isDemanded else { return }
+        transfer.promote()
+        guard transfer.stage == .waiting else { return }
+        transfer.host.queue.remove(of: transfer.resource) { $0 === transfer }
+        transfer.host.queue.add(transfer, of: transfer.resource, isDemanded: true)
+    }
+
+    func resume(_ handle: RequestHandle) {
+        guard let transfer = transfers[handle], transfer.stage == .paused else { return }
+        transfer.stage = .running
+        transfer.lastByte = .now
+        transfer.host.queue.resume(transfer.resource)
+        watch?.resumed(transfer.home)
+        nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
+        // Bytes that curl holds come from inside this call, and a refusal of them ends nothing by itself.
+        let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
+        if result != CURLE_OK {
+            _ = transfer.handOver()
+            finish(transfer, with: transfer.verdict(of: result))
+        }
+    }
+
+    func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
+        watch = OutageWatch(deadline: deadline, news, report)
+    }
+
+    func noteInterest(in url: ResourceURL) {
+        if let host = hosts[url.origin] { watch?.noteInterest(in: host) }
+    }
+
+    // MARK: Outages
+
+    private func actOnOutages() {
+        for (host, action) in watch?.takeDue(of: hosts.values) ?? [] {
+            switch action {
+            case .probe(let connect, let answer): probe(host, connect, answer, isKnock: false)
+            case .knock(let connect, let answer): probe(host, connect, answer, isKnock: true)
+            case .cut:
+                let outage = host.circuit?.outage ?? .unreachable
+                for transfer in transfers.values
+                where transfer.home === host && transfer.stage != .paused && transfer.probe == nil {
+                    finish(transfer, with: .failed(.away(outage)))
+                }
+            case .opened, .closed: break
             }
         }
+    }
+
+    private func probe(_ host: OriginHost, _ connect: Duration, _ answer: Duration, isKnock: Bool) {
+        guard let example = host.example else { return }
+        var request = OriginRequest(
+            url: example.url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
+        request.headers = example.headers
+        let transfer = Transfer(RequestHandle(), request, ProbeReceiver(), of: host, in: self)
+        transfer.probe = Transfer.Probe(isKnock: isKnock, start: now())
+        start(transfer)
+    }
+
+    // MARK: Queues
+
+    private func host(_ origin: String) -> OriginHost {
+        if let known = hosts[origin] { return known }
+        forgetHosts()
+        let host = OriginHost(origin, slots: configuration.connectionsPerOrigin)
+        hosts[origin] = host
+        return host
+    }
+
+    /// The knowledge of a forgotten host is found out again with its next request. Hosts that are away go last.
+    private func forgetHosts() {
+        guard hosts.count >= Self.hostLimit else { return }
+        hosts = hosts.filter { !($1.isIdle && $1.standing == nil) }
+        guard hosts.count >= Self.hostLimit else { return }
+        for host in hosts.values where host.isIdle {
+            hosts[host.name] = nil
+            news.standings.withLock { $0[host.name] = nil }
+        }
+    }
+
+    private func start(_ transfer: Transfer) {
+        transfers[transfer.id] = transfer
+        transfer.home.requests += 1
+        enqueue(transfer)
     }
 
     private func enqueue(_ transfer: Transfer) {
+        let host = host(transfer.place.origin)
+        transfer.host = host
         // Ten redirects have no ten times as long.
         if transfer.visited.isEmpty { transfer.lastByte = .now }
         nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        host(transfer.origin).add(
+        host.queue.add(
             transfer, of: transfer.resource, isDemanded: transfer.request.isDemanded,
             isUrgent: transfer.request.connectLimit != nil)
-    }
-
-    private func host(_ origin: String) -> HostQueue<Transfer> {
-        if let known = hosts[origin] { return known }
-        let queue = HostQueue<Transfer>(slots: configuration.connectionsPerOrigin)
-        hosts[origin] = queue
-        return queue
+        if !host.isListed {
+            host.isListed = true
+            busy.append(host)
+        }
     }
 
     private func startWaiting() {
-        var connections = hosts.values.reduce(0) { $0 + $1.connections }
-        for (origin, queue) in hosts {
+        var connections = busy.reduce(0) { $0 + $1.queue.connections }
+        for host in busy {
+            let queue = host.queue
             let isSilent = queue.isSilent
-            while hasRoom(for: queue, beside: connections), let transfer = queue.next() ?? makeRoom(in: queue) {
+            while hasRoom(for: queue, beside: connections), let transfer = queue.next() ?? makeRoom(in: host) {
                 connections += 1
                 transfer.stage = .running
                 if transfer.visited.isEmpty { transfer.lastByte = .now }
                 transfer.receiver.sent()
-                let avoidsKept =
-                    isSilent || !transfer.request.isDemanded && kept.areScarce(at: origin, running: queue.running)
-                transfer.hasTakenKept = !avoidsKept && kept.take(at: origin)
-                guard transfer.prepare(configuration, avoidsKept: avoidsKept),
-                    curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
-                else {
-                    finish(transfer, with: .failed(.unreachable("no memory for a request")))
-                    continue
-                }
-                counters.requests.add(1, ordering: .relaxed)
+                let avoidsIdle =
+                    isSilent || !transfer.request.isDemanded && host.idle.areScarce(running: queue.running)
+                transfer.hasTakenIdle = !avoidsIdle && host.idle.take()
+                if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
             }
-            while queue.hasTooManyPaused, endLongestPaused(in: queue) {}
-            if queue.isIdle { hosts[origin] = nil }
+            while queue.hasTooManyPaused, endLongestPaused(at: host) {}
+            host.isListed = !queue.isIdle
         }
+        busy.removeAll { !$0.isListed }
+    }
+
+    /// Gives a request to curl. - Returns: false where it has ended instead.
+    private func send(_ transfer: Transfer, avoidsIdle: Bool) -> Bool {
+        if transfer.prepare(configuration, avoidsIdle: avoidsIdle), thread.add(transfer.handle) { return true }
+        finish(transfer, with: .failed(.unreachable("no memory for a request")))
+        return false
     }
 
     /// A list may name hundreds of hosts that never answer; each socket is one of the process's descriptors.
@@ -144,14 +218,15 @@ final class TransferLoop {
             || queue.connections == 0 && connections < Self.connectionLimit * 3 / 2
     }
 
-    /// A demanded request that finds all slots taken gets that of one of which nobody needs the rest.
+    /// A demanded request that finds all slots taken gets the slot of one whose rest no reader needs.
     /// - Returns: the request that may run now.
-    private func makeRoom(in queue: HostQueue<Transfer>) -> Transfer? {
+    private func makeRoom(in host: OriginHost) -> Transfer? {
+        let queue = host.queue
         guard queue.hasDemanded else { return nil }
         for isDemanded in [false, true] {
             for transfer in transfers.values
             where transfer.stage == .running && transfer.request.isDemanded == isDemanded
-                && hosts[transfer.origin] === queue && queue.wouldMakeRoom(transfer.resource)
+                && transfer.host === host && queue.wouldMakeRoom(transfer.resource)
                 && transfer.receiver.yields()
             {
                 finish(transfer, with: .failed(.cancelled))
@@ -162,8 +237,8 @@ final class TransferLoop {
     }
 
     /// - Returns: whether a paused request has let go of its connection.
-    private func endLongestPaused(in queue: HostQueue<Transfer>) -> Bool {
-        let paused = transfers.values.filter { $0.stage == .paused && hosts[$0.origin] === queue }
+    private func endLongestPaused(at host: OriginHost) -> Bool {
+        let paused = transfers.values.filter { $0.stage == .paused && $0.host === host }
         for transfer in paused.sorted(by: { $0.lastByte < $1.lastByte }) where transfer.receiver.yields() {
             finish(transfer, with: .failed(.cancelled))
             return true
@@ -174,14 +249,14 @@ final class TransferLoop {
     /// Called when the receiver asked for it: the slot goes to another while nothing is read.
     func pause(_ transfer: Transfer) {
         transfer.stage = .paused
-        hosts[transfer.origin]?.pause(transfer.resource)
+        transfer.host.queue.pause(transfer.resource)
+        watch?.paused(transfer.home)
     }
 
     /// A transfer's place took the request: it is where to ask next time.
     func accepted(_ transfer: Transfer) {
-        guard transfer.request.isReading else { return }
-        let text = transfer.request.url.text
-        if transfer.place.text == text { memory.forget(text) } else { memory.remember(transfer.place, for: text) }
+        let limit = max(16, Self.redirectLimit / hosts.count)
+        transfer.home.redirects.remember(transfer.place, for: transfer.request, atMost: limit)
     }
 
     /// The rest of an answer is of no use: its transfer ends with its verdict, after `time` at the latest.
@@ -197,12 +272,12 @@ final class TransferLoop {
         for transfer in round {
             let answer = transfer.handOver()
             giveBack(transfer)
-            hosts[transfer.origin]?.lastByte = transfer.lastByte
+            transfer.host.queue.lastByte = transfer.lastByte
             switch answer {
             case .more: break
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             case .stop:
-                // Of a body that came whole nobody wants more: curl has its connection back already.
+                // A body that came whole has nothing left to stop: curl has its connection back already.
                 let isWhole = transfer.announced.map { transfer.received >= $0 } ?? false
                 finish(transfer, with: .failed(.cancelled), isKept: isWhole)
             }
@@ -211,75 +286,44 @@ final class TransferLoop {
 
     /// An origin that is back: what waits for TCP to repeat a lost packet tries again at once.
     private func reconnectOvertaken() {
-        for (origin, opened) in reached {
-            for transfer in transfers.values where transfer.origin == origin && transfer.isOvertaken(by: opened) {
-                curl_multi_remove_handle(mailbox.multi, transfer.handle)
+        for (host, opened) in reached {
+            for transfer in transfers.values where transfer.host === host && transfer.isOvertaken(by: opened) {
+                thread.remove(transfer.handle)
                 transfer.dropHandle()
-                guard transfer.prepare(configuration, avoidsKept: true),
-                    curl_multi_add_handle(mailbox.multi, transfer.handle) == CURLM_OK
-                else {
-                    finish(transfer, with: .failed(.unreachable("no memory for a request")))
-                    continue
-                }
+                _ = send(transfer, avoidsIdle: true)
             }
         }
         reached = []
     }
 
-    private func readMessages() {
-        var left: Int32 = 0
-        while let message = curl_multi_info_read(mailbox.multi, &left) {
-            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
-                let context = reel_private(easy)
-            else { continue }
-            let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-            let result = reel_message_result(message)
-            finish(transfer, with: transfer.verdict ?? verdict(transfer, result), isKept: result == CURLE_OK)
-        }
-    }
-
-    /// What curl's result means where nothing was decided before it; nil: the body came whole.
-    private func verdict(_ transfer: Transfer, _ result: CURLcode) -> Transfer.Verdict? {
-        if result == CURLE_OK {
-            guard transfer.isAccepted else { return .failed(.wrongAnswer("\(transfer.origin): no answer")) }
-            if let announced = transfer.announced, transfer.received < announced {
-                return .failed(.interrupted("\(transfer.origin): the body is shorter than announced"))
-            }
-            return nil
-        }
-        let errno = reel_get_long(transfer.handle, CURLINFO_OS_ERRNO)
-        let failure = OriginFailure(result, hasHead: transfer.isAccepted, errno: errno, at: transfer.place)
-        if transfer.isRemembered, !transfer.isAccepted, case .unreachable = failure { return .askOriginal }
-        return .failed(failure)
-    }
-
     /// Takes the handle from curl and the slot from the transfer, then goes on to another place or ends it.
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
-        let queue = hosts[transfer.origin]
+        let (host, queue) = (transfer.host, transfer.host.queue)
         if transfer.buffer != nil {
             gathering.removeAll { $0 === transfer }
             giveBack(transfer)
         }
-        if transfer.collector.status != 0 { queue?.lastByte = transfer.lastByte }
+        if transfer.collector.status != 0 { queue.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
-            counters.connections.add(opened, ordering: .relaxed)
-            kept.ended(at: transfer.origin, hasTaken: transfer.hasTakenKept, isNew: opened > 0, isKept: isKept)
-            curl_multi_remove_handle(mailbox.multi, easy)
+            news.counters.withLock { $0.connections += opened }
+            host.idle.ended(hasTaken: transfer.hasTakenIdle, isNew: opened > 0, isKept: isKept)
+            thread.remove(easy)
         }
         switch transfer.stage {
-        case .waiting: queue?.remove(of: transfer.resource) { $0 === transfer }
-        case .running: queue?.release(transfer.resource)
-        case .paused: queue?.releasePaused()
+        case .waiting: queue.remove(of: transfer.resource) { $0 === transfer }
+        case .running: queue.release(transfer.resource)
+        case .paused: queue.releasePaused()
         }
         switch verdict {
         case .redirected(let target):
+            transfer.isRedirected = true
             transfer.receiver.redirected()
             transfer.move(to: target, visited: transfer.visited + [transfer.place.text])
             enqueue(transfer)
         case .askOriginal:
-            memory.forget(transfer.request.url.text)
+            transfer.home.redirects.forget(transfer.request.url.text)
             transfer.asks += 1
             transfer.move(to: transfer.request.url, visited: [])
             enqueue(transfer)
@@ -291,10 +335,15 @@ final class TransferLoop {
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {
         switch failure {
         case nil, .cancelled, .interrupted: break
-        default: if transfer.isRemembered { memory.forget(transfer.request.url.text) }
+        default: if transfer.isRemembered { transfer.home.redirects.forget(transfer.request.url.text) }
         }
         transfers[transfer.id] = nil
-        transfer.receiver.ended(failure)
+        transfer.home.requests -= 1
+        if let probe = transfer.probe {
+            watch?.ended(transfer, probe, failure)
+        } else {
+            transfer.receiver.ended(watch?.ended(transfer, failure) ?? failure)
+        }
     }
 
     private func giveBack(_ transfer: Transfer) {
@@ -324,7 +373,7 @@ final class TransferLoop {
         case .running: transfer.drainEnd ?? (transfer.lastByte + transfer.request.stallLimit)
         // While others get bytes from there, standing in line is no stall.
         case .waiting:
-            max(transfer.lastByte, hosts[transfer.origin]?.lastByte ?? transfer.lastByte) + transfer.request.stallLimit
+            max(transfer.lastByte, transfer.host.queue.lastByte ?? transfer.lastByte) + transfer.request.stallLimit
         }
     }
 }

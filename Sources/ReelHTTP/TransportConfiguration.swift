@@ -25,7 +25,7 @@ package struct TransportConfiguration: Sendable {
         userAgent = "reelfs/" + version
     }
 
-    /// What the transport says itself: a second, different line would make the answer another one than the asked.
+    /// Headers that the transport sets: a second, different line would make the answer another one than the asked.
     private static let reserved: Set<String> = [
         "range", "if-range", "if-none-match", "if-modified-since", "accept-encoding", "connection", "content-length",
         "transfer-encoding", "te", "upgrade", "expect",
@@ -62,7 +62,8 @@ package enum TransportError: Error, Hashable, Sendable {
     case noResources
 }
 
-/// What may be sent behind a header's colon: no control characters but tab, so no second line (RFC 9110, section 5.5).
+/// Whether it may be sent behind a header's colon: no control characters but tab, so no second line (RFC 9110, section
+/// 5.5).
 func isHeaderValue(_ value: String) -> Bool {
     value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
 }

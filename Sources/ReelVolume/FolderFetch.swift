@@ -65,7 +65,7 @@ final class FolderFetch: Sendable {
         services.later { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
     }
 
-    /// What ends the reading of a document that has come.
+    /// Ends the reading of a document that has come.
     private var isOver: StopQuestion { services.isOver(at: deadline) }
 
     // MARK: On the queue
@@ -139,9 +139,9 @@ final class FolderFetch: Sendable {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
-            let id = services.origin.start(request, AnswerReceiver(self, services, done))
+            let handle = services.send(request, to: AnswerReceiver(self, services, done))
             // A body that drips for ever ends too.
-            services.ticker.after(left) { [services] in services.origin.cancel(id) }
+            services.ticker.after(left) { [services] in services.origin.cancel(handle) }
         } completion: { [self] end in
             services.later { [self] in ended(end) }
         }
@@ -165,7 +165,7 @@ final class FolderFetch: Sendable {
     }
 }
 
-/// What tells whether a folder has changed since it was listed.
+/// Tells whether a folder has changed since it was listed.
 enum FolderMark: Sendable {
     case condition(OriginRequest.Condition)
     case file(FileStamp)
@@ -247,7 +247,7 @@ private final class AnswerReceiver: OriginReceiver {
 }
 
 extension ResponseHead {
-    /// What asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
+    /// Asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
     /// section 8.8.2.2): in the second of its change a directory may change again.
     fileprivate var folderMark: FolderMark? {
         var validator = Validator(entityTag: entityTag, lastModified: lastModified)

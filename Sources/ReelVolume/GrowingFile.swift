@@ -27,7 +27,6 @@ final class GrowingFile: Sendable {
         var isEnding = false
         /// Set at the end: nil is a body that came whole.
         var end: OriginFailure??
-        var request: OriginRequestID?
         var openHandles = 0
         var lastClose: Duration = .zero
         var rate = RateMeter()
@@ -37,6 +36,7 @@ final class GrowingFile: Sendable {
 
     let url: ResourceURL
     let information: ContentInformation
+    private let request: RequestHandle
     private let object: GrowingObject
     private let services: Services
     private let state = Mutex(State())
@@ -44,11 +44,12 @@ final class GrowingFile: Sendable {
     private let finished: @Sendable (ContentInformation) -> Void
 
     init(
-        _ url: ResourceURL, _ information: ContentInformation, _ services: Services,
+        _ url: ResourceURL, _ information: ContentInformation, _ request: RequestHandle, _ services: Services,
         finished: @escaping @Sendable (ContentInformation) -> Void
     ) {
         self.url = url
         self.information = information
+        self.request = request
         self.services = services
         self.finished = finished
         object = services.store.growingObject(key: url.text, validator: information.validator)
@@ -96,13 +97,13 @@ final class GrowingFile: Sendable {
 
     private func resumeIfClose(_ offset: Int64) {
         let limit = object.isInMemory ? GrowingFile.leadInMemory : GrowingFile.lead
-        let request = state.withLock { state -> OriginRequestID? in
+        let isClose = state.withLock { state in
             state.furthestRead = max(state.furthestRead, offset)
-            guard state.isPaused, state.received - state.furthestRead < limit / 2 else { return nil }
+            guard state.isPaused, state.received - state.furthestRead < limit / 2 else { return false }
             state.isPaused = false
-            return state.request
+            return true
         }
-        if let request { services.origin.resume(request) }
+        if isClose { services.origin.resume(request) }
     }
 
     private func answerWaiting() {
@@ -127,8 +128,6 @@ final class GrowingFile: Sendable {
     }
 
     // MARK: What the stream brings
-
-    func started(_ request: OriginRequestID) { state.withLock { $0.request = request } }
 
     func arrived(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         let count = Int64(bytes.count)
@@ -217,9 +216,8 @@ final class GrowingFile: Sendable {
     var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
 
     func shutdown() {
-        let request = state.withLock { $0.request }
         ended(.cancelled)
-        if let request { services.origin.cancel(request) }
+        services.origin.cancel(request)
     }
 
     /// The deadline of a slow stream: what has come is an answer, as a handle without a length is read directly.
@@ -238,19 +236,16 @@ final class GrowingFile: Sendable {
 
 extension GrowingFile: Ticking {
     func tick(_ now: Duration) -> Bool {
-        let (late, abandoned, isTicking) = state.withLock { state -> ([Waiting], OriginRequestID??, Bool) in
+        let (late, isAbandoned, isTicking) = state.withLock { state in
             let late = state.waiting.filter { $0.deadline <= now }
             state.waiting.removeAll { $0.deadline <= now }
-            var abandoned: OriginRequestID??
-            if state.openHandles == 0, state.end == nil, now - state.lastClose > .seconds(10) {
-                state.end = .some(.cancelled)
-                abandoned = .some(state.request)
-            }
-            return (late, abandoned, !state.waiting.isEmpty || (state.end == nil && state.openHandles == 0))
+            let isAbandoned = state.openHandles == 0 && state.end == nil && now - state.lastClose > .seconds(10)
+            if isAbandoned { state.end = .some(.cancelled) }
+            return (late, isAbandoned, !state.waiting.isEmpty || (state.end == nil && state.openHandles == 0))
         }
         for waiting in late { answerLate(waiting) }
-        if let abandoned {
-            if let request = abandoned { services.origin.cancel(request) }
+        if isAbandoned {
+            services.origin.cancel(request)
             leaveIfGone()
         }
         return isTicking

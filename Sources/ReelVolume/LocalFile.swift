@@ -5,17 +5,13 @@ import ReelSources
 /// Which state of a local file was read.
 struct FileStamp: Equatable, Sendable {
     fileprivate let device: UInt
-    fileprivate let number: UInt
-    fileprivate let size: Int
-    fileprivate let seconds: Int
-    fileprivate let nanoseconds: Int
+    private let numbers: [Int]
 
     fileprivate init(_ status: stat) {
         device = UInt(status.st_dev)
-        number = UInt(status.st_ino)
-        size = Int(status.st_size)
-        seconds = status.st_mtim.tv_sec
-        nanoseconds = status.st_mtim.tv_nsec
+        numbers = [
+            Int(truncatingIfNeeded: status.st_ino), Int(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+        ]
     }
 }
 

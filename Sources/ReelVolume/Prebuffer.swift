@@ -149,7 +149,7 @@ final class Prebuffer: Sendable {
                 if case .success(let file) = result { begin(file, item) } else { forget(item) }
             }
         } else {
-            FirstTouch.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
+            OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
                 switch found {
                 case .file(let file):
                     services.store.remember(file.information, for: url.text, checkedAt: wallClock())

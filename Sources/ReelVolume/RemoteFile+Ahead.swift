@@ -86,10 +86,4 @@ extension RemoteFile {
         guard let type = information.mediaType else { return false }
         return type.hasPrefix("video/") || type.hasPrefix("audio/")
     }
-
-    /// A request that was made beside the first one. - Returns: nil where its bytes are not wanted.
-    func adoptBeside(_ range: ByteRange) -> Ledger.StreamID? {
-        services.ticker.add(self)
-        return state.withLock { $0.isOver ? nil : $0.ledger.adoptBeside(range, now: now()) }
-    }
 }

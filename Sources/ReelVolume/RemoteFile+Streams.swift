@@ -12,7 +12,8 @@ extension RemoteFile {
                 if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
                     services.origin.cancel(request)
                 }
-            case .resume(let id): resume(id)
+            case .resume(let id):
+                if let request = state.withLock({ $0.requests[id] }) { services.origin.resume(request) }
             case .promote(let id):
                 if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
             case .complete(let id):
@@ -35,49 +36,45 @@ extension RemoteFile {
 
     private func start(_ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool) {
         guard !range.isEmpty else { return }
+        let handle = RequestHandle()
+        // It may have been stopped or promoted since it was decided.
+        let (isWanted, isDemanded) = state.withLock { state in
+            let isWanted = state.ledger.isLive(id) && !state.isOver
+            if isWanted { state.requests[id] = handle }
+            return (isWanted, isDemanded || state.ledger.isDemanded(id))
+        }
+        if !isWanted { services.origin.cancel(handle) }
         let request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, stallLimit: services.options.timeout)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        running(services.origin.start(request, StreamReceiver(self, id, range)), for: id, isDemanded: isDemanded)
-    }
-
-    /// - Parameter isDemanded: as the request was made.
-    private func running(_ request: OriginRequestID, for id: Ledger.StreamID, isDemanded: Bool) {
-        let (isWanted, isOwed, isPromoted) = state.withLock { state in
-            guard state.ledger.isLive(id), !state.isOver else { return (false, false, false) }
-            state.requests[id] = request
-            return (true, state.owedResumes.remove(id) != nil, !isDemanded && state.ledger.isDemanded(id))
-        }
-        if !isWanted { return services.origin.cancel(request) }
-        if isOwed { services.origin.resume(request) }
-        // It may have been promoted before it had a name.
-        if isPromoted { services.origin.promote(request) }
-    }
-
-    private func resume(_ id: Ledger.StreamID) {
-        let request = state.withLock { state in
-            // Bytes may come before who started the request has its name.
-            if state.requests[id] == nil, state.ledger.isLive(id) { state.owedResumes.insert(id) }
-            return state.requests[id]
-        }
-        if let request { services.origin.resume(request) }
+        services.send(request, as: handle, to: StreamReceiver(self, id, range))
     }
 
     // MARK: What the streams bring
 
     /// The request that found this version out goes on as its first stream.
-    func adopt(_ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
+    func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
         services.ticker.add(self)
-        return state.withLock { state in
+        let (id, isWanted) = state.withLock { state in
             if isWhole { state.ledger.acceptsRanges = false }
-            return state.ledger.adopt(range, now: now())
+            let id = state.ledger.adopt(range, now: now())
+            state.requests[id] = request
+            return (id, state.ledger.isLive(id) && !state.isOver)
         }
+        if !isWanted { services.origin.cancel(request) }
+        return id
     }
 
-    func adopted(_ id: Ledger.StreamID, _ request: OriginRequestID, isDemanded: Bool) {
-        running(request, for: id, isDemanded: isDemanded)
+    /// The same of a request that was made beside it. - Returns: nil where its bytes are not wanted.
+    func adoptBeside(_ request: RequestHandle, _ range: ByteRange) -> Ledger.StreamID? {
+        services.ticker.add(self)
+        return state.withLock { state in
+            guard !state.isOver, let id = state.ledger.adoptBeside(range, now: now()) else { return nil }
+            state.requests[id] = request
+            return id
+        }
     }
 
     /// - Parameter isTimed: as in the ledger.
@@ -151,7 +148,6 @@ extension RemoteFile {
         if failure?.isContradiction ?? false { services.doubt(url) }
         let actions = decide { state in
             state.requests[id] = nil
-            state.owedResumes.remove(id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)

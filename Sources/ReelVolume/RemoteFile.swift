@@ -34,9 +34,7 @@ final class RemoteFile: Sendable {
         var parked: [Ledger.ReadID: Parked] = [:]
         /// Reads that wait until `parked` has room, oldest first.
         var queue: [Parked] = []
-        var requests: [Ledger.StreamID: OriginRequestID] = [:]
-        /// Streams that were to go on before their request had a name.
-        var owedResumes: Set<Ledger.StreamID> = []
+        var requests: [Ledger.StreamID: RequestHandle] = [:]
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
         /// What of the ledger's account was added to the counters of the mount.

@@ -1,16 +1,16 @@
 import ReelCore
 import ReelThreads
 
-/// What may have come to nothing, and then says why.
+/// An outcome that may be a failure, and then says why.
 protocol Attempted: Sendable {
     var failure: OriginFailure? { get }
 }
 
-extension FirstTouch.Found: Attempted {
+extension OpenRequest.Found: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-extension Inquiry.Outcome: Attempted {
+extension InformationRequest.Outcome: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
@@ -29,5 +29,20 @@ func retrying<Outcome: Attempted>(
         services.ticker.after(pause) {
             retrying(until: deadline, number: number + 1, services, attempt, completion: completion)
         }
+    }
+}
+
+/// Asks for the first bytes, as `retrying` does. An empty file has none; asked for as a whole it says so.
+func askingForBytes<Outcome: Attempted>(
+    _ range: ByteRange, until deadline: Duration, _ services: Services,
+    _ attempt: @escaping @Sendable (ByteRange?, Duration, @escaping @Sendable (Outcome) -> Void) -> Void,
+    completion: @escaping @Sendable (Outcome) -> Void
+) {
+    retrying(until: deadline, services) { left, done in
+        attempt(range, left) { outcome in
+            if case .status(416, _)? = outcome.failure { attempt(nil, left, done) } else { done(outcome) }
+        }
+    } completion: {
+        completion($0)
     }
 }

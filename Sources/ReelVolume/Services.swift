@@ -1,16 +1,19 @@
 import Logging
 import ReelCache
 import ReelCore
+import ReelSources
 import ReelThreads
 import Synchronization
 
 /// What every file of a mount shares.
 final class Services: Sendable {
-    let origin: CircuitOrigin
+    let origin: any Origin
     let store: Store
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
+    /// What a request becomes before it leaves; nil before the mount.
+    private let source = Mutex<(any Source)?>(nil)
     /// Who is told what to forget; nil before the mount.
     let kernel = Mutex<(any KernelCache)?>(nil)
     let ticker = Ticker()
@@ -42,8 +45,25 @@ final class Services: Sendable {
         // and ends of files beside them.
         allowance = Mutex(Allowance(perMinute: max(Services.speculationPerMinute, 10 * options.prebuffer)))
         self.logger = logger
-        self.origin = CircuitOrigin(
-            origin, deadline: options.timeout, ticker: ticker, logger: logger)
+        self.origin = origin
+        origin.watchOutages(deadline: options.timeout) { origin, outage in
+            if let outage {
+                logger.notice("\(origin) is away (\(outage.rawValue)): only what is cached can be read")
+            } else {
+                logger.notice("\(origin) is back")
+            }
+        }
+    }
+
+    func connect(_ source: any Source) { self.source.withLock { $0 = source } }
+
+    /// Starts a request the way that the source wants it to be sent.
+    @discardableResult
+    func send(
+        _ request: OriginRequest, as handle: RequestHandle = RequestHandle(), to receiver: any OriginReceiver
+    ) -> RequestHandle {
+        origin.start(handle, source.withLock { $0 }?.request(request) ?? request, receiver)
+        return handle
     }
 
     /// For jobs of the `answers` line only: they run one after another, so one buffer serves all.

@@ -111,7 +111,7 @@ struct SourceOpening {
     /// - Parameter deadline: on the clock of `now()`, for all requests together.
     private func find(_ place: SourcePlace, until deadline: Duration) -> Recognition {
         if case .url(let url) = place, !kinds.expectDocument(at: url) {
-            switch wait({ Inquiry.start(url, limit: deadline - now(), services, $0) }) {
+            switch wait({ InformationRequest.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
             where !kinds.expectDocument(of: information.mediaType)
                 || information.length ?? 0 > Int64(SourceAnswer.limit):

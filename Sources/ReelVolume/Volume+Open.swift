@@ -54,14 +54,14 @@ extension Volume {
         guard let url = node.url else { return completion(.failure(.failed)) }
         if node.state.withLock({ $0.isSuperseded }) { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
-            return firstTouch(node, url, completion)
+            return firstOpen(node, url, completion)
         }
         // A clock that was set back makes nothing fresh.
         let isFresh = (0...Volume.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || !services.origin.isWorthAsking(url) { return open(node, url, remembered.information, completion) }
         let limit = min(Volume.confirmationLimit, services.options.timeout)
         let isDoubted = remembered.checkedAt == Services.doubted
-        Inquiry.start(url, known: remembered.information, isDoubted: isDoubted, limit: limit, services) {
+        InformationRequest.start(url, known: remembered.information, isDoubted: isDoubted, limit: limit, services) {
             [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
@@ -105,7 +105,7 @@ extension Volume {
         _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
         _ completion: @escaping Completion<OpenFile.Body>
     ) {
-        guard information.length != nil else { return firstTouch(node, url, completion) }
+        guard information.length != nil else { return firstOpen(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
             if case .success(let file) = result { file.touchTail(node.name) }
@@ -113,8 +113,8 @@ extension Volume {
         }
     }
 
-    private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
-        FirstTouch.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
+    private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
+        OpenRequest.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)

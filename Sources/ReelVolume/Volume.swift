@@ -64,7 +64,7 @@ package final class Volume: Sendable {
             listed: Node.Facts())
         nodes = NodeTable(root: root)
         prebuffer.connect(nodes, source)
-        services.origin.connect(source)
+        services.connect(source)
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
         if listed == nil, isQueue {
             // What its files are called nothing else tells.

@@ -35,7 +35,7 @@ import Testing
                 let lower = Int64(number) * 200_000
                 let recorder = Recorder()
                 let range = ByteRange(lower, lower + 123_457)
-                _ = origin.start(
+                origin.start(
                     OriginRequest(url: server.url("/film"), range: range, isDemanded: number % 2 == 0), recorder)
                 return (range, recorder)
             }
@@ -53,10 +53,10 @@ import Testing
             $0.connectionsPerOrigin = 2
         } _: { origin in
             let held = (0..<5).map { _ in Recorder() }
-            for recorder in held { _ = origin.start(OriginRequest(url: server.url("/held")), recorder) }
+            for recorder in held { origin.start(OriginRequest(url: server.url("/held")), recorder) }
             #expect(eventually { server.requests.count == 2 })
             let probe = Recorder()
-            _ = origin.start(OriginRequest(url: server.url("/"), connectLimit: .seconds(1)), probe)
+            origin.start(OriginRequest(url: server.url("/"), connectLimit: .seconds(1)), probe)
             #expect(probe.finished().failure == nil)
             #expect(server.requests.count == 3 && server.connectionCount == 3)
         }
@@ -70,7 +70,7 @@ import Testing
         try withTransport(to: server) { origin in
             let recorder = Recorder()
             let start = ContinuousClock.now
-            _ = origin.start(OriginRequest(url: server.url("/"), stallLimit: .milliseconds(500)), recorder)
+            origin.start(OriginRequest(url: server.url("/"), stallLimit: .milliseconds(500)), recorder)
             #expect(recorder.finished().failure == .timedOut)
             #expect(ContinuousClock.now - start < .seconds(3))
         }
@@ -99,11 +99,11 @@ import Testing
     @Test func demandedRequestsGoFirst() throws {
         try withLineOfOne { origin, server, gate in
             let recorders = (0..<7).map { _ in Recorder() }
-            _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
+            origin.start(OriginRequest(url: server.url("/held")), recorders[0])
             #expect(eventually { server.requests.count == 1 })
             for (number, recorder) in recorders.enumerated().dropFirst() {
                 let isDemanded = number > 3
-                _ = origin.start(
+                origin.start(
                     OriginRequest(url: server.url("/\(number)"), isDemanded: isDemanded), recorder)
             }
             letIn(origin)
@@ -136,7 +136,7 @@ import Testing
             $0.connectionsPerOrigin = 1
         } _: { origin in
             let slow = Recorder()
-            _ = origin.start(OriginRequest(url: server.url("/film")), slow)
+            origin.start(OriginRequest(url: server.url("/film")), slow)
             #expect(eventually { slow.byteCount > 0 })
             #expect(origin.fetch(server.url("/film"), stallLimit: .seconds(2)).failure == nil)
             #expect(slow.finished().failure == nil)
@@ -151,7 +151,7 @@ import Testing
             $0.connectionsPerOrigin = 1
         } _: { origin in
             let held = Recorder()
-            _ = origin.start(OriginRequest(url: server.url("/film"), stallLimit: .seconds(60)), held)
+            origin.start(OriginRequest(url: server.url("/film"), stallLimit: .seconds(60)), held)
             #expect(eventually { server.requests.count == 1 })
             #expect(origin.fetch(server.url("/film"), stallLimit: .milliseconds(300)).failure == .timedOut)
             #expect(!held.isEnded)
@@ -161,7 +161,7 @@ import Testing
     @Test func aPromotedRequestGoesWithTheDemandedOnes() throws {
         try withLineOfOne { origin, server, gate in
             let recorders = (0..<4).map { _ in Recorder() }
-            _ = origin.start(OriginRequest(url: server.url("/held")), recorders[0])
+            origin.start(OriginRequest(url: server.url("/held")), recorders[0])
             #expect(eventually { server.requests.count == 1 })
             let ids = (1..<4).map { number in
                 origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorders[number])
@@ -185,12 +185,12 @@ import Testing
         } _: { origin in
             let waitedFor = Recorder()
             let (demanded, ahead) = (Recorder(yields: true), Recorder(yields: true))
-            _ = origin.start(OriginRequest(url: server.url("/film")), demanded)
-            _ = origin.start(OriginRequest(url: server.url("/film"), isDemanded: false), ahead)
+            origin.start(OriginRequest(url: server.url("/film")), demanded)
+            origin.start(OriginRequest(url: server.url("/film"), isDemanded: false), ahead)
             #expect(eventually { server.requests.count == 2 })
             #expect(origin.fetch(server.url("/short")).failure == nil)
             #expect(ahead.finished().failure == .cancelled && !demanded.isEnded)
-            _ = origin.start(OriginRequest(url: server.url("/film")), waitedFor)
+            origin.start(OriginRequest(url: server.url("/film")), waitedFor)
             #expect(eventually { waitedFor.byteCount > 0 })
             #expect(origin.fetch(server.url("/short")).failure == nil)
             #expect(demanded.finished().failure == .cancelled && !waitedFor.isEnded)
@@ -209,7 +209,7 @@ import Testing
                 let before = server.requests.count
                 for number in 0..<count {
                     let url = server.url("/held?\(before + number)")
-                    _ = origin.start(OriginRequest(url: url, isDemanded: isDemanded), Recorder())
+                    origin.start(OriginRequest(url: url, isDemanded: isDemanded), Recorder())
                 }
                 #expect(eventually { server.requests.count == before + count })
             }
@@ -217,7 +217,7 @@ import Testing
             func fetch(isDemanded: Bool) -> Recorder {
                 let recorder = Recorder(answer: { $0.bytes.count == 500 ? .stop : .more })
                 let range = ByteRange(0, 500)
-                _ = origin.start(
+                origin.start(
                     OriginRequest(url: server.url("/film"), range: range, isDemanded: isDemanded), recorder)
                 return recorder
             }
@@ -239,16 +239,16 @@ import Testing
     }
 
     @Test func idleConnectionsAreCountedByTheirUses() {
-        var kept = KeptConnections()
-        func isScarce() -> Bool { kept.areScarce(at: "h", running: KeptConnections.crowd) }
+        var idle = IdleConnections()
+        func isScarce() -> Bool { idle.areScarce(running: IdleConnections.crowd) }
         func end(hasTaken: Bool = false, isNew: Bool = false, isKept: Bool = true) {
-            kept.ended(at: "h", hasTaken: hasTaken, isNew: isNew, isKept: isKept)
+            idle.ended(hasTaken: hasTaken, isNew: isNew, isKept: isKept)
         }
-        func take() -> Bool { kept.take(at: "h") }
-        #expect(isScarce() && !kept.areScarce(at: "h", running: KeptConnections.crowd - 1))
+        func take() -> Bool { idle.take() }
+        #expect(isScarce() && !idle.areScarce(running: IdleConnections.crowd - 1))
         let none = take()
         #expect(!none)
-        for _ in 0..<KeptConnections.spare { end(isNew: true) }
+        for _ in 0..<IdleConnections.spare { end(isNew: true) }
         #expect(isScarce())
         end(isNew: true)
         #expect(!isScarce())
@@ -267,9 +267,6 @@ import Testing
         #expect(closed && isScarce())
         let last = (take(), take())
         #expect(last.0 && !last.1)
-        // More origins than curl keeps connections to: the count begins anew.
-        for number in 0..<1000 { kept.ended(at: "\(number)", hasTaken: false, isNew: true, isKept: true) }
-        #expect(kept.count <= KeptConnections.most)
     }
 
     /// However many wait for it.
@@ -280,7 +277,7 @@ import Testing
             for (number, recorder) in held.enumerated() {
                 let request = OriginRequest(
                     url: server.url("/silent"), isDemanded: number % 3 > 0, stallLimit: .seconds(60))
-                _ = origin.start(request, recorder)
+                origin.start(request, recorder)
             }
             #expect(eventually { server.requests.count == 9 })
             for number in 0..<20 {
@@ -289,7 +286,7 @@ import Testing
             // Others that are silent, too: three more, before all slots are taken.
             for path in ["/silent?1", "/silent?2"] {
                 for _ in 0..<50 {
-                    _ = origin.start(OriginRequest(url: server.url(path), stallLimit: .seconds(60)), Recorder())
+                    origin.start(OriginRequest(url: server.url(path), stallLimit: .seconds(60)), Recorder())
                 }
                 letIn(origin)
                 #expect(origin.fetch(server.url("/good"), stallLimit: .seconds(2)).failure == nil)
@@ -307,7 +304,7 @@ import Testing
             for address in 2..<32 {
                 for number in 0..<16 {
                     let url = server.url("/silent?\(number)", host: "127.0.0.\(address)")
-                    _ = origin.start(OriginRequest(url: url, stallLimit: .seconds(60)), Recorder())
+                    origin.start(OriginRequest(url: url, stallLimit: .seconds(60)), Recorder())
                 }
             }
             // As many as there may be, and one for each origin that came too late for them.
@@ -316,7 +313,7 @@ import Testing
             #expect(server.openConnectionCount <= 256 + 30)
             let probe = Recorder()
             let request = OriginRequest(url: server.url("/", host: "127.0.0.2"), connectLimit: .seconds(1))
-            _ = origin.start(request, probe)
+            origin.start(request, probe)
             #expect(probe.finished().failure == nil)
         }
     }

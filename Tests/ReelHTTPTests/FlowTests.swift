@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 import Synchronization
 import TestKit
 import Testing
@@ -84,7 +85,7 @@ import Testing
         }
         try withTransport(to: server) { origin in
             let recorder = Recorder()
-            _ = origin.start(OriginRequest(url: server.url("/")), recorder)
+            origin.start(OriginRequest(url: server.url("/")), recorder)
             #expect(eventually { recorder.byteCount == 1 }, "the first byte waits for the others")
             gate.open()
             #expect(recorder.finished().bytes == [1, 2, 3, 4, 5, 6])
@@ -125,7 +126,7 @@ import Testing
             #expect(eventually { server.openConnectionCount == 0 })
             origin.cancel(id)
             origin.resume(id)
-            origin.cancel(OriginRequestID(.max))
+            origin.cancel(RequestHandle())
         }
     }
 
@@ -137,14 +138,14 @@ import Testing
         try withTransport(to: server) { origin in
             let recorders = (0..<40).map { _ in Recorder() }
             for (number, recorder) in recorders.enumerated() {
-                _ = origin.start(OriginRequest(url: server.url("/film?\(number)")), recorder)
+                origin.start(OriginRequest(url: server.url("/film?\(number)")), recorder)
             }
             #expect(eventually { server.requests.count == 16 })
             origin.shutdown()
             #expect(recorders.allSatisfy { $0.isEnded }, "shutdown returned before the last receiver was called")
             for recorder in recorders { #expect(recorder.finished().failure == .cancelled) }
             let late = Recorder()
-            _ = origin.start(OriginRequest(url: server.url("/film")), late)
+            origin.start(OriginRequest(url: server.url("/film")), late)
             #expect(late.finished().failure == .cancelled)
             origin.shutdown()
         }
@@ -172,12 +173,82 @@ import Testing
             let inner = Recorder()
             let url = server.url("/film")
             let outer = Recorder(judge: { [unowned origin] _ in
-                _ = origin.start(OriginRequest(url: url), inner)
-                origin.cancel(OriginRequestID(.max))
+                origin.start(OriginRequest(url: url), inner)
+                origin.cancel(RequestHandle())
                 return nil
             })
             #expect(origin.fetch(url, into: outer).failure == nil)
             #expect(inner.finished().bytes.count == 1000)
+        }
+    }
+
+    @Test func aRequestThatIsCancelledBeforeItsStartEndsAtItsStartAndIsNotSent() throws {
+        let server = try ScriptedServer(["/film": FileOrigin(length: 1000)])
+        try withTransport(to: server) { origin in
+            let (handle, recorder) = (RequestHandle(), Recorder())
+            origin.cancel(handle)
+            origin.start(handle, OriginRequest(url: server.url("/film")), recorder)
+            #expect(recorder.finished().failure == .cancelled)
+            #expect(server.requests.isEmpty)
+        }
+    }
+
+    @Test(arguments: [1, 2, 3] as [UInt64])
+    func aRequestThatAnotherThreadCancelsAroundItsStartEndsOnce(seed: UInt64) throws {
+        let server = try ScriptedServer(["/film": FileOrigin(length: 100_000, seed: seed)])
+        try withTransport(to: server) { origin in
+            var runs: [(Recorder, Thread)] = []
+            for _ in 0..<60 {
+                let (handle, recorder) = (RequestHandle(), Recorder())
+                let canceller = try #require(Thread("canceller") { origin.cancel(handle) })
+                origin.start(handle, OriginRequest(url: server.url("/film")), recorder)
+                runs.append((recorder, canceller))
+            }
+            for (recorder, canceller) in runs {
+                canceller.join()
+                // What came first of the two is not for the test to say.
+                let record = recorder.finished()
+                #expect(record.failure == .cancelled || record.bytes.count == 100_000)
+            }
+            // Behind all of it nothing more is told.
+            #expect(origin.fetch(server.url("/film")).failure == nil)
+            #expect(runs.allSatisfy { $0.0.record.ends == 1 })
+        }
+    }
+
+    @Test func aResumeThatComesBeforeThePauseHasReturnedIsNotLost() throws {
+        let server = try ScriptedServer(["/film": FileOrigin(length: 3_000_000)])
+        try withTransport(to: server) { origin in
+            let handle = RequestHandle()
+            let recorder = Recorder(answer: { [unowned origin] _ in
+                Thread("resumer") { origin.resume(handle) }?.join()
+                return .pause
+            })
+            origin.start(handle, OriginRequest(url: server.url("/film"), stallLimit: .seconds(60)), recorder)
+            let record = recorder.finished()
+            #expect(record.failure == nil && record.bytes.count == 3_000_000)
+        }
+    }
+
+    @Test func aRequestThatIsPromotedBeforeItsStartGoesWithTheDemandedOnes() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { request in
+            request.path == "/held" ? [.wait(gate)] + ServerStep.answer(body: "x") : ServerStep.answer(body: "x")
+        }
+        try withTransport(to: server, { $0.connectionsPerOrigin = 1 }) { origin in
+            origin.start(OriginRequest(url: server.url("/held")), Recorder())
+            #expect(eventually { server.requests.count == 1 })
+            let (ahead, promoted, handle) = (Recorder(), Recorder(), RequestHandle())
+            origin.start(OriginRequest(url: server.url("/ahead"), isDemanded: false), ahead)
+            origin.promote(handle)
+            origin.start(handle, OriginRequest(url: server.url("/promoted"), isDemanded: false), promoted)
+            let isIn = Gate()
+            origin.perform { isIn.open() }
+            #expect(isIn.wait())
+            gate.open()
+            ahead.finished()
+            promoted.finished()
+            #expect(server.requests.map(\.path) == ["/held", "/promoted", "/ahead"])
         }
     }
 

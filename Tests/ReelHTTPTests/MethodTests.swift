@@ -17,7 +17,7 @@ import Testing
 
     private func finish(_ origin: CurlOrigin, _ request: OriginRequest) -> Recorder.Record {
         let recorder = Recorder()
-        _ = origin.start(request, recorder)
+        origin.start(request, recorder)
         return recorder.finished()
     }
 

@@ -16,7 +16,7 @@ import Testing
         try withTransport(to: server) {
             $0.connectionsPerOrigin = 4
         } _: { origin in
-            var running: [(id: OriginRequestID, range: ByteRange, recorder: Recorder)] = []
+            var running: [(id: RequestHandle, range: ByteRange, recorder: Recorder)] = []
             for _ in 0..<150 {
                 if Bool.random(using: &random) { file.fail(fault(&random)) }
                 let lower = Int64.random(in: 0..<4_000_000, using: &random)

@@ -153,26 +153,6 @@ import Testing
         fixture.volume.close(file)
     }
 
-    /// A list may name any number of hosts.
-    @Test func ofHostsThatAreAwayAThousandAreKeptInMind() {
-        let ticker = Ticker()
-        defer { ticker.stop() }
-        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let origin = CircuitOrigin(NobodyThere(), deadline: .seconds(10), ticker: ticker, logger: logger)
-        func ask(_ hosts: Range<Int>) {
-            for host in hosts {
-                _ = origin.start(OriginRequest(url: ResourceURL("http://h\(host)/")!), ProbeReceiver({}) { _ in })
-            }
-        }
-        ask(0..<1000)
-        let later = ContinuousClock.now + .milliseconds(500)
-        eventually { ContinuousClock.now > later }
-        ask(0..<1000)
-        #expect(origin.outages.count == 1000)
-        ask(1000..<3000)
-        #expect(origin.outages.count < CircuitOrigin.routeLimit)
-    }
-
     @Test func aNameThatNobodyKnowsIsUnreachable() throws {
         let time = took {
             #expect(throws: SourceError.self) {
@@ -273,17 +253,4 @@ extension VolumeFixture {
             return nil
         }
     }
-}
-
-/// Refuses every request, before `start` returns.
-private final class NobodyThere: Origin {
-    func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> OriginRequestID {
-        receiver.ended(.unreachable("refused"))
-        return OriginRequestID(1)
-    }
-
-    func cancel(_ id: OriginRequestID) {}
-    func resume(_ id: OriginRequestID) {}
-    func promote(_ id: OriginRequestID) {}
-    func perform(_ job: @escaping @Sendable () -> Void) { job() }
 }

@@ -3,7 +3,7 @@ import ReelThreads
 import Synchronization
 
 /// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".
-final class Inquiry: OriginReceiver {
+final class InformationRequest: OriginReceiver {
     enum Outcome: Sendable {
         case information(ContentInformation)
         case unchanged
@@ -35,18 +35,10 @@ final class Inquiry: OriginReceiver {
         _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, limit: Duration,
         _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        retrying(until: now() + limit, services) { left, done in
+        askingForBytes(ByteRange(0, 1), until: now() + limit, services) { range, left, done in
             let request = OriginRequest(
-                url: url, range: ByteRange(0, 1), condition: isDoubted ? nil : known?.validator.ifChanged,
-                stallLimit: left)
-            let inquiry = Inquiry(request, known, services) { outcome in
-                guard case .failure(.status(416, _)) = outcome else { return done(outcome) }
-                // An empty file has no first byte; asked for as a whole it says so.
-                var whole = request
-                whole.range = nil
-                _ = services.origin.start(whole, Inquiry(whole, known, services, done))
-            }
-            _ = services.origin.start(request, inquiry)
+                url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, stallLimit: left)
+            services.send(request, to: InformationRequest(request, known, services, done))
         } completion: {
             completion($0)
         }
@@ -111,7 +103,7 @@ final class Prober: Sendable {
         self.services = services
     }
 
-    /// - Parameter isDemanded: somebody waits; goes before what is asked for in advance.
+    /// - Parameter isDemanded: a caller waits; goes before what is asked for in advance.
     func probe(
         _ url: ResourceURL, isDemanded: Bool = true, _ completion: @escaping Completion<ContentInformation> = { _ in }
     ) {
@@ -136,13 +128,13 @@ final class Prober: Sendable {
                 return state.queue.removeFirst()
             }
             guard let url = next else { return }
-            // It may have come between the look of whoever asks and the asking.
+            // It may have come since the caller looked.
             if let known = services.store.information(for: url.text), known.checkedAt != Services.doubted {
                 finish(url, .success(known.information), after: .zero)
                 continue
             }
             let start = now()
-            Inquiry.start(url, limit: services.options.timeout, services) { [self] outcome in
+            InformationRequest.start(url, limit: services.options.timeout, services) { [self] outcome in
                 switch outcome {
                 case .information(let information):
                     finish(url, .success(files.learn(information, of: url)), after: now() - start)

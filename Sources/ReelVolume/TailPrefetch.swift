@@ -1,13 +1,12 @@
 import ReelCore
 import Synchronization
 
-/// The end of a media file, asked for together with its first bytes: the listing has told the length, and which version it
-/// is will be known by the first answer. Until then its bytes are kept here.
-final class TailTouch: OriginReceiver {
+/// The end of a media file, asked for together with its first bytes: the listing has told the length, and which version
+/// it is will be known by the first answer. Until then its bytes are kept here.
+final class TailPrefetch: OriginReceiver {
     private struct State {
-        var request: OriginRequestID?
         var file: (RemoteFile, Ledger.StreamID)?
-        /// What its head has told.
+        /// Told by its head.
         var information: ContentInformation?
         var bytes: [UInt8] = []
         var isSent = false
@@ -18,6 +17,7 @@ final class TailTouch: OriginReceiver {
     private let url: ResourceURL
     private let range: ByteRange
     private let services: Services
+    private let handle = RequestHandle()
     private let state = Mutex(State())
 
     init(_ range: ByteRange, _ url: ResourceURL, _ services: Services) {
@@ -27,28 +27,22 @@ final class TailTouch: OriginReceiver {
     }
 
     func start() {
-        let request = services.origin.start(
-            OriginRequest(url: url, range: range, isDemanded: false, stallLimit: services.options.timeout), self)
-        let state = state.withLock { state in
-            state.request = request
-            return state
-        }
-        if let (file, stream) = state.file { file.adopted(stream, request, isDemanded: false) }
-        if state.isUnwanted { services.origin.cancel(request) }
+        services.send(
+            OriginRequest(url: url, range: range, isDemanded: false, stallLimit: services.options.timeout), as: handle,
+            to: self)
     }
 
-    /// The version is known. On the origin's thread.
+    /// The version is known. Called by a receiver, so that no answer comes at the same time.
     func join(_ file: RemoteFile) {
         let known = state.withLock { $0.information }
-        guard known.map({ $0.isSameVersion(as: file.information) }) ?? true, let stream = file.adoptBeside(range) else {
-            return cancel()
-        }
+        guard known.map({ $0.isSameVersion(as: file.information) }) ?? true,
+            let stream = file.adoptBeside(handle, range)
+        else { return cancel() }
         let state = state.withLock { state in
             defer { state.bytes = [] }
             state.file = (file, stream)
             return state
         }
-        if let request = state.request { file.adopted(stream, request, isDemanded: false) }
         if state.isSent { file.sent(stream, isTimed: false) }
         if known != nil { file.began(stream, isWhole: false) }
         if !state.bytes.isEmpty { _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0) } }
@@ -56,13 +50,12 @@ final class TailTouch: OriginReceiver {
     }
 
     func cancel() {
-        let request = state.withLock { state in
+        state.withLock { state in
             services.counters.droppedBytes(state.bytes.count)
             state.isUnwanted = true
             state.bytes = []
-            return state.request
         }
-        if let request { services.origin.cancel(request) }
+        services.origin.cancel(handle)
     }
 
     func sent() {
@@ -81,7 +74,7 @@ final class TailTouch: OriginReceiver {
             if let (file, stream) = file { file.began(stream, isWhole: false) }
             return nil
         case .failure(let failure): return failure
-        // Whoever asks for the beginning finds that out too.
+        // The request for the beginning finds that out too.
         case .whole, .unchanged: return .cancelled
         }
     }
@@ -91,8 +84,8 @@ final class TailTouch: OriginReceiver {
             if state.file == nil, !state.isUnwanted { state.bytes += bytes }
             return (state.file, state.isUnwanted)
         }
-        if file == nil, isUnwanted { services.counters.droppedBytes(bytes.count) }
         if let (file, stream) = file { return file.arrived(stream, bytes) }
+        if isUnwanted { services.counters.droppedBytes(bytes.count) }
         return isUnwanted ? .stop : .more
     }
 
@@ -102,7 +95,7 @@ final class TailTouch: OriginReceiver {
             return state.file
         }
         if failure?.isContradiction ?? false { services.doubt(url) }
-        // Nobody was promised these bytes: whoever waits for them by now asks in a way that is tried again.
+        // No reader was promised these bytes: one that waits for them by now asks in a way that is tried again.
         if let (file, stream) = file { file.ended(stream, .cancelled) }
     }
 }

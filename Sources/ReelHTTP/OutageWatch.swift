@@ -1,0 +1,122 @@
+import ReelCore
+import ReelThreads
+
+/// Tells the circuits of all origins how their requests fare, and publishes how the origins stand. Probes and cuts are
+/// left to the loop, as no transfer may end inside of another's callback.
+///
+/// Belongs to the transport's thread.
+final class OutageWatch {
+    /// Deadlines and pauses of a circuit are in tenths of a second and more.
+    private static let interval = Duration.milliseconds(50)
+
+    private let deadline: Duration
+    private let news: TransportNews
+    private let report: @Sendable (String, Outage?) -> Void
+    private var due: [(host: OriginHost, action: Circuit.Action)] = []
+    /// nil: no circuit waits for the clock.
+    private(set) var nextTick: Duration?
+
+    init(deadline: Duration, _ news: TransportNews, _ report: @escaping @Sendable (String, Outage?) -> Void) {
+        self.deadline = deadline
+        self.news = news
+        self.report = report
+    }
+
+    // MARK: Events
+
+    /// - Returns: nil where the request may go out, and `ended` follows; else why not.
+    func ask(_ request: OriginRequest, of host: OriginHost) -> Outage? {
+        let outage = tell(host) { $0.ask($1) }
+        if outage == nil, !host.isExampleAnswered { host.example = (request.url, request.headers) }
+        return outage
+    }
+
+    func noteInterest(in host: OriginHost) { _ = tell(host) { $0.isWorthAsking($1) } }
+
+    /// - Parameter request: whose head it is; nil: bytes behind it.
+    func answered(_ host: OriginHost, _ request: OriginRequest?) {
+        if let request { (host.example, host.isExampleAnswered) = ((request.url, request.headers), true) }
+        act(on: host, tell(host) { $0.answered($1) })
+    }
+
+    func paused(_ host: OriginHost) { tell(host) { $0.paused($1) } }
+
+    func resumed(_ host: OriginHost) { tell(host) { $0.resumed($1) } }
+
+    func probeConnects(_ host: OriginHost) { tell(host) { $0.probeConnects($1) } }
+
+    /// - Returns: what the receiver is told.
+    func ended(_ transfer: Transfer, _ failure: OriginFailure?) -> OriginFailure? {
+        let host = transfer.home
+        var lesson = failure
+        // Another place refused, where the origin itself has answered.
+        if case .unreachable(let text) = failure, transfer.isRedirected { lesson = .interrupted(text) }
+        act(on: host, tell(host) { $0.ended(lesson, isPaused: transfer.stage == .paused, now: $1) })
+        if case .unreachable = failure, let outage = host.circuit?.outage { return .away(outage) }
+        return failure
+    }
+
+    /// A probe wants to know only whether anything is answered.
+    func ended(_ transfer: Transfer, _ probe: Transfer.Probe, _ failure: OriginFailure?) {
+        var lesson = transfer.collector.isComplete ? nil : failure
+        // Another place refused; silence there is taken for the origin's.
+        if case .unreachable = failure, transfer.isRedirected { lesson = nil }
+        let actions = tell(transfer.home) {
+            probe.isKnock ? $0.knocked(lesson, now: $1) : $0.probed(lesson, took: $1 - probe.start, now: $1)
+        }
+        act(on: transfer.home, actions)
+    }
+
+    // MARK: Actions
+
+    /// Lets the circuits look at the clock. - Returns: what the loop is to do.
+    func takeDue(of hosts: some Sequence<OriginHost>) -> [(host: OriginHost, action: Circuit.Action)] {
+        let moment = now()
+        if let tick = nextTick, moment >= tick {
+            var isTicking = false
+            for host in hosts where host.circuit != nil {
+                act(on: host, tell(host) { $0.tick($1) })
+                isTicking = isTicking || host.circuit!.isTicking(moment)
+            }
+            nextTick = isTicking ? moment + Self.interval : nil
+        }
+        defer { due = [] }
+        return due
+    }
+
+    private func tell<Result>(_ host: OriginHost, _ event: (inout Circuit, Duration) -> Result) -> Result {
+        let moment = now()
+        if nextTick == nil { nextTick = moment + Self.interval }
+        var circuit = host.circuit.take() ?? Circuit(deadline: deadline)
+        defer {
+            publish(host, circuit.state)
+            host.circuit = circuit
+        }
+        return event(&circuit, moment)
+    }
+
+    private func act(on host: OriginHost, _ actions: [Circuit.Action]) {
+        for action in actions {
+            switch action {
+            case .opened(let outage): report(host.name, outage)
+            case .closed: report(host.name, nil)
+            case .probe, .knock, .cut: due.append((host, action))
+            }
+        }
+    }
+
+    private func publish(_ host: OriginHost, _ state: Circuit.State) {
+        let standing: OriginStanding?
+        switch state {
+        case .closed: standing = nil
+        case .doubtful: standing = .doubtful
+        case .open(let outage), .halfOpen(let outage):
+            host.awaySince = host.awaySince ?? wallClock()
+            standing = .away(outage, since: host.awaySince!)
+        }
+        if state == .closed { host.awaySince = nil }
+        guard standing != host.standing else { return }
+        host.standing = standing
+        news.standings.withLock { $0[host.name] = standing }
+    }
+}

@@ -1,0 +1,124 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+import Synchronization
+
+/// The first request for a resource of which nothing is known: its head is the content information, its body the first
+/// bytes, which are kept.
+final class OpenRequest: OriginReceiver {
+    enum Found: Sendable {
+        case file(RemoteFile)
+        case growing(GrowingFile)
+        case failure(OriginFailure)
+    }
+
+    private enum State {
+        case asked
+        case file(RemoteFile, Ledger.StreamID)
+        case growing(GrowingFile)
+    }
+
+    /// Shared by all attempts.
+    private struct Plan: Sendable {
+        let url: ResourceURL
+        let tail: TailPrefetch?
+        let files: FileTable
+        let services: Services
+        let finished: @Sendable (ContentInformation) -> Void
+    }
+
+    private let plan: Plan
+    /// nil: the resource as a whole.
+    private let range: ByteRange?
+    private let handle = RequestHandle()
+    private let state = Mutex(State.asked)
+    private let completion: @Sendable (Found) -> Void
+
+    private init(_ plan: Plan, _ range: ByteRange?, _ completion: @escaping @Sendable (Found) -> Void) {
+        self.plan = plan
+        self.range = range
+        self.completion = completion
+    }
+
+    /// The file in the answer is opened: one handle of it is counted.
+    /// - Parameters:
+    ///   - head: bytes to ask for.
+    ///   - tail: its end, asked for at the same time.
+    ///   - finished: a resource of unknown length came to its end.
+    static func start(
+        _ url: ResourceURL, head: Int64 = Readahead.first, tail: ByteRange?, _ files: FileTable, _ services: Services,
+        finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
+    ) {
+        let tail = tail.map { TailPrefetch($0, url, services) }
+        let plan = Plan(url: url, tail: tail, files: files, services: services, finished: finished)
+        // Behind the first request in the queue: it is the one that a reader waits for.
+        defer { tail?.start() }
+        askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
+            let open = OpenRequest(plan, range, done)
+            services.send(OriginRequest(url: url, range: range, stallLimit: left), as: open.handle, to: open)
+        } completion: { found in
+            if case .file = found {} else { tail?.cancel() }
+            completion(found)
+        }
+    }
+
+    func yields() -> Bool {
+        if case .file(let file, let stream) = state.withLock({ $0 }) { file.yields(stream) } else { false }
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        switch judge(head, to: plan.url, asked: range, isConditional: false, known: nil) {
+        case .unchanged: return .wrongAnswer("304 to a request without a condition")
+        case .failure(let failure): return failure
+        case .range(let information): return begin(information, isWhole: false)
+        case .whole(let information): return begin(information, isWhole: true)
+        }
+    }
+
+    private func begin(_ information: ContentInformation, isWhole: Bool) -> OriginFailure? {
+        guard let length = information.length else {
+            beginGrowing(information)
+            return nil
+        }
+        let file: RemoteFile
+        do throws(CacheError) {
+            guard let opened = try plan.files.openNow(plan.url, information) else {
+                return .interrupted("the last reader is just leaving")
+            }
+            file = opened
+        } catch {
+            plan.services.logger.error("\(error)")
+            return .wrongAnswer("the cache cannot hold it")
+        }
+        let asked = isWhole ? ByteRange(0, length) : range!.clamped(to: ByteRange(0, length))
+        let stream = file.adopt(handle, asked, isWhole: isWhole && range != nil)
+        state.withLock { $0 = .file(file, stream) }
+        file.began(stream, isWhole: false)
+        plan.tail?.join(file)
+        completion(.file(file))
+        return nil
+    }
+
+    private func beginGrowing(_ information: ContentInformation) {
+        let growing = GrowingFile(plan.url, information, handle, plan.services, finished: plan.finished)
+        growing.opened()
+        state.withLock { $0 = .growing(growing) }
+        completion(.growing(growing))
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        switch state.withLock({ $0 }) {
+        case .asked: .stop
+        case .file(let file, let stream): file.arrived(stream, bytes)
+        case .growing(let growing): growing.arrived(bytes)
+        }
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        switch state.withLock({ $0 }) {
+        case .asked: completion(.failure(failure ?? .interrupted("no answer")))
+        case .file(let file, let stream): file.ended(stream, failure)
+        case .growing(let growing): growing.ended(failure)
+        }
+    }
+}
