@@ -9,6 +9,7 @@ package enum HeadVerdict: Hashable, Sendable {
     case failure(OriginFailure)
 }
 
+/// Judges an answer by its head.
 /// - Parameters:
 ///   - requested: the URL before redirects; its file extension says what may come.
 ///   - asked: the range of the request, nil where the whole resource was asked for.
@@ -20,7 +21,7 @@ package func judge(
         return isConditional ? .unchanged : .failure(.wrongAnswer("304 to a request without a condition"))
     }
     if head.isEncoded { return .failure(.wrongAnswer("a content encoding that was not requested")) }
-    let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
+    let validator = head.validator
     switch head.status {
     case 206:
         guard let asked, let contentRange = head.contentRange, let range = contentRange.range,
@@ -71,6 +72,7 @@ private func isForeignPage(_ head: ResponseHead, requested: ResourceURL, known: 
     return !scripts.contains(requested.fileExtension)
 }
 
+/// True for the media types of HTML.
 package func isWebPage(_ mediaType: String?) -> Bool {
     mediaType == "text/html" || mediaType == "application/xhtml+xml"
 }

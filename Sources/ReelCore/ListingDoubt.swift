@@ -11,6 +11,7 @@ package enum ListingTrouble: Hashable, Sendable {
     /// An answer of no use: encoded, too large, of a host that is not trusted.
     case failed
 
+    /// For status and logs, such as `status-404`.
     package var name: String {
         switch self {
         case .unreachable: "unreachable"
@@ -23,6 +24,10 @@ package enum ListingTrouble: Hashable, Sendable {
         }
     }
 
+    /// Takes entries away once a second refresh says the same.
+    fileprivate var takesAway: Bool { [.empty, .status(404), .status(410)].contains(self) }
+
+    /// What a failed request means for the listing that it was to bring.
     package init(_ failure: OriginFailure) {
         self =
             switch failure {
@@ -40,6 +45,7 @@ package enum ListingTrouble: Hashable, Sendable {
 /// An error changes nothing, however often it comes. What takes entries away for good, an empty listing or a 404, is
 /// believed when two refreshes in a row say the same.
 package struct ListingDoubt: Hashable, Sendable {
+    /// What a refresh does to the listing.
     package enum Verdict: Hashable, Sendable {
         /// The new listing replaces the old one.
         case believe
@@ -50,7 +56,7 @@ package struct ListingDoubt: Hashable, Sendable {
     }
 
     /// The latest trouble.
-    package private(set) var trouble: ListingTrouble
+    package let trouble: ListingTrouble
     /// When the first refresh failed since the last good one: seconds since 1970.
     package let since: Int64
     /// When this was first told of a row of the same; only for what is believed the second time.
@@ -68,36 +74,18 @@ package struct ListingDoubt: Hashable, Sendable {
             doubt = nil
             return .believe
         }
-        let previous = doubt
-        var new: ListingDoubt? = ListingDoubt(trouble: trouble, since: previous?.since ?? date)
-        defer { doubt = new }
+        let last = doubt
+        doubt = ListingDoubt(trouble: trouble, since: last?.since ?? date)
         guard trouble.takesAway else { return .keep }
         // 404 and 410 say the same.
-        guard let previous, (previous.trouble == .empty) == (trouble == .empty), let first = previous.firstTold else {
-            new?.firstTold = now
-            return .keep
-        }
-        new?.firstTold = first
-        guard now - first >= apart else { return .keep }
+        let told = (last?.trouble == .empty) == (trouble == .empty) ? last?.firstTold : nil
+        doubt?.firstTold = told ?? now
+        guard let told, now - told >= apart else { return .keep }
         guard trouble == .empty else { return .gone }
-        new = nil
+        doubt = nil
         return .believe
     }
 
     /// The next refresh may take entries away.
     package var isWaitingForConfirmation: Bool { firstTold != nil }
-
-    private init(trouble: ListingTrouble, since: Int64) {
-        self.trouble = trouble
-        self.since = since
-    }
-}
-
-extension ListingTrouble {
-    fileprivate var takesAway: Bool {
-        switch self {
-        case .empty, .status(404), .status(410): true
-        default: false
-        }
-    }
 }

@@ -7,21 +7,18 @@ package func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
     result.reserveCapacity(bytes.count)
     var index = bytes.startIndex
     while index < bytes.endIndex {
-        if let byte = escapedByte(bytes[index...]) {
-            result.append(byte)
-            index += 3
-        } else {
-            result.append(bytes[index])
-            index += 1
-        }
+        let escaped = escapedByte(bytes[index...])
+        result.append(escaped ?? bytes[index])
+        index += escaped == nil ? 1 : 3
     }
     return result
 }
 
+/// The same of a text.
 package func percentDecoded(_ text: String) -> [UInt8] { percentDecoded(Array(text.utf8)[...]) }
 
 /// The byte of the escape that `bytes` starts with; nil where it starts with none.
-package func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
+private func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
     let start = bytes.startIndex
     guard bytes.count >= 3, bytes[start] == UInt8(ascii: "%"), let high = hexDigit(bytes[start + 1]),
         let low = hexDigit(bytes[start + 2])
@@ -29,16 +26,37 @@ package func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
     return high << 4 | low
 }
 
-/// Percent-encodes every byte that may not stand in one segment of a path (RFC 3986, `pchar`).
-package func percentEncodedSegment(_ bytes: some Sequence<UInt8>) -> String {
+/// A name as one segment of a path: every byte that may not stand there is escaped, `%` too.
+package func encodedSegment(_ name: some Sequence<UInt8>) -> [UInt8] {
     var result: [UInt8] = []
-    for byte in bytes {
+    result.reserveCapacity(name.underestimatedCount + 16)
+    for byte in name {
         if isSegmentByte(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
     }
-    return String(decoding: result, as: UTF8.self)
+    return result
 }
 
-/// `%XX`.
+/// The same as text.
+package func percentEncodedSegment(_ name: some Sequence<UInt8>) -> String {
+    String(decoding: encodedSegment(name), as: UTF8.self)
+}
+
+/// A piece of a URL with what may not stand there escaped, and a `%` that starts no escape; escapes stay as they are.
+package func encoded(_ bytes: ArraySlice<UInt8>, keeping isKept: (UInt8) -> Bool) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count + 8)
+    for index in bytes.indices {
+        let byte = bytes[index]
+        if isKept(byte) || escapedByte(bytes[index...]) != nil {
+            result.append(byte)
+        } else {
+            appendEscape(of: byte, to: &result)
+        }
+    }
+    return result
+}
+
+/// Appends `%XX`.
 package func appendEscape(of byte: UInt8, to result: inout [UInt8]) {
     let digit = { (value: UInt8) in value < 10 ? 0x30 + value : 0x37 + value }
     result += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
@@ -54,32 +72,13 @@ package func hexDigit(_ byte: UInt8) -> UInt8? {
     }
 }
 
-/// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.
-package func isSegmentByte(_ byte: UInt8) -> Bool { isUnreservedOrSubDelimiter(byte) || byte == 0x3A || byte == 0x40 }
+/// True for a letter of ASCII.
+@inlinable package func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte | 0x20) }
 
-func isUnreservedOrSubDelimiter(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-    // - . _ ~ and ! $ & ' ( ) * + , ; =
-    case 0x2D, 0x2E, 0x5F, 0x7E, 0x21, 0x24, 0x26...0x2C, 0x3B, 0x3D: true
-    default: false
-    }
+/// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.
+package func isSegmentByte(_ byte: UInt8) -> Bool {
+    isLetter(byte) || isDigit(byte) || "-._~!$&'()*+,;=:@".utf8.contains(byte)
 }
 
 func isPathByte(_ byte: UInt8) -> Bool { isSegmentByte(byte) || byte == UInt8(ascii: "/") }
 func isQueryByte(_ byte: UInt8) -> Bool { isPathByte(byte) || byte == UInt8(ascii: "?") }
-
-/// Encodes what may not stand there, and a `%` that starts no escape; escapes are kept as they are.
-package func encoded(_ bytes: ArraySlice<UInt8>, keeping isKept: (UInt8) -> Bool) -> [UInt8] {
-    var result: [UInt8] = []
-    result.reserveCapacity(bytes.count + 8)
-    for index in bytes.indices {
-        let byte = bytes[index]
-        if isKept(byte) || escapedByte(bytes[index...]) != nil {
-            result.append(byte)
-        } else {
-            appendEscape(of: byte, to: &result)
-        }
-    }
-    return result
-}

@@ -2,12 +2,12 @@
 ///
 /// Bytes that may not stand in a URL (spaces, controls, non-ASCII) are percent-encoded when it is made, so two spellings
 /// of one listing entry become one URL. User name and password are kept apart and are part of neither `text` nor
-/// equality: they may reach the origin and nothing else.
+/// equality: only the origin gets them.
 ///
-/// It is read as bytes: as Characters a mark that combines with a delimiter would hide it, and a row of flags takes time
-/// that grows with its square.
+/// It is read as bytes. As Characters, a mark that combines with a delimiter would hide it, and a row of flags would take
+/// time that grows with its square.
 package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
-    /// Bytes of a URL, as given and as requested: what nginx and Apache take of a request's line. A longer one is none.
+    /// Bytes of a URL, as given and as requested: nginx and Apache take no longer line of a request.
     package static let longest = 8192
 
     /// Shared by all URLs of a listing: ten thousand entries hold one.
@@ -61,14 +61,17 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         self.init(parts)
     }
 
+    /// The schemes whose origins can be asked, and their standard ports.
+    private static let schemes = ["http": 80, "https": 443]
+
     private init?(_ parts: URLParts) {
-        guard let scheme = parts.scheme.map({ asciiLowercased(String(decoding: $0, as: UTF8.self)) }),
-            scheme == "http" || scheme == "https", let given = parts.authority,
-            let authority = URLAuthority(given)
+        guard let scheme = parts.scheme.map({ asciiLowercased($0) }), let port = Self.schemes[scheme],
+            let authority = parts.authority.flatMap({ URLAuthority($0) })
         else { return nil }
-        let port = authority.port == (scheme == "http" ? 80 : 443) ? nil : authority.port
         self.init(
-            Authority(scheme: scheme, host: authority.host, port: port, credentials: authority.credentials),
+            Authority(
+                scheme: scheme, host: authority.host, port: authority.port == port ? nil : authority.port,
+                credentials: authority.credentials),
             path: parts.path.isEmpty ? [0x2F] : removingDotSegments(encoded(parts.path, keeping: isPathByte)),
             query: parts.query)
     }
@@ -111,16 +114,19 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     /// For logs and messages: neither credentials nor the query, which often is one.
     package var description: String { origin + path + (query == nil ? "" : "?…") }
 
+    /// Whether credentials for one may be sent to the other.
     package func isSameOrigin(as other: ResourceURL) -> Bool {
         authority === other.authority || origin.utf8.elementsEqual(other.origin.utf8)
     }
 
+    /// The same place, asked as another user, or as none.
     package func with(credentials: Credentials?) -> ResourceURL {
         if credentials == self.credentials { return self }
         return ResourceURL(
             Authority(scheme: scheme, host: host, port: port, credentials: credentials), path: path, query: query)
     }
 
+    /// Another place of the same origin, with the same query. - Parameter path: encoded.
     package func with(path: String) -> ResourceURL { ResourceURL(authority, path: path, query: query) }
 
     /// Resolves a reference against this URL (RFC 3986, section 5.2). Credentials go along only to the same origin.
@@ -143,7 +149,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         return ResourceURL(authority, path: removingDotSegments(above + given), query: parts.query)
     }
 
-    /// One more segment behind a path that ends in `/`. nil where it would be too long.
+    /// Adds a segment to a path that ends in `/`; nil where that would be too long.
     /// - Parameters:
     ///   - segment: encoded, neither `.` nor `..`; may end in `/`.
     ///   - query: as it was given.

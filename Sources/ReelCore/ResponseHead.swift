@@ -24,36 +24,40 @@ package struct ResponseHead: Sendable {
         return decimal(value)
     }
 
+    /// `Content-Range`, nil where absent or broken.
     package var contentRange: ContentRange? { self["content-range"].flatMap { ContentRange($0) } }
 
+    /// `ETag`, nil where absent or broken.
     package var entityTag: EntityTag? { self["etag"].flatMap { EntityTag($0) } }
 
     /// `Last-Modified` as seconds since 1970, nil where absent or no date.
     package var lastModified: Int64? { self["last-modified"].flatMap { httpDate($0) } }
 
+    /// What the answer tells of its version.
+    package var validator: Validator { Validator(entityTag: entityTag, lastModified: lastModified) }
+
     /// `Content-Type` without parameters, in lower case; nil where it is not `type/subtype`.
     package var mediaType: String? {
         guard let value = self["content-type"] else { return nil }
-        let bare = trimmedBytes(Array(value.utf8.prefix { $0 != UInt8(ascii: ";") })[...])
+        let bare = trimmedBytes(Array(value.utf8)[...].prefix { $0 != UInt8(ascii: ";") })
         // RFC 6838, section 4.2: each of the two names has 127 characters at most.
         guard bare.count <= 255, bare.contains(UInt8(ascii: "/")), bare.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { return nil }
-        return asciiLowercased(String(decoding: bare, as: UTF8.self))
+        return asciiLowercased(bare)
     }
 
-    /// True where the body is coded in a way nobody asked for: its bytes are not the resource's.
-    package var isEncoded: Bool {
-        guard let value = self["content-encoding"] else { return false }
-        return asciiLowercased(trimmed(value)) != "identity" && !value.isEmpty
-    }
+    /// True where the body is coded in a way that was not requested: its bytes are not the resource's.
+    package var isEncoded: Bool { words("content-encoding").contains { $0 != "identity" } }
 
     /// False where the body is packed for the way (`Transfer-Encoding: gzip`): libcurl unpacks that without being asked.
     package var isPlainlyTransferred: Bool {
-        headers.allSatisfy { header in
-            header.name != "transfer-encoding"
-                || header.value.utf8.split(separator: UInt8(ascii: ",")).allSatisfy {
-                    ["chunked", "identity"].contains(asciiLowercased(trimmed(Substring($0))))
-                }
+        words("transfer-encoding").allSatisfy { ["chunked", "identity"].contains($0) }
+    }
+
+    /// What the commas of a header separate, in lower case.
+    private func words(_ name: String) -> [String] {
+        headers.lazy.filter { $0.name == name }.flatMap { header in
+            header.value.utf8.split(separator: UInt8(ascii: ",")).map { asciiLowercased(trimmed(Substring($0))) }
         }
     }
 
@@ -79,25 +83,20 @@ package struct ContentRange: Hashable, Sendable {
 
     /// Reads the header's value; nil where it is not well formed or contradicts itself.
     package init?(_ value: String) {
-        let text = trimmedBytes(Array(value.utf8)[...])
-        guard asciiLowercased(String(decoding: text.prefix(5), as: UTF8.self)) == "bytes" else { return nil }
-        let rest = trimmedBytes(text.dropFirst(5).drop { $0 == 0x20 || $0 == UInt8(ascii: "=") })
-        guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return nil }
-        let (span, all) = (rest[..<slash], rest[(slash + 1)...])
-        if all.elementsEqual([UInt8(ascii: "*")]) {
-            total = nil
-        } else {
-            guard let number = decimal(all) else { return nil }
+        var cursor = ByteCursor(trimmedBytes(Array(value.utf8)[...]))
+        guard asciiLowercased(cursor.take(count: 5)) == "bytes" else { return nil }
+        cursor.take { isBlank($0) || $0 == UInt8(ascii: "=") }
+        if !cursor.take(UInt8(ascii: "*")) {
+            guard let first = cursor.number(), cursor.take(UInt8(ascii: "-")), let last = cursor.number(),
+                first <= last, last < Int64.max
+            else { return nil }
+            range = ByteRange(first, last + 1)
+        }
+        guard cursor.take(UInt8(ascii: "/")) else { return nil }
+        if !cursor.take(UInt8(ascii: "*")) {
+            guard let number = cursor.number(), range.map({ $0.upper <= number }) ?? true else { return nil }
             total = number
         }
-        if span.elementsEqual([UInt8(ascii: "*")]) {
-            range = nil
-            return
-        }
-        guard let dash = span.firstIndex(of: UInt8(ascii: "-")), let first = decimal(span[..<dash]),
-            let last = decimal(span[(dash + 1)...]), first <= last, last < Int64.max
-        else { return nil }
-        if let total, last >= total { return nil }
-        range = ByteRange(first, last + 1)
+        if !cursor.isAtEnd { return nil }
     }
 }

@@ -1,40 +1,78 @@
-// The few text operations that parsing headers and URLs needs, on bytes: no locale, no Unicode tables.
+// The few text operations that parsing headers, URLs and documents needs, on bytes: no locale, no Unicode tables.
 
 /// ASCII letters lowered, everything else kept.
-package func asciiLowercased(_ text: some StringProtocol) -> String {
-    String(decoding: text.utf8.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }, as: UTF8.self)
+package func asciiLowercased(_ text: some StringProtocol) -> String { asciiLowercased(text.utf8) }
+
+/// The same of bytes that need not be text.
+package func asciiLowercased(_ bytes: some Sequence<UInt8>) -> String {
+    String(decoding: bytes.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }, as: UTF8.self)
 }
 
-/// A space, a tab or a line end.
-package func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (byte >= 0x09 && byte <= 0x0D) }
+/// True for a space, a tab or a line end.
+@inlinable package func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (byte >= 0x09 && byte <= 0x0D) }
 
-/// Without blanks at both ends.
+/// True for a digit of ASCII.
+@inlinable package func isDigit(_ byte: UInt8) -> Bool { byte >= 0x30 && byte <= 0x39 }
+
+/// The bytes without blanks at both ends.
 package func trimmedBytes(_ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
     guard let first = bytes.firstIndex(where: { !isBlank($0) }), let last = bytes.lastIndex(where: { !isBlank($0) })
     else { return [] }
     return bytes[first...last]
 }
 
-/// Without blanks at both ends.
+/// The text without blanks at both ends.
 package func trimmed(_ text: some StringProtocol) -> String {
     String(decoding: trimmedBytes(Array(text.utf8)[...]), as: UTF8.self)
 }
 
 /// A number of digits only, nil where it is anything else or does not fit.
-package func decimal(_ text: String) -> Int64? { decimal(Array(text.utf8)[...]) }
+package func decimal(_ text: String) -> Int64? { text.utf8.allSatisfy(isDigit) ? Int64(text) : nil }
 
-/// A number of digits only, nil where it is anything else or does not fit.
+/// The same of bytes that need not be text.
 package func decimal(_ bytes: ArraySlice<UInt8>) -> Int64? {
-    if bytes.isEmpty { return nil }
-    var value: Int64 = 0
-    for byte in bytes {
-        guard byte >= 0x30, byte <= 0x39 else { return nil }
-        let (product, isTooLarge) = value.multipliedReportingOverflow(by: 10)
-        let (sum, isOver) = product.addingReportingOverflow(Int64(byte - 0x30))
-        if isTooLarge || isOver { return nil }
-        value = sum
+    bytes.allSatisfy(isDigit) ? Int64(String(decoding: bytes, as: UTF8.self)) : nil
+}
+
+/// Takes bytes from the front of `rest`, each of them once.
+package struct ByteCursor {
+    /// What is not yet taken.
+    package var rest: ArraySlice<UInt8>
+
+    package init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+
+    @inlinable package var isAtEnd: Bool { rest.isEmpty }
+
+    /// The byte that many places ahead; 0 past the end, so that looking ahead needs no bounds of its own.
+    @inlinable package func peek(_ distance: Int = 0) -> UInt8 {
+        distance < rest.count ? rest[rest.startIndex + distance] : 0
     }
-    return value
+
+    /// Takes the byte if it is the next one; false, and nothing taken, where it is not.
+    @inlinable @discardableResult package mutating func take(_ byte: UInt8) -> Bool {
+        guard rest.first == byte else { return false }
+        rest.removeFirst()
+        return true
+    }
+
+    /// Takes as many bytes as there are, at most `count`.
+    @inlinable @discardableResult package mutating func take(count: Int) -> ArraySlice<UInt8> {
+        let taken = rest.prefix(count)
+        rest = rest[taken.endIndex...]
+        return taken
+    }
+
+    /// Takes the bytes up to the first that is not `wanted`.
+    @inlinable @discardableResult package mutating func take(
+        while isWanted: (UInt8) throws -> Bool
+    ) rethrows -> ArraySlice<UInt8> {
+        let taken = try rest.prefix(while: isWanted)
+        rest = rest[taken.endIndex...]
+        return taken
+    }
+
+    /// Takes digits; nil where there is none, or too many for the number.
+    package mutating func number() -> Int64? { decimal(take(while: isDigit)) }
 }
 
 /// A text compared byte by byte, for names: Swift takes composed and decomposed letters for the same, a filesystem and

@@ -1,36 +1,50 @@
 /// A reference cut into its five parts, by the expression of RFC 3986, appendix B. Each part is a piece of the bytes, as
 /// it was given.
-struct URLParts {
-    var scheme: ArraySlice<UInt8>?
-    var authority: ArraySlice<UInt8>?
-    var path: ArraySlice<UInt8>
-    var query: ArraySlice<UInt8>?
+///
+/// libcurl's `curl_url_set` does not replace this, as it changes what a signature or a server may count on: it drops an
+/// empty query, writes a blank in a query as `+`, and takes `http:///x` for the host `x` and a host of `0x7f000001` for
+/// 127.0.0.1. It also leaves `%2e%2e` in a path and a bare `%` in place, which are one spelling of a URL too many here.
+package struct URLParts {
+    package var scheme: ArraySlice<UInt8>?
+    package var authority: ArraySlice<UInt8>?
+    package var path: ArraySlice<UInt8>
+    package var query: ArraySlice<UInt8>?
+
+    /// All but the query, as it would be were there no scheme.
+    package let whole: ArraySlice<UInt8>
 
     /// nil where the reference is longer than a URL may be.
     init?(_ text: String) {
-        // Before anything is copied; blanks around it do not count, and nobody writes as many.
+        // Before anything is copied; blanks around it do not count, and no link has as many.
         guard text.utf8.count <= 2 * ResourceURL.longest else { return nil }
-        var rest = trimmedBytes(Array(text.utf8)[...])
+        self.init(Array(text.utf8)[...])
+    }
+
+    /// The same of bytes that need not be text.
+    package init?(_ reference: ArraySlice<UInt8>) {
+        var rest = trimmedBytes(reference)
         guard rest.count <= ResourceURL.longest else { return nil }
         rest = rest.prefix { $0 != UInt8(ascii: "#") }
         if let mark = rest.firstIndex(of: UInt8(ascii: "?")) {
             query = rest[(mark + 1)...]
             rest = rest[..<mark]
         }
-        if let colon = rest.firstIndex(where: { $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }),
-            rest[colon] == UInt8(ascii: ":"), let first = rest.first, (0x61...0x7A).contains(first | 0x20),
-            rest[..<colon].allSatisfy(isUnreservedOrSubDelimiter)
-        {
-            scheme = rest[..<colon]
-            rest = rest[(colon + 1)...]
-        }
+        whole = rest
+        scheme = URLParts.scheme(of: rest)
+        if let scheme { rest = rest[(scheme.endIndex + 1)...] }
         if rest.starts(with: [0x2F, 0x2F]) {
             rest = rest.dropFirst(2)
-            let slash = rest.firstIndex(of: 0x2F) ?? rest.endIndex
-            authority = rest[..<slash]
-            rest = rest[slash...]
+            authority = rest.prefix { $0 != 0x2F }
+            rest = rest.dropFirst(authority?.count ?? 0)
         }
         path = rest
+    }
+
+    /// What stands before the colon of a reference that begins with a scheme (RFC 3986, section 3.1); nil: it does not.
+    package static func scheme(of reference: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+        let scheme = reference.prefix { isLetter($0) || isDigit($0) || "+-.".utf8.contains($0) }
+        let isScheme = scheme.first.map(isLetter) ?? false
+        return isScheme && reference[scheme.endIndex...].first == UInt8(ascii: ":") ? scheme : nil
     }
 }
 
@@ -45,11 +59,11 @@ struct URLAuthority {
     init?(_ authority: ArraySlice<UInt8>) {
         var rest = authority
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
-            let pair = rest[..<at]
-            let colon = pair.firstIndex(of: UInt8(ascii: ":")) ?? pair.endIndex
-            let text = { (bytes: ArraySlice<UInt8>) in String(decoding: percentDecoded(bytes), as: UTF8.self) }
-            credentials = ResourceURL.Credentials(
-                user: text(pair[..<colon]), password: text(pair[colon...].dropFirst()))
+            let user = rest[..<at].prefix { $0 != UInt8(ascii: ":") }
+            let texts = [user, rest[user.endIndex..<at].dropFirst()].map {
+                String(decoding: percentDecoded($0), as: UTF8.self)
+            }
+            credentials = ResourceURL.Credentials(user: texts[0], password: texts[1])
             rest = rest[(at + 1)...]
         }
         let end = rest.first == UInt8(ascii: "[") ? rest.firstIndex(of: UInt8(ascii: "]")) ?? rest.startIndex : nil
@@ -62,7 +76,7 @@ struct URLAuthority {
             rest = rest[..<colon]
         }
         guard !rest.isEmpty, end == nil ? rest.allSatisfy(isHostByte) : isAddress(rest) else { return nil }
-        host = asciiLowercased(String(decoding: rest, as: UTF8.self))
+        host = asciiLowercased(rest)
     }
 }
 

@@ -20,8 +20,7 @@ package struct FileSource: Source {
 
     package static func recognise(_ answer: SourceAnswer) -> FileSource? {
         guard let url = answer.place.url, !url.path.hasSuffix("/"), let head = answer.head else { return nil }
-        let validator = Validator(entityTag: head.entityTag, lastModified: head.lastModified)
-        return FileSource(url, ContentInformation(length: head.contentLength, validator: validator))
+        return FileSource(url, ContentInformation(length: head.contentLength, validator: head.validator))
     }
 
     package var description: String { "file" }

@@ -60,6 +60,13 @@ package enum SourceRefusal: Error, Hashable, Sendable {
     case cutShort
     /// Its time was over.
     case stopped
+
+    static let notAListing = foreign("it is no directory listing")
+    static let tooManyEntries = foreign("it lists more than a million entries")
+    static let tooManyTracks = useless("the list names more than a million files")
+    static let noXSPF = useless("the list is no XSPF, or not all of it")
+    /// HLS, which lists pieces.
+    static let isStream = useless("the list is one of the pieces of a stream")
 }
 
 /// Reads a folder that one document lists, once it has come whole.
@@ -106,7 +113,7 @@ extension SourceAnswer {
     fileprivate var isWhole: Bool {
         guard let head else { return true }
         if head["content-length"] != nil || head["transfer-encoding"] != nil { return true }
-        let end = asciiLowercased(String(decoding: bytes.suffix(1024), as: UTF8.self))
+        let end = asciiLowercased(bytes.suffix(1024))
         return !isWebPage(head.mediaType) || end.contains("</html>") || end.contains("</body>")
     }
 }

@@ -15,13 +15,11 @@ struct ListingLink {
 struct ListingDirectory {
     /// Without a query, its path ending in `/`.
     let url: ResourceURL
-    private let origin: [UInt8]
     /// The decoded segments of the path.
     private let segments: [[UInt8]]
 
     init(_ url: ResourceURL) {
         self.url = url.resolve("./") ?? url
-        origin = Array(self.url.origin.utf8)
         segments = ListingDirectory.segments(of: Array(self.url.path.utf8)[...]).dropLast().map { percentDecoded($0) }
     }
 
@@ -35,44 +33,23 @@ struct ListingDirectory {
     }
 
     func target(of reference: ArraySlice<UInt8>) -> Target {
-        guard reference.count <= ResourceURL.longest else { return .elsewhere }
         // Browsers drop tabs and line ends inside a reference; a name that has them writes %09 and %0A.
-        var rest = trimmedBytes(reference)
-        if rest.contains(where: { $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }) {
-            rest = rest.filter { $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }[...]
-        }
-        if let hash = rest.firstIndex(of: 0x23) { rest = rest[..<hash] }
-        var query: ArraySlice<UInt8>?
-        if let mark = rest.firstIndex(of: 0x3F) {
-            query = rest[(mark + 1)...]
-            rest = rest[..<mark]
-        }
-        if rest.isEmpty { return query.map { .query(Array($0)) } ?? .elsewhere }
-        guard let path = pathOnOrigin(rest) else { return .elsewhere }
-        return place(path, query: query)
+        let isDropped = { (byte: UInt8) in byte == 0x09 || byte == 0x0A || byte == 0x0D }
+        let link = reference.contains(where: isDropped) ? reference.filter { !isDropped($0) }[...] : reference
+        guard let parts = URLParts(link), let path = pathOnOrigin(parts) else { return .elsewhere }
+        return path.isEmpty ? parts.query.map { .query(Array($0)) } ?? .elsewhere : place(path, query: parts.query)
     }
 
-    /// The reference without scheme and host where they are this directory's; nil where they are others.
-    private func pathOnOrigin(_ reference: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        var authority = reference
-        if let colon = reference.firstIndex(where: { !isSchemeByte($0) }), reference[colon] == 0x3A,
-            colon > reference.startIndex
-        {
-            let scheme = asciiLowercased(String(decoding: reference[..<colon], as: UTF8.self))
-            if scheme == url.scheme {
-                authority = reference[(colon + 1)...]
-                guard authority.starts(with: [0x2F, 0x2F]) else { return nil }
-            } else {
-                // A listing's relative link may hold a colon ("colon:x.txt"); only what is known as a scheme is one.
-                return knownSchemes.contains(scheme) ? nil : reference
-            }
+    /// The path where scheme and host are this directory's or not told; nil where they are others.
+    private func pathOnOrigin(_ parts: URLParts) -> ArraySlice<UInt8>? {
+        if let scheme = parts.scheme.map({ asciiLowercased($0) }), scheme != url.scheme {
+            // A listing's relative link may hold a colon ("colon:x.txt"); only what is known as a scheme is one.
+            return knownSchemes.contains(scheme) ? nil : parts.whole
         }
-        guard authority.starts(with: [0x2F, 0x2F]) else { return reference }
-        let host = authority.dropFirst(2)
-        let end = host.firstIndex(of: 0x2F) ?? host.endIndex
-        let text = url.scheme + "://" + String(decoding: host[..<end], as: UTF8.self)
-        guard let other = ResourceURL(text), other.origin.utf8.elementsEqual(origin) else { return nil }
-        return end == host.endIndex ? [0x2F] : host[end...]
+        guard let host = parts.authority else { return parts.scheme == nil ? parts.path : nil }
+        let other = ResourceURL(url.scheme + "://" + String(decoding: host, as: UTF8.self))
+        guard other?.isSameOrigin(as: url) == true else { return nil }
+        return parts.path.isEmpty ? [0x2F] : parts.path
     }
 
     private func place(_ path: ArraySlice<UInt8>, query: ArraySlice<UInt8>?) -> Target {
@@ -112,13 +89,6 @@ struct ListingDirectory {
 /// What a page may link to that is no file beside it.
 private let knownSchemes: Set<String> = [
     "http", "https", "ftp", "ftps", "sftp", "file", "javascript", "mailto", "tel", "sms", "data", "about", "blob",
-    "magnet",
-    "ws", "wss", "news", "irc", "view-source", "vbscript",
+    "magnet", "ws", "wss", "news", "irc", "view-source",
+    "vbscript",
 ]
-
-private func isSchemeByte(_ byte: UInt8) -> Bool {
-    switch byte {
-    case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2B, 0x2D, 0x2E: true
-    default: false
-    }
-}

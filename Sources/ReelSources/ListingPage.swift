@@ -44,7 +44,8 @@ final class ListingPage: MarkupHandler {
             facts.hasSize = true
         case "time":
             guard pending != nil, let value = attributes["datetime"] else { return }
-            facts.modified = facts.modified ?? listingDate(trimmedBytes(value[...]))?.seconds
+            var cursor = ByteCursor(trimmedBytes(value[...]))
+            facts.modified = facts.modified ?? cursor.listingDate()
         case "tr", "li", "hr": endRow()
         case "pre":
             endRow()
@@ -58,7 +59,7 @@ final class ListingPage: MarkupHandler {
             endHeading()
             heading = []
         case "input":
-            if attributes["type"].map({ asciiLowercased(String(decoding: $0, as: UTF8.self)) }) == "password" {
+            if attributes["type"].map({ asciiLowercased($0) }) == "password" {
                 signs.asksForPassword = true
             }
         default: break
@@ -158,14 +159,14 @@ struct ListingSigns {
     }
 
     mutating func heading(_ bytes: [UInt8]) {
-        let text = asciiLowercased(String(decoding: trimmedBytes(bytes[...]), as: UTF8.self))
+        let text = asciiLowercased(trimmedBytes(bytes[...]))
         hasTitle = hasTitle || !text.isEmpty
         hasHeading = hasHeading || ["index of", "directory listing", "directory:"].contains { text.hasPrefix($0) }
     }
 
     mutating func query(_ bytes: [UInt8]) {
         let names = bytes.split { $0 == 0x26 || $0 == 0x3B }.map { pair in
-            asciiLowercased(String(decoding: pair.prefix { $0 != 0x3D }, as: UTF8.self))
+            asciiLowercased(pair.prefix { $0 != 0x3D })
         }
         hasSortLink =
             hasSortLink || (names.contains("c") && names.contains("o"))

@@ -28,18 +28,9 @@ package struct ListingSource: Source {
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
         DocumentReader(folder) { answer, isOver throws(SourceRefusal) in
             guard let base = answer.base else { throw .foreign("a local file") }
-            do throws(ListingError) {
-                // Links count from where the page really was, as a browser sees it.
-                let url = answer.folder.flatMap { $0 == folder.url ? $0 : nil } ?? base
-                return .entries(
-                    try Listing.parse(answer.bytes, mediaType: answer.mediaType, url: url, isOver: isOver))
-            } catch {
-                switch error {
-                case .malformed: throw .cutShort
-                case .stopped: throw .stopped
-                case .notAListing, .tooLarge: throw .foreign("it is no directory listing (\(error))")
-                }
-            }
+            // Links count from where the page really was, as a browser sees it.
+            let url = answer.folder.flatMap { $0 == folder.url ? $0 : nil } ?? base
+            return .entries(try Listing.parse(answer.bytes, mediaType: answer.mediaType, url: url, isOver: isOver))
         }
     }
 }

@@ -19,8 +19,7 @@ extension MarkupHandler {
 
 /// The attributes of one start tag.
 struct MarkupAttributes {
-    fileprivate let document: ArraySlice<UInt8>
-    fileprivate var pairs: [(name: Range<Int>, value: Range<Int>)] = []
+    fileprivate var pairs: [(name: ArraySlice<UInt8>, value: ArraySlice<UInt8>)] = []
 
     /// No listing has more, or longer ones, that matter: what is beyond is not told.
     static let most = 100
@@ -29,12 +28,9 @@ struct MarkupAttributes {
     /// The value of the first attribute of that name, references replaced; nil where there is no such attribute.
     /// - Parameter name: in lower case.
     subscript(_ name: String) -> [UInt8]? {
-        let found = pairs.first { pair in
-            pair.name.count == name.utf8.count && zip(document[pair.name], name.utf8).allSatisfy { lowered($0) == $1 }
-        }
-        guard let value = found?.value else { return nil }
+        guard let value = pairs.first(where: { isSame($0.name, name) })?.value else { return nil }
         var result: [UInt8] = []
-        withoutReferences(document[value]) { result += $0 }
+        withoutReferences(value) { result += $0 }
         return result
     }
 }
@@ -49,98 +45,88 @@ struct MarkupAttributes {
 struct MarkupReader {
     enum Language { case html, xml }
 
-    private let document: ArraySlice<UInt8>
     private let language: Language
     private var stop: StopCheck
-    private var index: Int
-    private var attributes: MarkupAttributes
+    private var cursor: ByteCursor
+    private var attributes = MarkupAttributes()
 
     init(_ document: ArraySlice<UInt8>, _ language: Language, _ stop: StopCheck) {
-        self.document = document
         self.language = language
         self.stop = stop
-        index = document.startIndex
-        attributes = MarkupAttributes(document: document)
+        cursor = ByteCursor(document)
     }
 
     /// - Returns: false where it was stopped.
     mutating func read(_ handler: some MarkupHandler) -> Bool {
-        while index < document.endIndex, !handler.isDone {
+        while !cursor.isAtEnd, !handler.isDone {
             if stop.step() { return false }
-            let tag = document[index...].firstIndex(of: UInt8(ascii: "<")) ?? document.endIndex
-            if tag > index { withoutReferences(document[index..<tag], handler.text) }
-            index = tag
-            if tag < document.endIndex { readTag(handler) }
+            let text = cursor.take { $0 != UInt8(ascii: "<") }
+            if !text.isEmpty { withoutReferences(text, handler.text) }
+            if !cursor.isAtEnd { readTag(handler) }
         }
         return !stop.isStopped
     }
 
-    /// `index` is at a `<`.
+    /// Reads what begins with the `<` that is next.
     private mutating func readTag(_ handler: some MarkupHandler) {
-        let second = document[safe: index + 1]
+        let second = cursor.peek(1)
         if isNameStart(second) {
             readStart(handler)
         } else if second == UInt8(ascii: "/") {
-            let name = nameRange(index + 2)
-            skip(past: ">", from: name.upperBound)
-            if isNameStart(document[safe: name.lowerBound]) { handler.end(self.name(name)) }
+            cursor.take(count: 2)
+            let name = takeName()
+            take(to: ">")
+            if name.first.map(isNameStart) == true { handler.end(text(of: name)) }
         } else if starts("<!--") {
             // `<!-->` is a whole one.
-            skip(past: "-->", from: index + 2)
+            cursor.take(count: 2)
+            take(to: "-->")
         } else if language == .xml, starts("<![CDATA[") {
-            let start = index + 9
-            let end = skip(past: "]]>", from: start)
-            if end > start { handler.text(document[start..<end]) }
+            cursor.take(count: 9)
+            let text = take(to: "]]>")
+            if !text.isEmpty { handler.text(text) }
         } else if second == UInt8(ascii: "!") {
             if starts("<!doctype") { handler.documentType() }
-            skip(past: ">", from: index + 2)
+            take(to: ">")
         } else if second == UInt8(ascii: "?") {
-            skip(past: language == .xml ? "?>" : ">", from: index + 2)
+            take(to: language == .xml ? "?>" : ">")
         } else {
-            handler.text(document[index...index])
-            index += 1
+            handler.text(cursor.take(count: 1))
         }
     }
 
     private mutating func readStart(_ handler: some MarkupHandler) {
-        let name = self.name(nameRange(index + 1))
-        attributes.pairs.removeAll(keepingCapacity: true)
-        guard let isEmpty = readAttributes(from: nameRange(index + 1).upperBound) else {
-            index = document.endIndex
-            return
-        }
+        cursor.take(count: 1)
+        let name = text(of: takeName())
+        guard let isEmpty = takeAttributes() else { return }
         handler.start(name, attributes)
         if isEmpty, language == .xml { handler.end(name) }
         if language == .html, name == "script" || name == "style" { skipRawText(of: name) }
     }
 
-    /// Leaves `index` behind the tag. - Returns: whether it ends in `/>`; nil where the document ends before it.
-    private mutating func readAttributes(from start: Int) -> Bool? {
-        var place = start
+    /// Takes the rest of a tag. - Returns: whether it ends in `/>`; nil where the document ends before it, or is stopped.
+    private mutating func takeAttributes() -> Bool? {
+        attributes.pairs.removeAll(keepingCapacity: true)
         while !stop.step() {
-            let isEmpty = skipBlanks(&place)
-            guard place < document.endIndex else { return nil }
-            if document[place] == UInt8(ascii: ">") {
-                index = place + 1
-                return isEmpty
-            }
+            let blanks = cursor.take { isBlank($0) || $0 == UInt8(ascii: "/") }
+            if cursor.take(UInt8(ascii: ">")) { return blanks.last == UInt8(ascii: "/") }
+            guard !cursor.isAtEnd else { return nil }
             // A `=` where a name should be is a part of it.
-            let name = place..<(end(place + 1) { isBlank($0) || $0 == 0x2F || $0 == 0x3E || $0 == 0x3D })
-            place = name.upperBound
-            var next = place
-            while isBlank(document[safe: next]) { next += 1 }
-            var value = place..<place
-            if document[safe: next] == UInt8(ascii: "=") {
-                next += 1
-                while isBlank(document[safe: next]) { next += 1 }
-                let quote = document[safe: next]
+            let rest = cursor.rest
+            cursor.take(count: 1)
+            cursor.take { !isNameEnd($0) && $0 != UInt8(ascii: "=") }
+            let name = rest[..<cursor.rest.startIndex]
+            cursor.take(while: isBlank)
+            var value: ArraySlice<UInt8> = []
+            if cursor.take(UInt8(ascii: "=")) {
+                cursor.take(while: isBlank)
+                let quote = cursor.peek()
                 if quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") {
-                    value = next + 1..<(end(next + 1) { $0 == quote })
-                    guard value.upperBound < document.endIndex else { return nil }
-                    place = value.upperBound + 1
+                    cursor.take(quote)
+                    value = cursor.take { $0 != quote }
+                    guard cursor.take(quote) else { return nil }
                 } else {
-                    value = min(next, document.endIndex)..<(end(next) { isBlank($0) || $0 == UInt8(ascii: ">") })
-                    place = value.upperBound
+                    value = cursor.take { !isBlank($0) && $0 != UInt8(ascii: ">") }
                 }
             }
             if attributes.pairs.count < MarkupAttributes.most, value.count <= MarkupAttributes.longest {
@@ -150,73 +136,54 @@ struct MarkupReader {
         return nil
     }
 
-    /// - Returns: whether there was a `/` right before what follows.
-    private func skipBlanks(_ place: inout Int) -> Bool {
-        var isSlash = false
-        while isBlank(document[safe: place]) || document[safe: place] == UInt8(ascii: "/") {
-            isSlash = document[place] == UInt8(ascii: "/")
-            place += 1
-        }
-        return isSlash
-    }
-
     /// What a script or style holds is no markup up to its end tag.
     private mutating func skipRawText(of name: String) {
-        while let end = document[index...].firstIndex(of: UInt8(ascii: "<")) {
-            index = end
-            if stop.step() { return }
-            if document[safe: end + 1] == UInt8(ascii: "/"), self.name(nameRange(end + 2)) == name { return }
-            index += 1
+        while !stop.step() {
+            cursor.take { $0 != UInt8(ascii: "<") }
+            if cursor.isAtEnd { return }
+            var ahead = cursor
+            ahead.take(count: 1)
+            if ahead.take(UInt8(ascii: "/")), text(of: ahead.take { !isNameEnd($0) }) == name { return }
+            cursor.take(count: 1)
         }
-        index = document.endIndex
     }
 
-    // MARK: Places
+    // MARK: Pieces
 
-    private func starts(_ text: String) -> Bool {
-        let piece = document[index...].prefix(text.utf8.count)
-        return piece.count == text.utf8.count && zip(piece, text.utf8).allSatisfy { $0 == $1 || lowered($0) == $1 }
-    }
+    private func starts(_ text: String) -> Bool { isSame(cursor.rest.prefix(text.utf8.count), text) }
 
-    /// The end of the document where there is no such text. - Returns: where the text starts.
+    /// Takes all that is left where there is no such text. - Returns: what stands before it.
     @discardableResult
-    private mutating func skip(past text: String, from start: Int) -> Int {
-        let last = text.utf8.last ?? 0
-        let count = text.utf8.count
-        var place = min(start, document.endIndex)
-        while let found = document[place...].firstIndex(of: last) {
-            place = found + 1
-            if place - count >= start, document[(place - count)..<place].elementsEqual(text.utf8) {
-                index = place
-                return place - count
-            }
+    private mutating func take(to text: String) -> ArraySlice<UInt8> {
+        let rest = cursor.rest
+        while !cursor.isAtEnd {
+            cursor.take { $0 != text.utf8.last }
+            cursor.take(count: 1)
+            let taken = rest[..<cursor.rest.startIndex]
+            if taken.suffix(text.utf8.count).elementsEqual(text.utf8) { return taken.dropLast(text.utf8.count) }
         }
-        index = document.endIndex
-        return index
+        return rest
     }
 
-    private func end(_ start: Int, where isEnd: (UInt8) -> Bool) -> Int {
-        let start = min(start, document.endIndex)
-        return document[start...].firstIndex(where: isEnd) ?? document.endIndex
-    }
-
-    private func nameRange(_ start: Int) -> Range<Int> {
-        let start = min(start, document.endIndex)
-        return start..<end(start) { isBlank($0) || $0 == 0x2F || $0 == 0x3E }
-    }
+    private mutating func takeName() -> ArraySlice<UInt8> { cursor.take { !isNameEnd($0) } }
 
     /// No element that matters has a longer name than 64 bytes.
-    private func name(_ range: Range<Int>) -> String {
-        guard range.count <= 64 else { return "" }
-        let bytes = document[range]
-        if language == .html { return asciiLowercased(String(decoding: bytes, as: UTF8.self)) }
-        let local = bytes.lastIndex(of: UInt8(ascii: ":")).map { bytes[($0 + 1)...] } ?? bytes
+    private func text(of name: ArraySlice<UInt8>) -> String {
+        guard name.count <= 64 else { return "" }
+        if language == .html { return asciiLowercased(name) }
+        let local = name.lastIndex(of: UInt8(ascii: ":")).map { name[($0 + 1)...] } ?? name
         return String(decoding: local, as: UTF8.self)
     }
 
     private func isNameStart(_ byte: UInt8) -> Bool {
-        (0x61...0x7A).contains(byte | 0x20) || (language == .xml && (byte == UInt8(ascii: "_") || byte >= 0x80))
+        isLetter(byte) || (language == .xml && (byte == UInt8(ascii: "_") || byte >= 0x80))
     }
 }
 
-private func lowered(_ byte: UInt8) -> UInt8 { (0x41...0x5A).contains(byte) ? byte | 0x20 : byte }
+private func isNameEnd(_ byte: UInt8) -> Bool { isBlank(byte) || byte == 0x2F || byte == 0x3E }
+
+/// - Parameter text: bytes that are compared as they are or, those of `bytes` being capitals, in lower case.
+private func isSame(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {
+    bytes.count == text.utf8.count
+        && zip(bytes, text.utf8).allSatisfy { $0 == $1 || $0 | 0x20 == $1 && (0x41...0x5A).contains($0) }
+}

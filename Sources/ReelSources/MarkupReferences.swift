@@ -19,21 +19,21 @@ func withoutReferences(_ text: ArraySlice<UInt8>, _ take: (ArraySlice<UInt8>) ->
 /// The reference whose `&` stands before `text`, and where it ends.
 private func reference(_ text: ArraySlice<UInt8>) -> (value: [UInt8], end: Int)? {
     // The longest name has seven letters, the longest number that makes sense as many digits.
-    let head = text.prefix(10)
-    if head.first == UInt8(ascii: "#") {
-        let isHex = head[safe: text.startIndex + 1] | 0x20 == UInt8(ascii: "x")
-        let digits = head.dropFirst(isHex ? 2 : 1).prefix { isHex ? hexDigit($0) != nil : (0x30...0x39).contains($0) }
-        let end = digits.endIndex
-        guard !digits.isEmpty, digits.count <= 7,
-            let number = UInt32(String(decoding: digits, as: UTF8.self), radix: isHex ? 16 : 10), number > 0,
-            let scalar = Unicode.Scalar(number)
+    var cursor = ByteCursor(text.prefix(10))
+    if cursor.take(UInt8(ascii: "#")) {
+        let isHex = cursor.take(UInt8(ascii: "x")) || cursor.take(UInt8(ascii: "X"))
+        let digits = cursor.take { isHex ? hexDigit($0) != nil : isDigit($0) }
+        guard digits.count <= 7, let number = UInt32(String(decoding: digits, as: UTF8.self), radix: isHex ? 16 : 10),
+            number > 0, let scalar = Unicode.Scalar(number)
         else { return nil }
-        return (Array(String(scalar).utf8), head[safe: end] == UInt8(ascii: ";") ? end + 1 : end)
+        cursor.take(UInt8(ascii: ";"))
+        return (Array(String(scalar).utf8), cursor.rest.startIndex)
     }
-    guard let end = head.firstIndex(of: UInt8(ascii: ";")),
-        let scalar = namedReferences[String(decoding: head[..<end], as: UTF8.self)]
-    else { return nil }
-    return (Array(String(scalar).utf8), end + 1)
+    let name = cursor.take { $0 != UInt8(ascii: ";") }
+    guard cursor.take(UInt8(ascii: ";")), let scalar = namedReferences[String(decoding: name, as: UTF8.self)] else {
+        return nil
+    }
+    return (Array(String(scalar).utf8), cursor.rest.startIndex)
 }
 
 /// Those of XML, and of HTML the letters of Latin-1, which PHP's `htmlentities` writes.

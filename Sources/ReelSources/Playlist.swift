@@ -1,16 +1,5 @@
 import ReelCore
 
-package enum PlaylistError: Error, Hashable, Sendable {
-    /// Not of the format it was taken for: no XML, cut short, or with a document type of its own.
-    case malformed
-    /// An HLS playlist: the pieces of one stream, not files.
-    case isStream
-    /// More entries than `Playlist.mostEntries`, or over 2 GB.
-    case tooLarge
-    /// Its deadline had passed.
-    case stopped
-}
-
 /// The files that a list names, in its order.
 package struct Playlist: Sendable {
     package static let mostEntries = 1_000_000
@@ -43,21 +32,15 @@ package struct Playlist: Sendable {
     }
 
     /// - Parameters:
-    ///   - body: the whole list; the caller bounds it.
+    ///   - body: the whole list, of `SourceAnswer.limit` bytes at most.
     ///   - base: the URL of the list, against which relative entries resolve; nil for a local file, whose relative
     ///     entries cannot be fetched and are counted in `skipped`.
     ///   - isOver: asked every so often: true ends it with `.stopped`.
     package static func parse(
         _ body: [UInt8], format: PlaylistFormat, base: ResourceURL?, isOver: @escaping () -> Bool = { false }
-    ) throws(PlaylistError) -> Playlist {
-        guard body.count <= Int(Int32.max) else { throw .tooLarge }
+    ) throws(SourceRefusal) -> Playlist {
         var tracks = PlaylistTracks(base, StopCheck(isOver))
-        switch format {
-        case .urls: try parseURLs(body, &tracks)
-        case .m3u: try parseM3U(body, &tracks)
-        case .pls: try parsePLS(body, &tracks)
-        case .xspf: try parseXSPF(body, &tracks)
-        }
+        try format.row.parse(withoutByteOrderMark(body), &tracks)
         return Playlist(entries: tracks.entries.list(), skipped: tracks.skipped)
     }
 }
@@ -82,29 +65,26 @@ struct PlaylistTracks {
     }
 
     /// Called for each line or tag.
-    mutating func step() throws(PlaylistError) {
+    mutating func step() throws(SourceRefusal) {
         if stop.step() { throw .stopped }
     }
 
     /// A line that is no location for its length alone.
     mutating func skip() { skipped.malformed += 1 }
 
-    mutating func add(_ track: PlaylistTrack) throws(PlaylistError) {
-        guard entries.count + skipped.count < Playlist.mostEntries else { throw .tooLarge }
-        var isRelative = false
-        var url: ResourceURL?
+    mutating func add(_ track: PlaylistTrack) throws(SourceRefusal) {
+        guard entries.count + skipped.count < Playlist.mostEntries else { throw .tooManyTracks }
         // The first location that can be fetched; XSPF may give several of one track.
-        for location in track.locations where url == nil {
-            let isAbsolute = hasScheme(location)
-            isRelative = isRelative || !isAbsolute
-            url = base?.resolve(location) ?? (isAbsolute ? ResourceURL(location) : nil)
-        }
-        if let url {
+        if let url = track.locations.lazy.compactMap({ [base] in base?.resolve($0) ?? ResourceURL($0) }).first {
             let name = names.claim(name(of: track, url), beside: entries)
             entries.append(SourceEntry(name: name, url: url, isDirectory: false))
-        } else if isRelative && base == nil {
+            return
+        }
+        // A path such as `C:\film.mkv` has a scheme, too: of another computer's drive nothing can be fetched.
+        let locations = track.locations.map { Array($0.utf8)[...] }
+        if base == nil, locations.contains(where: { URLParts.scheme(of: $0) == nil }) {
             skipped.relative += 1
-        } else if let location = track.locations.first, hasScheme(location), !isWebURL(Array(location.utf8)[...]) {
+        } else if let first = locations.first, URLParts.scheme(of: first) != nil, !isWebURL(first) {
             skipped.otherScheme += 1
         } else {
             skipped.malformed += 1
@@ -122,21 +102,8 @@ struct PlaylistTracks {
         let isExtension =
             (1...8).contains(suffix.utf8.count)
             && suffix.utf8.allSatisfy { $0 >= 0x30 && isSegmentByte($0) && $0 < 0x7B }
-        let end = asciiLowercased(String(decoding: title.utf8.suffix(suffix.utf8.count + 1), as: UTF8.self))
+        let end = asciiLowercased(title.utf8.suffix(suffix.utf8.count + 1))
         let hasIt = end.utf8.elementsEqual(("." + suffix).utf8)
         return SafeName.make(Array((isExtension && !hasIt ? title + "." + suffix : title).utf8))
-    }
-}
-
-/// True where the location starts with a scheme (RFC 3986): it is then no relative path. `C:\` counts, as no file of
-/// another computer's drive can be fetched.
-private func hasScheme(_ location: String) -> Bool {
-    let bytes = location.utf8
-    guard let colon = bytes.firstIndex(where: { "/?#:".utf8.contains($0) }), bytes[colon] == 0x3A,
-        let first = bytes.first,
-        (first | 0x20) >= 0x61, (first | 0x20) <= 0x7A
-    else { return false }
-    return bytes[..<colon].allSatisfy { byte in
-        (byte >= 0x30 && byte <= 0x39) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7A) || "+-.".utf8.contains(byte)
     }
 }

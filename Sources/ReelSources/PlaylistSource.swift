@@ -3,11 +3,8 @@ import ReelCore
 /// A list of files: plain text, M3U, PLS or XSPF, of an origin or of the local disk.
 package struct PlaylistSource: Source {
     package static let kind = "list"
-    package static let fileExtensions: Set = ["m3u", "m3u8", "pls", "xspf", "txt", "urls"]
-    package static let mediaTypes: Set = [
-        "audio/x-mpegurl", "audio/mpegurl", "application/vnd.apple.mpegurl", "application/x-mpegurl", "audio/x-scpls",
-        "application/pls+xml", "application/xspf+xml",
-    ]
+    package static let fileExtensions = Set(PlaylistFormat.allCases.flatMap(\.row.fileExtensions))
+    package static let mediaTypes = Set(PlaylistFormat.allCases.flatMap(\.row.mediaTypes))
 
     package let root: SourcePlace
     private let format: PlaylistFormat?
@@ -35,15 +32,7 @@ package struct PlaylistSource: Source {
         return PlaylistFormat.detect(answer.bytes, mediaType: answer.mediaType, fileExtension: suffix)
     }
 
-    package var description: String {
-        switch format {
-        case .urls: "list of files (a URL a line)"
-        case .m3u: "list of files (M3U)"
-        case .pls: "list of files (PLS)"
-        case .xspf: "list of files (XSPF)"
-        case nil: "list of files"
-        }
-    }
+    package var description: String { "list of files" + (format.map { " (\($0.row.title))" } ?? "") }
 
     package func isQueue(_: SourcePlace) -> Bool { true }
 
@@ -57,12 +46,7 @@ package struct PlaylistSource: Source {
             guard let format = Self.format(of: answer) else {
                 throw .foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
             }
-            let list: Playlist
-            do throws(PlaylistError) {
-                list = try Playlist.parse(answer.bytes, format: format, base: answer.base, isOver: isOver)
-            } catch {
-                throw error == .stopped ? .stopped : .useless("the list cannot be read (\(error))")
-            }
+            let list = try Playlist.parse(answer.bytes, format: format, base: answer.base, isOver: isOver)
             // One that had entries before may have lost them: that is for the volume to believe or not.
             guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
             return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)

@@ -2,19 +2,19 @@ import ReelCore
 
 /// XSPF (xspf.org, version 1). A document with a document type of its own is refused: XSPF has none, and entities are
 /// declared nowhere else, so neither files nor a billion laughs can come in.
-func parseXSPF(_ body: [UInt8], _ tracks: inout PlaylistTracks) throws(PlaylistError) {
+func parseXSPF(_ text: ArraySlice<UInt8>, _ tracks: inout PlaylistTracks) throws(SourceRefusal) {
     let reading = XSPFReading(tracks)
-    var reader = MarkupReader(withoutByteOrderMark(body), .xml, tracks.stop)
+    var reader = MarkupReader(text, .xml, tracks.stop)
     let isRead = reader.read(reading)
     if let failure = reading.failure { throw failure }
     guard isRead else { throw .stopped }
-    guard reading.isWhole else { throw .malformed }
+    guard reading.isWhole else { throw .noXSPF }
     tracks = reading.tracks
 }
 
 private final class XSPFReading: MarkupHandler {
     private(set) var tracks: PlaylistTracks
-    private(set) var failure: PlaylistError?
+    private(set) var failure: SourceRefusal?
     /// The end of the root was seen: nothing was cut off.
     private(set) var isWhole = false
     private var path: [String] = []
@@ -28,18 +28,18 @@ private final class XSPFReading: MarkupHandler {
 
     var isDone: Bool { failure != nil }
 
-    func documentType() { failure = .malformed }
+    func documentType() { failure = .noXSPF }
 
     func start(_ name: String, _: MarkupAttributes) {
         path.append(name)
         if path == ["playlist", "trackList", "track"] { track = PlaylistTrack(locations: []) }
         value = track != nil && path.count == 4 ? [] : nil
-        if path.count == 1 && name != "playlist" || path.count > Self.deepest { failure = .malformed }
+        if path.count == 1 && name != "playlist" || path.count > Self.deepest { failure = .noXSPF }
     }
 
     func end(_ name: String) {
         if let value {
-            let text = decode(trimmedBytes(value[...]))
+            let text = listText(trimmedBytes(value[...]))
             if path.last == "location", !text.isEmpty { track?.locations.append(text) }
             if path.last == "title", track?.title == nil { track?.title = text }
         }
@@ -57,14 +57,10 @@ private final class XSPFReading: MarkupHandler {
     }
 
     private func add(_ track: PlaylistTrack) {
-        do throws(PlaylistError) {
+        do throws(SourceRefusal) {
             try tracks.add(track)
         } catch {
             failure = error
         }
-    }
-
-    private func decode(_ text: ArraySlice<UInt8>) -> String {
-        String(validating: text, as: UTF8.self) ?? latin1(text)
     }
 }

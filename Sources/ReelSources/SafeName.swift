@@ -24,14 +24,15 @@ package enum SafeName {
             default: break
             }
         }
-        let name = shown(Array(bytes))
+        let name = shown(bytes)
         return name.utf8.count <= longest ? name : shortened(name, to: longest, hash: hash(bytes))
     }
 
     /// Cuts the stem of `name` so that it fits, on the border of a character, and marks it with `hash`.
     static func shortened(_ name: String, to limit: Int, hash: UInt32) -> String {
         let (stem, suffix) = split(name)
-        let mark = "~" + hex(hash)
+        let digits = String(hash, radix: 16)
+        let mark = "~" + String(repeating: "0", count: 8 - digits.utf8.count) + digits
         return prefix(of: stem, bytes: limit - mark.utf8.count - suffix.utf8.count) + mark + suffix
     }
 
@@ -43,7 +44,8 @@ package enum SafeName {
         return (name[..<dot], name[dot...])
     }
 
-    /// FNV-1a folded to 32 bits: short, and the same on every machine and in every version.
+    /// FNV-1a folded to 32 bits. Not xxHash: a name that was once given must not change with the hash, and these three
+    /// lines need no library.
     static func hash(_ bytes: some Sequence<UInt8>) -> UInt32 {
         var state: UInt64 = 0xCBF2_9CE4_8422_2325
         for byte in bytes { state = (state ^ UInt64(byte)) &* 0x100_0000_01B3 }
@@ -53,46 +55,37 @@ package enum SafeName {
     /// As many whole characters as fit into that many bytes; of a first character that does not fit (a letter under a
     /// tower of marks) as many of its scalars as do.
     private static func prefix(of text: Substring, bytes limit: Int) -> String {
-        var left = limit
-        var end = text.startIndex
-        while end < text.endIndex {
-            let next = text.index(after: end)
-            let count = text[end..<next].utf8.count
-            if count > left { break }
-            left -= count
-            end = next
+        func fitting<Pieces: Collection>(_ pieces: Pieces, _ count: (Pieces.Element) -> Int) -> Pieces.SubSequence {
+            var left = limit
+            return pieces.prefix { piece in
+                left -= count(piece)
+                return left >= 0
+            }
         }
-        guard end == text.startIndex else { return String(text[..<end]) }
-        var result = ""
-        for scalar in text.unicodeScalars {
-            left -= String(scalar).utf8.count
-            if left < 0 { break }
-            result.unicodeScalars.append(scalar)
-        }
-        return result
+        let characters = fitting(text) { $0.utf8.count }
+        return characters.isEmpty
+            ? String(fitting(text.unicodeScalars) { UTF8.width($0) }) : String(characters)
     }
 
-    private static func shown(_ bytes: [UInt8]) -> String {
+    private static func shown(_ bytes: some Collection<UInt8>) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count + 8)
-        var index = 0
-        while index < bytes.count {
-            let count = utf8Length(bytes[index...])
-            let isControl =
-                bytes[index] < 0x20 || bytes[index] == 0x7F || (bytes[index] == 0xC2 && bytes[safe: index + 1] < 0xA0)
-            if count == 0 || isControl || bytes[index] == 0x2F {
-                for byte in bytes[index..<index + max(count, 1)] { appendEscape(of: byte, to: &result) }
-            } else {
-                result.append(contentsOf: bytes[index..<index + count])
+        func escape(_ bytes: some Sequence<UInt8>) { for byte in bytes { appendEscape(of: byte, to: &result) } }
+        var parser = Unicode.UTF8.ForwardParser()
+        var (rest, next) = (bytes[...], bytes.makeIterator())
+        while true {
+            switch parser.parseScalar(from: &next) {
+            case .valid(let character):
+                let scalar = UTF8.decode(character)
+                let isShown = scalar != "/" && scalar.properties.generalCategory != .control
+                if isShown { result += character } else { escape(character) }
+                rest = rest.dropFirst(character.count)
+            case .error(let count):
+                escape(rest.prefix(count))
+                rest = rest.dropFirst(count)
+            case .emptyInput: return String(decoding: result, as: UTF8.self)
             }
-            index += max(count, 1)
         }
-        return String(decoding: result, as: UTF8.self)
-    }
-
-    private static func hex(_ value: UInt32) -> String {
-        let text = String(value, radix: 16)
-        return String(repeating: "0", count: 8 - text.utf8.count) + text
     }
 }
 

@@ -138,7 +138,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
             "<title>Redirecting</title><pre></pre>", "<script>'<title>Index of</title>'</script><a href=x>x</a>",
         ])
     func noListing(_ page: String) {
-        #expect(throws: ListingError.notAListing) {
+        #expect(throws: SourceRefusal.notAListing) {
             try Listing.parse(Array(page.utf8), mediaType: "text/html", url: Corpus.base)
         }
     }
@@ -146,7 +146,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
     @Test(
         "What is sent as anything but a page is no listing", arguments: ["text/plain", "video/mp4", "application/xml"])
     func mediaType(_ type: String) {
-        #expect(throws: ListingError.notAListing) {
+        #expect(throws: SourceRefusal.notAListing) {
             try Listing.parse(html("<a href=x>x</a>"), mediaType: type, url: Corpus.base)
         }
     }
@@ -164,7 +164,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
             "[{\"name\":\"x\\",
         ])
     func badJSON(_ text: String) {
-        #expect(throws: ListingError.malformed) {
+        #expect(throws: SourceRefusal.cutShort) {
             try Listing.parse(Array(text.utf8), mediaType: "application/json", url: Corpus.base)
         }
     }
@@ -271,7 +271,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         }
         let body = type == "text/html" ? html(rows.joined()) : Array("[\(rows.joined())]".utf8)
         var asked = 0
-        #expect(throws: ListingError.stopped) {
+        #expect(throws: SourceRefusal.stopped) {
             try Listing.parse(body, mediaType: type, url: Corpus.base) {
                 asked += 1
                 return true
@@ -280,7 +280,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         #expect(asked == 1)
         // Inside of one tag too.
         let tag = Array(("<a " + String(repeating: "b ", count: 1000)).utf8)
-        #expect(throws: ListingError.stopped) {
+        #expect(throws: SourceRefusal.stopped) {
             try Listing.parse(tag, mediaType: "text/html", url: Corpus.base) { true }
         }
     }
@@ -289,7 +289,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
     func cap() throws {
         let body = html((0..<500).map { "<a href=\"\($0)\">x</a>\n" }.joined())
         #expect(try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 500).count == 500)
-        #expect(throws: ListingError.tooLarge) {
+        #expect(throws: SourceRefusal.tooManyEntries) {
             try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 499)
         }
     }
@@ -306,7 +306,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         let json = Array("[\(items.joined(separator: ","))]".utf8)
         for body in [page, json] {
             #expect(try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 4).count == 4)
-            #expect(throws: ListingError.tooLarge) {
+            #expect(throws: SourceRefusal.tooManyEntries) {
                 try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 3)
             }
         }

@@ -118,7 +118,7 @@ extension Playlist {
             String(repeating: "<playlist>", count: 100_000),
         ])
     func hostile(_ text: String) {
-        #expect(throws: PlaylistError.malformed) { try parse(text, .xspf) }
+        #expect(throws: SourceRefusal.noXSPF) { try parse(text, .xspf) }
     }
 
     @Test("Plain text: a URL a line, comments and blank lines apart")
@@ -203,7 +203,7 @@ extension Playlist {
             format == .xspf ? "<track><location>a</location></track>" : "File\($0)=http://h/a.b\n"
         }
         let body = Array((format == .xspf ? "<playlist><trackList>" : "").utf8) + Array(rows.joined().utf8)
-        #expect(throws: PlaylistError.stopped) { try Playlist.parse(body, format: format, base: list) { true } }
+        #expect(throws: SourceRefusal.stopped) { try Playlist.parse(body, format: format, base: list) { true } }
     }
 
     @Test("XSPF in Latin-1 is read as M3U in it is")
@@ -216,7 +216,7 @@ extension Playlist {
 
     @Test("An HLS playlist is refused as a stream")
     func stream() {
-        #expect(throws: PlaylistError.isStream) {
+        #expect(throws: SourceRefusal.isStream) {
             try parse("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\na.ts\n", .m3u)
         }
     }

@@ -1,0 +1,153 @@
+import ReelCore
+
+/// The storage of an `EntryList` and of its builder: a record an entry, one text for all names, a table that finds them.
+struct PackedEntries: Equatable {
+    private(set) var text: [UInt8] = []
+    var records: [Record] = []
+    /// The folder of the first entry: the others' are mostly the same.
+    private(set) var folder: ResourceURL?
+    private(set) var others: [ResourceURL] = []
+    private var names = NameTable()
+
+    /// 24 bytes. An optional number would take 16.
+    struct Record: Equatable {
+        private var lengthOrZero: Int64 = 0
+        private var modifiedOrZero: Int64 = 0
+        /// Of the name in `text`. Behind it, up to the next record's start, stands what the flags say.
+        fileprivate let start: UInt32
+        fileprivate let nameCount: UInt8
+        fileprivate(set) var flags: Flags
+
+        fileprivate init(_ entry: SourceEntry, start: Int, nameCount: Int, _ flags: Flags) {
+            (self.start, self.nameCount, self.flags) = (UInt32(start), UInt8(nameCount), flags)
+            (length, modified) = (entry.length, entry.modified)
+        }
+
+        var length: Int64? {
+            get { flags.contains(.hasLength) ? lengthOrZero : nil }
+            set { (lengthOrZero, flags) = (newValue ?? 0, flags.with(.hasLength, newValue != nil)) }
+        }
+
+        var modified: Int64? {
+            get { flags.contains(.hasDate) ? modifiedOrZero : nil }
+            set { (modifiedOrZero, flags) = (newValue ?? 0, flags.with(.hasDate, newValue != nil)) }
+        }
+
+        fileprivate func name(in text: [UInt8]) -> ArraySlice<UInt8> {
+            text[Int(start)..<Int(start) + Int(nameCount)]
+        }
+    }
+
+    struct Flags: OptionSet {
+        let rawValue: UInt8
+        static let isDirectory = Flags(rawValue: 1)
+        fileprivate static let hasLength = Flags(rawValue: 2)
+        fileprivate static let hasDate = Flags(rawValue: 4)
+        /// Behind the name stands what the URL has behind the folder's. Else the URL is made of the name.
+        fileprivate static let hasSuffix = Flags(rawValue: 8)
+        /// Behind the name stand four bytes: a place in `others`, lowest byte first.
+        fileprivate static let isElsewhere = Flags(rawValue: 16)
+
+        fileprivate func with(_ flag: Flags, _ isSet: Bool) -> Flags { isSet ? union(flag) : subtracting(flag) }
+    }
+
+    func name(at place: Int) -> ArraySlice<UInt8> { records[place].name(in: text) }
+
+    func place(of name: ArraySlice<UInt8>) -> Int? { names.place(of: name, records, text) }
+
+    func url(at place: Int) -> ResourceURL {
+        let name = name(at: place)
+        let rest = text[name.endIndex..<(place + 1 < records.count ? Int(records[place + 1].start) : text.count)]
+        let flags = records[place].flags
+        guard let folder, !flags.contains(.isElsewhere) else {
+            return others[rest.reversed().reduce(0) { $0 << 8 | Int($1) }]
+        }
+        return folder.below(flags.contains(.hasSuffix) ? rest : link(name, flags.contains(.isDirectory))[...])
+    }
+
+    /// A name as most servers write it into a link, with `/` behind a directory's.
+    private func link(_ name: ArraySlice<UInt8>, _ isDirectory: Bool) -> [UInt8] {
+        encodedSegment(name) + (isDirectory ? [0x2F] : [])
+    }
+
+    /// - Parameter name: the entry's, of 1 to 255 bytes.
+    /// - Returns: false, and nothing taken, where there is no room for more text.
+    mutating func append(_ entry: SourceEntry, _ name: [UInt8]) -> Bool {
+        guard text.count < Int(UInt32.max) >> 1 else { return false }
+        var flags: Flags = entry.isDirectory ? .isDirectory : []
+        let folder = folder ?? entry.url.folder
+        self.folder = folder
+        let start = text.count
+        text += name
+        // Longer ones are no link of a listing; a quarter of the text's limit is left for names.
+        if let suffix = entry.url.suffix(below: folder), suffix.count < 1 << 30 {
+            if suffix != link(name[...], entry.isDirectory) {
+                flags.insert(.hasSuffix)
+                text += suffix
+            }
+        } else {
+            flags.insert(.isElsewhere)
+            text += withUnsafeBytes(of: UInt32(others.count).littleEndian) { Array($0) }
+            others.append(entry.url)
+        }
+        records.append(Record(entry, start: start, nameCount: name.count, flags))
+        names.insertLast(records, text)
+        return true
+    }
+
+    /// The same without the room to grow.
+    var exact: PackedEntries {
+        var result = self
+        result.records = []
+        result.records.reserveCapacity(records.count)
+        result.records += records
+        result.text = []
+        result.text.reserveCapacity(text.count)
+        result.text += text
+        return result
+    }
+
+    /// Bytes of memory, those of `others` apart.
+    var footprint: Int {
+        records.capacity * MemoryLayout<Record>.stride + text.capacity
+            + names.table.capacity * MemoryLayout<UInt32>.stride
+    }
+}
+
+/// Where each name stands: places + 1 by the hash of the name, open addressing; 0 is free.
+///
+/// The hash is Swift's own, which is seeded in every process, so that no page can be written whose names all fall into
+/// one place. A `Dictionary` would hold each name once more.
+private struct NameTable: Equatable {
+    private(set) var table = [UInt32](repeating: 0, count: 4)
+
+    func place(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int? {
+        let slot = slot(of: name, records, text)
+        return table[slot] == 0 ? nil : Int(table[slot]) - 1
+    }
+
+    /// The one that holds the name, or the free one where it would go.
+    private func slot(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int {
+        var hasher = Hasher()
+        name.withUnsafeBytes { hasher.combine(bytes: $0) }
+        var slot = hasher.finalize() & (table.count - 1)
+        while table[slot] != 0, records[Int(table[slot]) - 1].name(in: text) != name {
+            slot = (slot + 1) & (table.count - 1)
+        }
+        return slot
+    }
+
+    /// Takes the last record in; the first of several of one name stays.
+    mutating func insertLast(_ records: [PackedEntries.Record], _ text: [UInt8]) {
+        var new = records.count - 1..<records.count
+        // At most three quarters are taken.
+        if records.count * 4 > table.count * 3 {
+            table = [UInt32](repeating: 0, count: table.count * 2)
+            new = records.indices
+        }
+        for place in new {
+            let slot = slot(of: records[place].name(in: text), records, text)
+            if table[slot] == 0 { table[slot] = UInt32(place + 1) }
+        }
+    }
+}
