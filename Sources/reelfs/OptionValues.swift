@@ -1,18 +1,20 @@
 import ReelCache
 
-// Reads the values of options. An error says what is wrong and what would be right, and does not repeat the value: it
-// may be a secret.
+// Reads the values of options. An error says what the value must be, and does not repeat it: it may be a secret.
 
+/// Any text but none.
 func text(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }
     return value
 }
 
+/// A name alone.
 func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
     guard value == nil else { throw .usage("option \(name) takes no value") }
     return true
 }
 
+/// Digits. - Parameter expected: for the error, what the value must be.
 func number(
     _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String
 ) throws(Failure) -> Int64 {
@@ -22,11 +24,12 @@ func number(
     return number
 }
 
-/// Of a user or a group.
+/// The number of a user or a group.
 func identifier(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     UInt32(try number(name, value, 0...4_294_967_294, "a number"))
 }
 
+/// Permission bits.
 func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     guard let mask = UInt32(try text(name, value), radix: 8), mask <= 0o777 else {
         throw .usage("option \(name) must be an octal number up to 777")
@@ -34,7 +37,7 @@ func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     return mask
 }
 
-/// Digits and one of K, M, G, T: powers of 1024.
+/// Digits and one of K, M, G, T: powers of 1024. In bytes.
 func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) -> Int64 {
     let whole = try text(name, value)
     var digits = whole[...]
@@ -71,6 +74,7 @@ func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floo
     return .percent(percent)
 }
 
+/// One line.
 func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     let line = try text(name, value)
     guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
@@ -79,8 +83,10 @@ func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     return line
 }
 
+/// Least severe first.
 let logLevels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
 
+/// One of ``logLevels``.
 func level(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, logLevels.contains(value) else {
         throw .usage("option \(name) must be one of \(logLevels.joined(separator: ", "))")
@@ -88,23 +94,13 @@ func level(_ name: String, _ value: String?) throws(Failure) -> String {
     return value
 }
 
-/// `Name: value` (RFC 9110, section 5.1: a token and a colon), or `@FILE`.
-package func header(_ line: String) throws(Failure) -> MountOptions.Header {
+/// `Name: value`, or `@FILE`.
+package func header(_ line: String) throws(Failure) -> HeaderOption {
     if line.first == "@" { return .file(String(line.dropFirst())) }
-    let wrong = Failure.usage("option header must be \"Name: value\" on one line, or @FILE")
-    guard let colon = line.firstIndex(of: ":") else { throw wrong }
-    let name = String(line[..<colon])
-    let isToken =
-        !name.isEmpty
-        && name.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-            }
-        }
-    let value = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
-    guard isToken, value.utf8.allSatisfy({ ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }) else { throw wrong }
-    return .field(name: name, value: value)
+    guard let field = HeaderField(parsing: line) else {
+        throw .usage("option header must be \"Name: value\" on one line, or @FILE")
+    }
+    return .field(field)
 }
 
 /// A word of the command line for an error: short, on one line, and without the secrets of a misplaced URL.
