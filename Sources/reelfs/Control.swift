@@ -1,8 +1,8 @@
 import FoundationEssentials
 import ReelVolume
 
-/// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses what it does not know with a
-/// sentence.
+/// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses what it does not know
+/// with a sentence.
 ///
 /// One line answers a request, or several: each but the last has `more`.
 struct ControlRequest: Codable {
@@ -34,7 +34,7 @@ struct ControlAnswer: Codable {
     var report: CareReport?
 }
 
-/// What `reelfs status` shows of one mount.
+/// One mount, as `reelfs status` shows it.
 struct MountStatus: Codable {
     /// Without password and query.
     var source: String
@@ -47,7 +47,7 @@ struct MountStatus: Codable {
     var error: String?
 }
 
-/// What `reelfs cache list` shows of one source.
+/// One source, as `reelfs cache list` shows it.
 struct CacheStatus: Codable {
     /// Without password and query; nil where it is not known.
     var source: String?

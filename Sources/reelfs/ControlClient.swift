@@ -11,15 +11,15 @@ final class ControlClient: Sendable {
 
     deinit { close(descriptor) }
 
-    /// What is said of a daemon that does not.
+    /// The error about a daemon that does not answer.
     static let silence = "the daemon does not answer"
 
     /// Some ten thousand open files fit.
     private static let longestLine = 16 << 20
     /// Milliseconds for the first line of an answer that is known at once.
     private static let shortPatience: Int32 = 2000
-    /// Milliseconds between two lines of an answer that takes a while: a daemon that works sends progress all the time, and
-    /// only a disk that stands still keeps it from that.
+    /// Milliseconds between two lines of an answer that takes a while: a daemon that works sends progress all the time,
+    /// and only a disk that stands still keeps it from that.
     private static let longPatience: Int32 = 60_000
 
     /// Throws where no daemon listens, or another user's.
@@ -37,7 +37,8 @@ final class ControlClient: Sendable {
         }
     }
 
-    /// The daemon of a mount. The mount is asked for its socket, which means waiting for the daemon: at most two seconds.
+    /// The daemon of a mount. The mount is asked for its socket, which means waiting for the daemon: at most two
+    /// seconds.
     convenience init(of mount: Mount) throws(Failure) {
         guard let path = Mountpoint.answered({ mount.attribute("user.reelfs.socket") }) ?? nil else {
             throw .mount(Self.silence)

@@ -4,8 +4,8 @@ import ReelThreads
 
 /// The daemon's Unix socket, mode 0600: a thread a connection, so that no client waits for another.
 ///
-/// A connection stays open as long as its client takes the answers, unless it is the one unused for longest when there are
-/// too many. `stop` closes all of them after the cache has been committed, so that the end of a connection tells
+/// A connection stays open as long as its client takes the answers, unless it is the one unused for longest when there
+/// are too many. `stop` closes all of them after the cache has been committed, so that the end of a connection tells
 /// `reelfs umount` that the daemon has done its work.
 final class ControlServer: Sendable {
     /// The directory of the socket, which is named `control` in it.
@@ -46,7 +46,8 @@ final class ControlServer: Sendable {
         listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
         unlinkat(directory, Self.name, 0)
-        // bind(2) takes the mode of the socket itself, less the umask, so that nothing is changed by its path afterwards.
+        // bind(2) takes the mode of the socket itself, less the umask, so that nothing is changed by its path
+        // afterwards.
         let address = UnixAddress("/proc/self/fd/\(directory)/\(Self.name)")
         let isBound = fchmod(listener, 0o600) == 0 && address?.bind(listener) == 0
         guard isBound, listen(listener, 16) == 0 else {
@@ -68,7 +69,8 @@ final class ControlServer: Sendable {
         }
     }
 
-    /// Ends the requests that take a while, and waits for them: before the volume is shut down. `status` is still answered.
+    /// Ends the requests that take a while, and waits for them: before the volume is shut down. `status` is still
+    /// answered.
     func endJobs() {
         state.withLock { state in
             state.isEnding = true
@@ -78,8 +80,8 @@ final class ControlServer: Sendable {
         state.wait { state in state.clients.values.contains(where: \.isBusy) ? nil : () }
     }
 
-    /// Removes the socket; connections stay open. To be called while the cache is still held: afterwards another daemon's
-    /// socket may stand there.
+    /// Removes the socket; connections stay open. To be called while the cache is still held: afterwards another
+    /// daemon's socket may stand there.
     func withdraw() { unlinkat(directory, Self.name, 0) }
 
     /// Ends the requests that are left and closes all connections. The last step of a daemon.
@@ -111,7 +113,9 @@ final class ControlServer: Sendable {
     private func begin(_ descriptor: Int32) {
         state.withLock { state in
             let idle = state.clients.filter { !$0.value.isBusy }
-            if state.clients.count >= Self.clientLimit, let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse }) {
+            if state.clients.count >= Self.clientLimit,
+                let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
                 shutdown(oldest.key, Int32(SHUT_RDWR))
             }
             state.clients[descriptor] = Client()

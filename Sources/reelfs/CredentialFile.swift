@@ -3,8 +3,8 @@ import ReelCore
 
 /// The file that `credentials=FILE` names: secrets for the source's origin, and for no other.
 ///
-/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first two
-/// as in mount.cifs(8). Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
+/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first
+/// two as in mount.cifs(8). Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
 package struct CredentialFile: Hashable, Sendable {
     package var user: String?
     package var password: String?

@@ -128,9 +128,9 @@ enum Daemon {
     }
 }
 
-/// Keeps glibc's first limits (mallopt(3)): it would raise both each time a large piece of memory is freed, up to 32 MiB.
-/// Then the second large listing would be read in the arena of the thread that reads it, and malloc_trim(3) does not give
-/// back what is free at such an arena's end. The memory of reads is kept for the next read.
+/// Keeps glibc's first limits (mallopt(3)): it would raise both each time a large piece of memory is freed, up to 32
+/// MiB. Then the second large listing would be read in the arena of the thread that reads it, and malloc_trim(3) does
+/// not give back what is free at such an arena's end. The memory of reads is kept for the next read.
 private func keepAllocatorLimits() {
     mallopt(M_MMAP_THRESHOLD, 128 << 10)
     mallopt(M_TRIM_THRESHOLD, 128 << 10)

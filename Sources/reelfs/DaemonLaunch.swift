@@ -1,13 +1,13 @@
 import Glibc
 
-/// What to mount, where, and how.
+/// A mount to be made.
 struct MountRequest {
     var source: String
     /// Absolute.
     var mountpoint: String
     var options: MountOptions
 
-    /// How long a mount may take: the origin is asked what the source is, once or twice, then the cache is opened.
+    /// The time limit of a mount: the origin is asked what the source is, once or twice, then the cache is opened.
     var patience: Duration { .seconds(30 + 2 * options.timeout) }
 }
 
@@ -24,9 +24,9 @@ enum DaemonLaunch {
         guard let input = Pipe(), let ready = Pipe() else { throw failure() }
         signal(SIGPIPE, SIG_IGN)
         let interruption = interruptions()
-        // In the caller's process group until it has mounted: autofs knows by that which processes mount for it, and all
-        // others, mount(2) included, wait until it is done. automount and systemd both count on it. stderr stays until the
-        // mount answers.
+        // In the caller's process group until it has mounted: autofs knows by that which processes mount for it, and
+        // all others, mount(2) included, wait until it is done. automount and systemd both count on it. stderr stays
+        // until the mount answers.
         let child = spawnSelf(
             [subcommand, withoutQuery(request.source), request.mountpoint],
             files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
@@ -58,13 +58,13 @@ enum DaemonLaunch {
         Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
     }
 
-    private enum Outcome {
+    private enum LaunchEnd {
         /// A line, or what came before the end of file.
         case said(String)
         case late, interrupted
     }
 
-    private static func wait(_ descriptor: Int32, within limit: Duration, or interruption: Int32) -> Outcome {
+    private static func wait(_ descriptor: Int32, within limit: Duration, or interruption: Int32) -> LaunchEnd {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1024)
         let end = ContinuousClock.now + limit

@@ -1,6 +1,6 @@
 import ReelVolume
 
-/// What is known of a mount point and its daemon.
+/// The facts of a mount and its daemon.
 struct MountFacts {
     var mountpoint = ""
     var health = Mountpoint.Health.alive
@@ -11,7 +11,7 @@ struct MountFacts {
 }
 
 extension Diagnosis {
-    /// The state of a mount.
+    /// Judges the state of a mount.
     mutating func add(_ facts: MountFacts) {
         let place = shown(facts.mountpoint)
         switch facts.health {

@@ -52,7 +52,7 @@ struct OriginFacts {
 }
 
 extension Diagnosis {
-    /// What the URL is.
+    /// Names the kind of the source.
     mutating func add(_ facts: SourceFacts) {
         switch facts {
         case .file: break
@@ -66,7 +66,7 @@ extension Diagnosis {
         }
     }
 
-    /// How the origin serves a file.
+    /// Judges how the origin serves a file.
     mutating func add(_ facts: OriginFacts) {
         let information: ContentInformation
         switch facts.first.outcome {
@@ -166,7 +166,9 @@ extension Diagnosis {
         if let refused = facts.speeds.first(where: { $0.failure != nil }), let failure = refused.failure {
             let what = count(refused.connections, "connection")
             if refused.connections == 1 {
-                bad("cannot measure speed: \(failure.reason)", "Try again; if it fails again, ask the server's administrator.")
+                bad(
+                    "cannot measure speed: \(failure.reason)",
+                    "Try again; if it fails again, ask the server's administrator.")
             } else {
                 note("\(what) at a time are too many: \(failure.reason)")
             }

@@ -20,7 +20,8 @@ struct SystemFacts {
 struct CacheFacts {
     /// The cache directory.
     var path = ""
-    /// The directory in which a file was tried: the cache directory, or, if it does not exist yet, the nearest above it.
+    /// The directory in which a file was tried: the cache directory, or, if it does not exist yet, the nearest above
+    /// it.
     var folder = ""
     /// Why no file can be written there; an errno.
     var failure: Int32?
@@ -37,7 +38,7 @@ struct CacheFacts {
 }
 
 extension Diagnosis {
-    /// Whether this user can mount, and how files are read.
+    /// Judges whether this user can mount, and how files are read.
     mutating func add(_ facts: SystemFacts) {
         if let lack = facts.lack {
             bad(lack, nil)
@@ -69,7 +70,7 @@ extension Diagnosis {
     /// Enough for the start and the end of a few films.
     private static let leastRoom: Int64 = 64 << 20
 
-    /// Whether the cache has room. - Parameter limits: of the mount to be made.
+    /// Judges whether the cache has room. - Parameter limits: of the mount to be made.
     mutating func add(_ facts: CacheFacts, _ limits: CacheLimits) {
         let place = "the cache \(shown(facts.path))"
         if let failure = facts.failure {

@@ -1,4 +1,5 @@
-/// The findings of `reelfs doctor`, in order. They follow from facts alone: the code that gathers facts decides nothing.
+/// The findings of `reelfs doctor`, in order. They follow from facts alone: the code that gathers facts decides
+/// nothing.
 struct Diagnosis: Codable, Hashable {
     enum Mark: String, Codable {
         case ok
@@ -12,7 +13,7 @@ struct Diagnosis: Codable, Hashable {
         var mark: Mark
         /// A sentence without its full stop.
         var fact: String
-        /// What the user can do about it.
+        /// The user's way out.
         var remedy: String?
     }
 
@@ -29,8 +30,8 @@ struct Diagnosis: Codable, Hashable {
         findings.append(Finding(mark: .bad, fact: fact, remedy: remedy))
     }
 
-    /// One screen, 24 lines of 80 columns: a mark, a fact, and below it the remedy. If that is more, notes are shown without
-    /// their remedies.
+    /// One screen, 24 lines of 80 columns: a mark, a fact, and below it the remedy. If that is more, notes are shown
+    /// without their remedies.
     var text: String {
         let whole = lines(of: findings)
         if whole.count <= 24 { return whole.joined(separator: "\n") }

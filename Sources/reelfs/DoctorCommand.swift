@@ -21,7 +21,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             "URL or mount point (default: check this machine only).", valueName: "url|mountpoint"),
         completion: .mountpoints)
     var place: String?
-    @Option(help: ArgumentHelp("Playing time of the film, such as 2h10m, to check whether it will play.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp("Playing time of the film, such as 2h10m, to check whether it will play.", valueName: "time")
+    )
     var duration: String?
     @Option(
         name: .short,

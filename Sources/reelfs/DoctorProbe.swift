@@ -8,7 +8,7 @@ struct DoctorProbe {
     /// Of one answer.
     let limit: Duration
 
-    /// What came for one request.
+    /// The answer to one request, as far as it has come.
     fileprivate struct Answer: Sendable {
         var redirects = 0
         var head: ResponseHead?

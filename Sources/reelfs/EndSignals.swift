@@ -4,8 +4,9 @@ import Synchronization
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
-/// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it waiting
-/// for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the session.
+/// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
+/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
+/// session.
 final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening

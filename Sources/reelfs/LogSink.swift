@@ -15,8 +15,8 @@ private let standardErrorIsJournal: Bool = {
     return isJournal(stream, device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
 }()
 
-/// - Parameter stream: `device:inode`, by which systemd says what it connected (systemd.exec(5)). The variable alone proves
-///   nothing: children that write elsewhere inherit it.
+/// - Parameter stream: `device:inode`, by which systemd says what it connected (systemd.exec(5)). The variable alone
+///   proves nothing: children that write elsewhere inherit it.
 package func isJournal(_ stream: String, device: UInt64, inode: UInt64) -> Bool { stream == "\(device):\(inode)" }
 
 /// Writes a line to stderr, without controls; with its level if that is the journal.
@@ -24,8 +24,8 @@ func writeLine(_ line: String, _ severity: Severity = .error) {
     writeAll(2, Array(((standardErrorIsJournal ? "<\(severity.rawValue)>" : "") + printable(line) + "\n").utf8))
 }
 
-/// Takes the daemon's log to stderr in the foreground, else to the system's log socket (journald or syslogd), in both cases
-/// with levels. Without a system log there is no log: a daemon that fills a disk is worse than a silent one.
+/// Takes the daemon's log to stderr in the foreground, else to the system's log socket (journald or syslogd), in both
+/// cases with levels. Without a system log there is no log: a daemon that fills a disk is worse than a silent one.
 struct LogSink: LogHandler {
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level
@@ -53,7 +53,8 @@ struct LogSink: LogHandler {
             writeLine(standardErrorIsJournal ? text : "reelfs: \(event.level): \(text)", severity)
             return
         }
-        // RFC 3164: facility daemon (3), severity. The socket is looked up each time: syslogd makes a new one when it starts.
+        // RFC 3164: facility daemon (3), severity. The socket is looked up each time: syslogd makes a new one when it
+        // starts.
         let line = "<\(3 << 3 | severity.rawValue)>reelfs[\(getpid())]: \(text)"
         UnixAddress("/dev/log")?.send(Array(line.utf8))
     }

@@ -4,7 +4,7 @@ import ReelVolume
 /// A command that does one kind of maintenance for each path of a mount.
 protocol PathCommand: ParsableCommand, ReelfsCommand {
     var paths: [String] { get }
-    /// What was done, for people.
+    /// The result, for people.
     static func text(_ report: CareReport) -> String
 }
 
@@ -26,8 +26,7 @@ struct PinCommand: PathCommand {
     static let configuration = CommandConfiguration(
         commandName: "pin", abstract: "Protect files in the cache from eviction.",
         discussion: """
-            Protects data cached now and later; fetches nothing. A directory stands for those of its files that have been \
-            listed.
+            Protects data cached now and later; fetches nothing. A directory stands for its files that have been listed.
             """)
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]

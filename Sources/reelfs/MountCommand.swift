@@ -91,7 +91,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     }
 }
 
-/// Enters the namespace of mount(8)'s `-N`: a process's number, or a path. Before any thread exists, as setns(2) demands.
+/// Enters the namespace of mount(8)'s `-N`: a process's number, or a path. Before any thread exists, as setns(2)
+/// demands.
 private func enterMountNamespace(_ name: String) throws(Failure) {
     let path = name.utf8.allSatisfy { (0x30...0x39).contains($0) } ? "/proc/\(name)/ns/mnt" : name
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -5,7 +5,7 @@ import ReelThreads
 
 /// The directory of a mount.
 enum Mountpoint {
-    /// What ``prepare(_:for:isRemount:)`` found.
+    /// The outcome of ``prepare(_:for:isRemount:)``.
     enum Place {
         /// Absolute, ready.
         case free(String)
@@ -102,9 +102,10 @@ enum Mountpoint {
         }
         let status = runProgram("fusermount3", ["-u"] + (isLazy ? ["-z"] : []) + ["--", path])
         guard status == 0 else {
-            throw .mount(
-                "cannot unmount \(shown(path)): "
-                    + (status == nil ? "fusermount3 was not found; install the package fuse3" : "fusermount3 refused, see above"))
+            let reason =
+                status == nil
+                ? "fusermount3 was not found; install the package fuse3" : "fusermount3 refused, see above"
+            throw .mount("cannot unmount \(shown(path)): \(reason)")
         }
     }
 

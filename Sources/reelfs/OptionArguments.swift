@@ -2,8 +2,8 @@ import ArgumentParser
 
 /// The long options of a command, one a row of ``OptionTable``.
 ///
-/// ArgumentParser finds the options of a type in its mirror, and has the type decode them by their labels there. This type
-/// puts the table's rows where other types have declared properties.
+/// ArgumentParser finds the options of a type in its mirror, and has the type decode them by their labels there. This
+/// type puts the table's rows where other types have declared properties.
 struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflectable {
     /// The options on the command line, in the order of the table.
     private(set) var given: [GivenOption] = []

@@ -4,8 +4,8 @@ package struct GivenOption: Hashable, Sendable {
     package var value: String?
     /// `FILE, line N`; nil on the command line.
     package var place: String?
-    /// Whether it follows a `header=` of the same list. If it is not an option, it may be the rest of a header whose comma
-    /// was not written `\,`: a secret.
+    /// Whether it follows a `header=` of the same list. If it is not an option, it may be the rest of a header whose
+    /// comma was not written `\,`: a secret.
     package var followsHeader = false
 
     package init(_ name: String, _ value: String?, place: String? = nil, followsHeader: Bool = false) {
@@ -45,7 +45,9 @@ package func parseOptionFile(_ text: String, path: String) throws(Failure) -> [G
         guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
             throw .usage("\(place): a line must be `name = value`, or the name of an option")
         }
-        guard hyphenated(name) != "config" else { throw .usage("\(place): a config file cannot name another with config") }
+        guard hyphenated(name) != "config" else {
+            throw .usage("\(place): a config file cannot name another with config")
+        }
         options.append(GivenOption(name, pair.count > 1 ? trimmedSpaces(pair[1]) : nil, place: place))
     }
     return options

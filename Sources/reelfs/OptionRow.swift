@@ -41,7 +41,7 @@ struct ValueForm: Sendable {
     var completion: CompletionKind?
     /// The path in the text, if it holds one.
     var path: @Sendable (String) -> String? = { _ in nil }
-    /// Where the secret in the text begins, if it holds one.
+    /// The start of the secret in the text, if there is one.
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })

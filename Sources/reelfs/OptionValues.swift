@@ -14,14 +14,20 @@ func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
     return true
 }
 
-/// Digits. - Parameter expected: for the error, what the value must be.
+/// Digits, and at most one unit behind them.
+/// - Parameters:
+///   - range: of the result; its lower bound, of the digits.
+///   - expected: for the error, what the value must be.
 func number(
-    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String
+    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String, units: [Character: Int64] = [:]
 ) throws(Failure) -> Int64 {
-    let digits = try text(name, value)
-    guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int64(digits), range.contains(number)
+    let whole = try text(name, value)
+    let unit = whole.last.flatMap { units[$0] }
+    let digits = unit == nil ? whole[...] : whole.dropLast()
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
+        count >= range.lowerBound, count <= range.upperBound / (unit ?? 1)
     else { throw .usage("option \(name) must be \(expected)") }
-    return number
+    return count * (unit ?? 1)
 }
 
 /// The number of a user or a group.
@@ -39,29 +45,16 @@ func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
 
 /// Digits and one of K, M, G, T: powers of 1024. In bytes.
 func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) -> Int64 {
-    let whole = try text(name, value)
-    var digits = whole[...]
-    var shift = 0
-    if let last = digits.last, let index = ["k", "m", "g", "t"].firstIndex(of: last.lowercased()) {
-        digits = digits.dropLast()
-        shift = (index + 1) * 10
-    }
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
-        count >= minimum, count <= Int64.max >> Int64(shift)
-    else { throw .usage("option \(name) must be a size such as 500M, 20G or 1T") }
-    return count << Int64(shift)
+    let units: [Character: Int64] = [
+        "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+    ]
+    return try number(name, value, minimum...(.max), "a size such as 500M, 20G or 1T", units: units)
 }
 
 /// Digits and one of s (or nothing), m, h, d. In seconds.
 func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
-    let whole = try text(name, value)
     let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
-    let unit = whole.last.flatMap { units[$0] }
-    let digits = unit == nil ? whole[...] : whole.dropLast()
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
-        count <= 100 * 365 * 86_400 / (unit ?? 1)
-    else { throw .usage("option \(name) must be a time such as 90, 5m, 12h or 30d") }
-    return count * (unit ?? 1)
+    return try number(name, value, 0...100 * 365 * 86_400, "a time such as 90, 5m, 12h or 30d", units: units)
 }
 
 /// A size, or a percentage of the disk.

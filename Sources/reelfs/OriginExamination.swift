@@ -27,15 +27,15 @@ struct OriginExamination {
         connections = { origin.counters.connections }
     }
 
-    /// What ``source(_:)`` found.
-    enum Outcome {
+    /// The outcome of ``source(_:)``.
+    enum Discovery {
         /// - Parameter first: the answer to the first request for the file, if it was sent.
         case found(SourceFacts, file: ResourceURL?, first: OriginFacts.Probe?)
         case failed(OriginFacts.Probe)
     }
 
     /// Finds out what the URL is, asking in a mount's order, and chooses a file to examine.
-    func source(_ url: ResourceURL) -> Outcome {
+    func source(_ url: ResourceURL) -> Discovery {
         var first: OriginFacts.Probe?
         if !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
@@ -154,8 +154,8 @@ struct OriginExamination {
     private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }
 }
 
-/// The range of each connection of a stage. If the file is long enough, no earlier stage has read these bytes, as servers
-/// and proxies are quicker with bytes that they have just sent.
+/// The range of each connection of a stage. If the file is long enough, no earlier stage has read these bytes, as
+/// servers and proxies are quicker with bytes that they have just sent.
 func speedRanges(stage: Int, connections: Int, length: Int64, bytes: Int64) -> [ByteRange] {
     let whole = min(bytes, length)
     let start = length >= bytes * Int64(stage + 1) ? bytes * Int64(stage) : 0

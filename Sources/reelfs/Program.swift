@@ -8,8 +8,8 @@ enum Program {
     /// Runs a command to its end. - Parameter arguments: with the program's own name.
     static func run(_ arguments: [String]) -> Int32 {
         hideSecrets()
-        // The kernel sends it if a data file is opened while the cache holds a lease on it (fcntl(2)); its default ends the
-        // process. Daemon and commands alike take leases.
+        // The kernel sends it if a data file is opened while the cache holds a lease on it (fcntl(2)); its default ends
+        // the process. Daemon and commands alike take leases.
         signal(SIGIO, SIG_IGN)
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
         if arguments.dropFirst().first == Watcher.subcommand { return Watcher.runFromPipe() }

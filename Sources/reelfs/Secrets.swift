@@ -1,11 +1,11 @@
 import Glibc
 import ReelCore
 
-// All of this works on bytes, as `ResourceURL` does: a mark that combines with a delimiter would hide it from a comparison
-// of Characters, and the two would not agree on where a password ends.
+// All of this works on bytes, as `ResourceURL` does: a mark that combines with a delimiter would hide it from a
+// comparison of Characters, and the two would not agree on where a password ends.
 
-/// The source as mountinfo shows it: user and password are replaced, as a user's name may be a token. Everything else stays
-/// byte for byte, as mount(8) compares it with fstab.
+/// The source as mountinfo shows it: user and password are replaced, as a user's name may be a token. Everything else
+/// stays byte for byte, as mount(8) compares it with fstab.
 package func redacted(_ source: String) -> String {
     let bytes = Array(source.utf8)
     guard let start = authorityStart(bytes) else { return source }
@@ -19,8 +19,8 @@ package func withoutQuery(_ source: String) -> String {
     ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
-/// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends. So
-/// too a URL whose password seems to contain a character that ends the host.
+/// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
+/// So too a URL whose password seems to contain a character that ends the host.
 package func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
     if ResourceURL(source) != nil {
@@ -50,8 +50,8 @@ private func isMissing(_ path: String) -> Bool {
     return lstat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)
 }
 
-/// A word or a sentence that may contain a URL in the wrong place: replaces everything that may be a user, a password or a
-/// query, and rather too much than too little.
+/// A word or a sentence that may contain a URL in the wrong place: replaces everything that may be a user, a password
+/// or a query, and rather too much than too little.
 package func withoutSecrets(_ text: String) -> String {
     let bytes = Array(text.utf8)
     guard let start = secretStart(bytes) else { return text }
@@ -66,8 +66,8 @@ package func withoutSecrets(_ text: String) -> String {
     return String(decoding: result, as: UTF8.self) + (mark == nil ? "" : "?…")
 }
 
-/// Where a user's name may start: behind the slashes of a URL, well written or not; else, if a colon stands before an `@`,
-/// at the start of that word.
+/// The place where a user's name may start: behind the slashes of a URL, well written or not; else, if a colon stands
+/// before an `@`, at the start of that word.
 private func secretStart(_ bytes: [UInt8]) -> Int? {
     let at = bytes.lastIndex(of: UInt8(ascii: "@")) ?? bytes.endIndex
     if let start = urlStart(bytes), !bytes[..<start].contains(UInt8(ascii: "@")) { return start }
@@ -114,8 +114,8 @@ private func position(of word: String, in bytes: [UInt8]) -> Int? {
     return (0...bytes.count - word.count).first { bytes[$0..<$0 + word.count].elementsEqual(word) }
 }
 
-/// Overwrites secrets in the memory that /proc/PID/cmdline shows, as curl does. To be called after `CommandLine.arguments`
-/// was copied.
+/// Overwrites secrets in the memory that /proc/PID/cmdline shows, as curl does. To be called after
+/// `CommandLine.arguments` was copied.
 func hideSecrets() {
     let arguments = CommandLine.unsafeArgv
     for index in 0..<Int(CommandLine.argc) {

@@ -8,8 +8,8 @@ package struct ServiceManager: Sendable {
     /// - Parameter socketName: as in `NOTIFY_SOCKET`; nil: tells nothing.
     package init(socketName: String?) { self.socketName = socketName }
 
-    /// The one of `NOTIFY_SOCKET`, which is removed from the environment, so that no child speaks for the daemon. Before
-    /// another thread exists.
+    /// The one of `NOTIFY_SOCKET`, which is removed from the environment, so that no child speaks for the daemon.
+    /// Before another thread exists.
     static func fromEnvironment() -> ServiceManager {
         let name = environment("NOTIFY_SOCKET")
         unsetenv("NOTIFY_SOCKET")

@@ -35,8 +35,9 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
             if let status = answer.mount { return status }
             result.error = answer.error ?? "the daemon's answer cannot be read"
         } catch {
-            let isSilent = error.sentence == ControlClient.silence
-            result.error = error.sentence + (isSilent ? "; run `reelfs mount` or `reelfs umount` to repair the mount" : "")
+            let remedy =
+                error.sentence == ControlClient.silence ? "; `reelfs mount` or `reelfs umount` repairs the mount" : ""
+            result.error = error.sentence + remedy
         }
         return result
     }

@@ -48,7 +48,7 @@ private func sizes(_ cached: Int64, _ length: Int64?) -> [String] {
     [humanSize(cached), length.map { humanSize($0) } ?? "?", length.map { percent(cached, $0) } ?? ""]
 }
 
-/// What `reelfs cache verify` found. - Parameter isOffline: some of the damage was where no daemon could fetch.
+/// The result of `reelfs cache verify`. - Parameter isOffline: some of the damage was where no daemon could fetch.
 func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
     var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
     guard report.damagedBlocks > 0 else { return text + ": no damage." }
@@ -63,7 +63,7 @@ func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String 
     return text + ". The next read fetches \(left == 1 ? "it" : "them")."
 }
 
-/// How much was fetched, and why; shared by status and doctor.
+/// The fetched bytes and their reasons; shared by status and doctor.
 func fetchedText(_ volume: VolumeStatus) -> String {
     var text = "\(humanSize(volume.bytesFromOrigin)) fetched"
     guard volume.speculative > 0 else { return text }

@@ -20,7 +20,8 @@ func withoutControls(
 /// A text that fits in one line: names come from origins and from other users, and must not control the terminal.
 func printable(_ text: String) -> String { withoutControls(text, by: "?") }
 
-/// Writes lines to stdout. All of the program's text goes through here or `writeLine`, as any of it may hold such names.
+/// Writes lines to stdout. All of the program's text goes through here or `writeLine`, as any of it may hold such
+/// names.
 func say(_ text: String) { print(withoutControls(text, by: "?") { $0 == "\n" || $0 == "\t" }) }
 
 /// Writes a value as one line of JSON.

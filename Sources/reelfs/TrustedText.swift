@@ -1,8 +1,8 @@
 import Glibc
 import ReelCache
 
-/// The text of a file that an option names, and that no other user could have written or put in its place: its lines are
-/// options, or go to the origin, and this process may read files that the author of another could not.
+/// The text of a file that an option names, and that no other user could have written or put in its place: its lines
+/// are options, or go to the origin, and this process may read files that the author of another could not.
 struct TrustedText {
     let text: String
     /// Group and others can neither read nor write the file.

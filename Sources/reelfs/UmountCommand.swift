@@ -6,7 +6,8 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         commandName: "umount", abstract: "Unmount, and wait until the cache is written.")
 
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
-    @Flag(name: .shortAndLong, help: "Unmount even if files are open; they stay readable until closed.") var lazy = false
+    @Flag(name: .shortAndLong, help: "Unmount even if files are open; they stay readable until closed.") var lazy =
+        false
 
     /// Seconds for the daemon to write its cache.
     private static let patience: Int32 = 10

@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 
-/// Checks what an ordinary user needs to mount through fusermount3, before anything is asked of the origin, so that each
-/// lack is a sentence that says what to do. fusermount3 reports the rest.
+/// Checks what an ordinary user needs to mount through fusermount3, before anything is asked of the origin, so that
+/// each lack is a sentence that says what to do. fusermount3 reports the rest.
 enum UserMount {
     /// libfuse looks here first, and then along PATH.
     private static let places = ["/usr/bin", "/bin", "/usr/local/bin"]
@@ -30,8 +30,8 @@ enum UserMount {
         throw .mount(
             [ENOENT, ENODEV, ENXIO].contains(code)
                 ? "there is no /dev/fuse: root can load the kernel's module with `modprobe fuse`"
-                : "/dev/fuse cannot be opened by this user (\(reason(code))): root can allow it with `chmod 666 /dev/fuse`"
-        )
+                : "/dev/fuse cannot be opened by this user (\(reason(code))): root can allow it with "
+                    + "`chmod 666 /dev/fuse`")
     }
 
     private static func checkProgram() throws(Failure) {

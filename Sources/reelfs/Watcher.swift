@@ -3,8 +3,8 @@ import Logging
 import ReelFuse
 import ReelThreads
 
-/// Removes a mount whose daemon was killed: a process of its own that sleeps on a pipe which only the daemon holds open.
-/// If the pipe ends without a word, the mount is dead.
+/// Removes a mount whose daemon was killed: a process of its own that sleeps on a pipe which only the daemon holds
+/// open. If the pipe ends without a word, the mount is dead.
 ///
 /// Not libfuse's `auto_unmount`: that needs fusermount3 for root as well, keeps the caller's stderr open, and differs
 /// from version to version.

@@ -74,8 +74,8 @@ extension TransportConfiguration {
     }
 }
 
-/// Where the daemon listens; also the value of the root's xattr `user.reelfs.socket`. In the cache, or, if that cannot be
-/// written, in a directory of its own, mode 0700, which is removed with the socket.
+/// The place of the control socket; also the value of the root's xattr `user.reelfs.socket`. In the cache, or, if that
+/// cannot be written, in a directory of its own, mode 0700, which is removed with the socket.
 struct SocketPlace {
     let path: String
     private let ownDirectory: String?
@@ -136,7 +136,8 @@ struct Wiring {
 
     var socketPath: String { socket.path }
 
-    /// Opens the cache. A daemon whose mount has just ended still writes it: a mount that follows at once (autofs) waits.
+    /// Opens the cache. A daemon whose mount has just ended still writes it: a mount that follows at once (autofs)
+    /// waits.
     private static func store(_ configuration: FilesystemConfiguration) throws(Failure) -> Store {
         // As long as `reelfs umount` waits for the same.
         let end = ContinuousClock.now + .seconds(10)

@@ -110,7 +110,9 @@ extension EndToEnd {
                 let mount = try scene.mount("http://joe:hunter2@127.0.0.1:\(server.port)/film.mkv")
                 let before = server.requests.count
                 let end = try doctor([mount.path])
-                #expect(end.status == 0 && sentences(end).contains("only the daemon knows the mount's own credentials"), "\(end)")
+                #expect(
+                    end.status == 0 && sentences(end).contains("only the daemon knows the mount's own credentials"),
+                    "\(end)")
                 #expect(server.requests.count == before + 1)
                 #expect(server.requests.last?.headers.contains { $0.name == "authorization" } == false)
                 #expect(!end.output.contains("hunter2"))
@@ -130,7 +132,8 @@ extension EndToEnd {
                 let mount = try scene.mount(scene.work("list.m3u"))
                 let end = try doctor([mount.path])
                 #expect(end.status == 0 && lines(end).first?.hasPrefix("ok    \(mount.path)") == true, "\(end)")
-                #expect(sentences(end).contains("a list on this machine Run `reelfs doctor URL` to check one of its URLs."))
+                #expect(
+                    sentences(end).contains("a list on this machine Run `reelfs doctor URL` to check one of its URLs."))
                 #expect(server.requests.isEmpty)
             }
         }

@@ -34,7 +34,8 @@ struct OptionTests {
         (
             "header=Authorization: Bearer a=b\\,c,header=X: ",
             {
-                $0.headers = [.field(HeaderField(name: "Authorization", value: "Bearer a=b,c")), .field(HeaderField(name: "X", value: ""))]
+                let fields = [("Authorization", "Bearer a=b,c"), ("X", "")]
+                $0.headers = fields.map { .field(HeaderField(name: $0.0, value: $0.1)) }
             }
         ),
         ("header=@/etc/token", { $0.headers = [.file("/etc/token")] }),
