@@ -1,10 +1,9 @@
 import ArgumentParser
-import Glibc
 import ReelVolume
 
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cache", abstract: "List, verify and prune cached data, with or without running mounts.",
+        commandName: "cache", abstract: "List, verify and prune cached data, mounted or not.",
         subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
 }
 
@@ -17,15 +16,69 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0).list() }
+        var work = Maintenance()
+        work.errors = all.compactMap(\.error)
         if json {
-            say(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
-        } else {
-            let texts = all.filter { $0.error == nil }.map { cacheText($0) }
-            say(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+            sayJSON(all)
+            return work.errors.isEmpty ? 0 : Failure.Status.mount.rawValue
         }
-        let errors = all.compactMap(\.error)
-        for error in errors where !json { writeLine("reelfs: \(printable(error))") }
-        return errors.isEmpty ? 0 : Failure.Status.mount.rawValue
+        let texts = all.filter { $0.error == nil }.map { cacheText($0) }
+        say(texts.isEmpty ? "Nothing is cached." : texts.joined(separator: "\n\n"))
+        return work.finish()
+    }
+}
+
+struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "verify",
+        abstract: "Verify the checksums of cached data.",
+        // The parser's own is longer than a line.
+        usage: "reelfs cache verify [<options>] [<path> ...]",
+        discussion: """
+            A damaged block is never served: the next read fetches it again. With --repair, mounted sources fetch \
+            their damaged blocks at once, and only those; sources that are not mounted drop them until the next read.
+            """)
+
+    @Argument(
+        help: ArgumentHelp(
+            "Files or directories on mounts (default: the whole cache directory).", valueName: "path"),
+        completion: .file())
+    var paths: [String] = []
+    @Flag(help: "Fetch damaged blocks again.") var repair = false
+    @OptionGroup var options: OptionArguments<CacheScope>
+    @Flag(name: .shortAndLong, help: "Show no progress, and print nothing unless there is damage.") var quiet = false
+    @Flag(help: "Print the result as JSON.") var json = false
+
+    func validate() throws {
+        if !paths.isEmpty, !options.given.isEmpty {
+            throw ValidationError("--cache-dir cannot be combined with paths: the mount of a path knows its cache")
+        }
+    }
+
+    func perform() throws -> Int32 {
+        var work = Maintenance()
+        var isOffline = false
+        let bar = ProgressBar("verifying", isQuiet: quiet || json)
+        for directory in paths.isEmpty ? try CacheKeeper.directories(options.cacheDirectory()) : [] {
+            work.add { () throws(Failure) in
+                defer { bar.end() }
+                let keeper = CacheKeeper(directory)
+                let part = try keeper.verify(repairs: repair, bar.show)
+                if keeper.isOffline, part.damagedBlocks > 0 { isOffline = true }
+                return part
+            }
+        }
+        for path in paths {
+            work.add(path, ControlRequest(command: "verify", repairs: repair), bar.show)
+            bar.end()
+        }
+        let report = work.report
+        if json {
+            sayJSON(report)
+        } else if !quiet || report.damagedBlocks > 0 {
+            say(verifyText(report, repairs: repair, isOffline: isOffline))
+        }
+        return work.finish(isWell: report.damagedBlocks == 0 || repair && report.failure == nil)
     }
 }
 
@@ -33,56 +86,49 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune",
         abstract: "Remove cached data, least recently used first, except of pinned or open files.",
-        discussion: "Without --to, everything that is neither pinned nor open is removed.")
+        discussion: "Without --to, removes everything that is neither pinned nor open.")
 
     @Option(
         help: ArgumentHelp("Size to prune to, over all sources: K, M, G, T.", valueName: "size")
     )
     var to: String?
     @OptionGroup var options: OptionArguments<CacheScope>
-    @Flag(name: .shortAndLong, help: "Do not show progress.") var quiet = false
+    @Flag(name: .shortAndLong, help: "Show no progress, and print no result.") var quiet = false
     @Flag(help: "Print the result as JSON.") var json = false
 
     func perform() throws -> Int32 {
         let limit = try to.map { try size("--to", $0, minimum: 0) } ?? 0
         let directories = try CacheKeeper.directories(options.cacheDirectory())
         let parts = directories.map { CacheKeeper($0).list() }
-        var report = CareReport()
-        var errors = parts.compactMap(\.error)
+        var work = Maintenance()
+        work.errors = parts.compactMap(\.error)
+        let bar = ProgressBar("pruning", isQuiet: quiet || json)
         for (index, goal) in prunePlan(parts, to: limit).enumerated() {
             guard parts[index].error == nil, let goal else { continue }
-            let bar = ProgressBar("pruning", isQuiet: quiet || json)
-            defer { bar.end() }
-            do throws(Failure) {
-                report.add(try CacheKeeper(directories[index]).prune(to: goal) { bar.show($0) })
-            } catch {
-                errors.append(error.sentence)
+            work.add { () throws(Failure) in
+                defer { bar.end() }
+                return try CacheKeeper(directories[index]).prune(to: goal, bar.show)
             }
         }
-        if json {
-            say(String(decoding: encodeLine(report).dropLast(), as: UTF8.self))
-        } else if !quiet {
-            say("\(humanSize(report.bytes)) freed.")
-        }
-        for error in errors { writeLine("reelfs: \(printable(error))") }
-        return errors.isEmpty ? 0 : Failure.Status.mount.rawValue
+        if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
+        return work.finish()
     }
 }
 
-/// What each source may keep, so that together they take at most `limit`: as if all were one cache, what was used longest
-/// ago goes first, wherever it is.
-/// - Returns: bytes by source; nil where nothing has to go.
+/// Shares a limit out over the sources of a cache, as if all were one: the least recently used file goes first.
+/// - Returns: bytes to prune to, by source; nil where nothing has to go.
 func prunePlan(_ parts: [CacheStatus], to limit: Int64) -> [Int64?] {
     if limit == 0 { return parts.map { _ in 0 } }
-    var surplus = parts.reduce(0) { $0 + $1.used } - limit
+    // Wrapping: numbers of other processes must not trap.
+    var surplus = parts.reduce(0) { $0 &+ $1.used } &- limit
     var goals = [Int64?](repeating: nil, count: parts.count)
     let candidates = parts.enumerated().flatMap { index, part in
         part.files.filter { !$0.isPinned && $0.openHandles == 0 }.map { (part: index, file: $0) }
     }
     for (index, file) in candidates.sorted(by: { $0.file.lastUse ?? 0 < $1.file.lastUse ?? 0 }) where surplus > 0 {
         let share = min(surplus, file.cachedBytes)
-        goals[index] = (goals[index] ?? parts[index].used) - share
-        surplus -= share
+        goals[index] = (goals[index] ?? parts[index].used) &- share
+        surplus &-= share
     }
     return goals
 }

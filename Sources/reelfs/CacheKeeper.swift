@@ -3,25 +3,20 @@ import ReelCache
 import ReelCore
 import ReelVolume
 
-/// Who can be asked about one source's part of a cache directory: its daemon, or, where nothing is mounted from it, the
-/// directory itself.
+/// One source's directory in a cache: its daemon does the work, or this process where the source is not mounted.
 final class CacheKeeper {
-    private enum Way {
-        case daemon(Connection)
+    private enum Access {
+        case daemon(ControlClient)
         case directory(Store)
+        /// Why there is none.
         case none(String)
     }
 
-    private final class Connection {
-        let client: ControlClient
-        init(_ client: consuming ControlClient) { self.client = client }
-    }
+    private let directory: String
+    private let access: Access
 
-    let directory: String
-    private let way: Way
-
-    /// The directories of all sources, in order; none where there is no such cache.
-    /// - Parameter root: the cache directory; nil for the one that `reelfs mount` takes.
+    /// The directories of all sources, sorted; none where there is no such cache.
+    /// - Parameter root: the cache directory; nil for the default of `reelfs mount`.
     static func directories(_ root: String?) throws(Failure) -> [String] {
         let path: String
         if let root { path = absolute(root) } else { path = try SourceDirectory.standard() }
@@ -30,22 +25,14 @@ final class CacheKeeper {
         } catch {
             if case .untrusted = error { throw .mount("the cache directory \(shown(path)): \(error)") }
         }
-        guard let stream = opendir(path) else {
+        guard let names = names(in: path) else {
             if errno == ENOENT, root == nil { return [] }
             throw .mount("the cache directory \(shown(path)): \(reason())")
         }
-        defer { closedir(stream) }
-        var names: [String] = []
-        while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
-            if isSource(path, name) { names.append(name) }
-        }
-        return names.sorted().map { path + "/" + $0 }
+        return names.filter { isSource(path, $0) }.sorted().map { path + "/" + $0 }
     }
 
-    /// Only what has our form: everything else in a cache directory is somebody else's.
+    /// Whether reelfs made the directory: anything else in a cache directory is not its own.
     private static func isSource(_ root: String, _ name: String) -> Bool {
         var status = stat()
         guard name.utf8.count == 32, name.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }),
@@ -55,103 +42,96 @@ final class CacheKeeper {
         return status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Holds the lock of a directory that nobody has mounted: nobody can mount it meanwhile.
+    /// Holds the lock of a directory that is not mounted, so that it cannot be mounted meanwhile.
     init(_ directory: String) {
         self.directory = directory
         var status = stat()
         // Root would leave files behind that their owner cannot use.
         if lstat(directory, &status) == 0, status.st_uid != geteuid() {
-            way = .none("it belongs to another user")
-        } else if let client = ControlClient(path: directory + "/control") {
-            // Answered at once by a daemon that lives: what takes longer is not asked of a dead one.
-            way = client.ask("status") != nil ? .daemon(Connection(client)) : .none(Self.silence)
+            access = .none("it belongs to another user")
+        } else if let client = try? ControlClient(path: directory + "/control") {
+            // A daemon that works answers this at once; one that does not is not asked for more.
+            access = client.ask("status") != nil ? .daemon(client) : .none(ControlClient.silence)
         } else {
             do throws(CacheError) {
-                way = .directory(try Store(existing: directory))
+                access = .directory(try Store(existing: directory))
             } catch {
                 switch error {
-                case .inUse(""): way = .none("another reelfs uses it at the moment; try again")
+                case .inUse(""): access = .none("another reelfs uses it at the moment; try again")
                 case .inUse(let mountpoint):
-                    way = .none("the daemon of \(mountpoint) uses it and does not answer")
-                default: way = .none(String("\(error)".dropLast()))
+                    access = .none("the daemon of \(mountpoint) uses it and does not answer")
+                default: access = .none(String("\(error)".dropLast()))
                 }
             }
         }
     }
 
-    deinit { if case .directory(let store) = way { store.close() } }
+    deinit { if case .directory(let store) = access { store.close() } }
 
-    /// True where a repair cannot fetch: bad blocks are only taken out.
-    var isOffline: Bool { if case .directory = way { true } else { false } }
+    /// Whether a repair only removes damaged blocks, as nothing can fetch them.
+    var isOffline: Bool { if case .directory = access { true } else { false } }
 
+    /// The source and its cached files; with `error` where neither daemon nor directory can be asked.
     func list() -> CacheStatus {
-        switch way {
+        switch access {
         case .none(let reason): return CacheStatus(error: "\(printable(directory)): \(reason)")
         case .directory(let store):
             return CacheStatus(
                 source: store.source, used: store.usage.used, files: store.cachedFiles(MountNames(store)))
-        case .daemon(let connection):
+        case .daemon(let client):
             var files: [CachedFile] = []
-            let answer = connection.client.ask(ControlRequest(command: "list")) { files += $0.files ?? [] }
+            let answer = client.ask(ControlRequest(command: "list")) { files += $0.files ?? [] }
             guard var status = answer?.cache else {
-                return CacheStatus(error: "\(printable(directory)): \(answer?.error ?? Self.silence)")
+                return CacheStatus(error: "\(printable(directory)): \(answer?.error ?? ControlClient.silence)")
             }
             status.files = files
             return status
         }
     }
 
-    func prune(to bytes: Int64, _ progress: @escaping (CareProgress) -> Void) throws(Failure) -> CareReport {
-        guard case .directory(let store) = way else {
-            return try ask(ControlRequest(command: "prune", bytes: bytes), progress)
+    /// Removes the least recently used data until the source takes at most `bytes`.
+    func prune(to bytes: Int64, _ progress: (CareProgress) -> Void) throws(Failure) -> CareReport {
+        try perform(ControlRequest(command: "prune", bytes: bytes), progress) { store throws(CacheError) in
+            try store.pruneAll(to: bytes, progress)
         }
-        return try onStore { () throws(CacheError) in
-            var report = CareReport()
-            let surplus = max(0, store.usage.used - bytes)
-            while true {
-                progress(CareProgress(done: min(report.bytes, surplus), total: surplus))
-                let freed = try store.prune(to: bytes)
-                guard freed > 0 else { return report }
-                report.bytes += freed
+    }
+
+    /// Verifies all checksums. - Parameter repairs: fetch damaged blocks again, or drop them; see ``isOffline``.
+    func verify(repairs: Bool, _ progress: (CareProgress) -> Void) throws(Failure) -> CareReport {
+        try perform(ControlRequest(command: "verify", repairs: repairs), progress) { store throws(CacheError) in
+            try store.verifyAll(repairs: repairs, progress)
+        }
+    }
+
+    /// - Parameter here: what this process does where there is no daemon to be asked.
+    private func perform(
+        _ request: ControlRequest, _ progress: (CareProgress) -> Void, here: (Store) throws(CacheError) -> CareReport
+    ) throws(Failure) -> CareReport {
+        switch access {
+        case .daemon(let client): return try client.report(request, progress)
+        case .none(let reason): throw .mount("\(printable(directory)): \(reason)")
+        case .directory(let store):
+            do throws(CacheError) {
+                return try here(store)
+            } catch {
+                throw .mount("\(printable(directory)): \(error)")
             }
         }
-    }
-
-    func verify(repairs: Bool, _ progress: @escaping (CareProgress) -> Void) throws(Failure) -> CareReport {
-        guard case .directory(let store) = way else {
-            return try ask(ControlRequest(command: "verify", repairs: repairs), progress)
-        }
-        return try onStore { () throws(CacheError) in try store.verifyAll(repairs: repairs, progress) }
-    }
-
-    private func ask(
-        _ request: ControlRequest, _ progress: @escaping (CareProgress) -> Void
-    ) throws(Failure) -> CareReport {
-        switch way {
-        case .daemon(let connection): return try connection.client.report(request, progress)
-        case .none(let reason): throw .mount("\(printable(directory)): \(reason)")
-        case .directory: throw .mount("\(printable(directory)): \(Self.silence)")
-        }
-    }
-
-    private func onStore(_ body: () throws(CacheError) -> CareReport) throws(Failure) -> CareReport {
-        do throws(CacheError) { return try body() } catch { throw .mount("\(printable(directory)): \(error)") }
-    }
-
-    static let silence = "the daemon does not answer"
-}
-
-extension ControlClient {
-    borrowing func report(
-        _ request: ControlRequest, _ progress: (CareProgress) -> Void = { _ in }
-    ) throws(Failure) -> CareReport {
-        let answer = ask(request) { if let news = $0.progress { progress(news) } }
-        if let report = answer?.report { return report }
-        throw .mount(answer?.error ?? CacheKeeper.silence)
     }
 }
 
 extension Store {
+    fileprivate func pruneAll(to bytes: Int64, _ progress: (CareProgress) -> Void) throws(CacheError) -> CareReport {
+        var report = CareReport()
+        let surplus = max(0, usage.used - bytes)
+        while true {
+            progress(CareProgress(done: min(report.bytes, surplus), total: surplus))
+            let freed = try prune(to: bytes)
+            guard freed > 0 else { return report }
+            report.bytes += freed
+        }
+    }
+
     fileprivate func verifyAll(
         repairs: Bool, _ progress: (CareProgress) -> Void
     ) throws(CacheError) -> CareReport {

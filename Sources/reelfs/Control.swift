@@ -1,25 +1,26 @@
 import FoundationEssentials
 import ReelVolume
 
-/// What goes over the control socket: JSON objects, one a line. `version` is 1; what an older daemon does not know it
-/// refuses with a sentence.
+/// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses what it does not know
+/// with a sentence.
 ///
-/// A request is answered by one line, or by several: each but the last has `more`.
+/// One line answers a request, or several: each but the last has `more`.
 struct ControlRequest: Codable {
     var version = 1
     /// `status`, `list`, `pin`, `unpin`, `evict`, `prune` or `verify`.
     var command: String
     /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `verify`.
     var path: String?
-    /// What `prune` leaves.
+    /// The size to which `prune` reduces the cache.
     var bytes: Int64?
     /// Of `verify`.
     var repairs: Bool?
 }
 
+/// A line of an answer to a ``ControlRequest``.
 struct ControlAnswer: Codable {
     var version = 1
-    /// A sentence; nil when all is well.
+    /// A sentence; nil on success.
     var error: String?
     /// Of `status`.
     var mount: MountStatus?
@@ -33,20 +34,20 @@ struct ControlAnswer: Codable {
     var report: CareReport?
 }
 
-/// What `reelfs status` shows of one mount.
+/// One mount, as `reelfs status` shows it.
 struct MountStatus: Codable {
     /// Without password and query.
     var source: String
     var mountpoint: String
     var pid: Int32
-    /// Whether the kernel reads complete files itself; nil: not known yet, or not by this daemon.
+    /// Whether the kernel reads complete files itself; nil: not known yet.
     var passthrough: Bool?
     var volume: VolumeStatus?
     /// Why there is no `volume`: the daemon does not answer.
     var error: String?
 }
 
-/// What `reelfs cache list` shows of one source.
+/// One source, as `reelfs cache list` shows it.
 struct CacheStatus: Codable {
     /// Without password and query; nil where it is not known.
     var source: String?
@@ -61,12 +62,14 @@ struct CacheStatus: Codable {
     var error: String?
 }
 
+/// JSON with sorted keys, without control characters, and with a newline at its end.
 func encodeLine(_ value: some Encodable) -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
     return ((try? encoder.encode(value)).map { withEscapedControls([UInt8]($0)) } ?? Array("{}".utf8)) + [0x0A]
 }
 
+/// nil where the line is not such a value; it may come from any user.
 func decodeLine<Value: Decodable>(_ type: Value.Type, _ line: some Sequence<UInt8>) -> Value? {
     try? JSONDecoder().decode(type, from: Data(line))
 }

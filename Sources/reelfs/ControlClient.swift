@@ -1,48 +1,108 @@
 import Glibc
 import ReelFuse
+import ReelVolume
 
 /// A connection to the daemon of a mount.
-struct ControlClient: ~Copyable, Sendable {
-    let descriptor: Int32
+///
+/// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs. Only a daemon
+/// of root or of the calling user is believed.
+final class ControlClient: Sendable {
+    private let descriptor: Int32
 
     deinit { close(descriptor) }
 
-    /// nil where nobody listens.
-    init?(path: String) {
+    /// The error about a daemon that does not answer.
+    static let silence = "the daemon does not answer"
+
+    /// Some ten thousand open files fit.
+    private static let longestLine = 16 << 20
+    /// Milliseconds for the first line of an answer that is known at once.
+    private static let shortPatience: Int32 = 2000
+    /// Milliseconds between two lines of an answer that takes a while: a daemon that works sends progress all the time,
+    /// and only a disk that stands still keeps it from that.
+    private static let longPatience: Int32 = 60_000
+
+    /// Throws where no daemon listens, or another user's.
+    init(path: String) throws(Failure) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var limit = timeval(tv_sec: 2, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { return nil }
+        guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { throw .mount(Self.silence) }
+        // struct ucred, which Glibc's module hides behind _GNU_SOURCE: of the process that called listen(2).
+        var owner: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, 0)
+        var length = socklen_t(MemoryLayout.size(ofValue: owner))
+        getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &length)
+        guard Self.isTrusted(owner.user, by: geteuid()) else {
+            throw .mount("the daemon belongs to another user (uid \(owner.user)), so its answer is not trusted")
+        }
     }
 
-    /// The daemon may be another user's, and say what it likes. Some ten thousand open files fit.
-    static let longestLine = 16 << 20
+    /// The daemon of a mount. The mount is asked for its socket, which means waiting for the daemon: at most two
+    /// seconds.
+    convenience init(of mount: Mount) throws(Failure) {
+        guard let path = Mountpoint.answered({ mount.attribute("user.reelfs.socket") }) ?? nil else {
+            throw .mount(Self.silence)
+        }
+        try self.init(path: path)
+    }
 
-    /// nil where no answer comes within two seconds.
-    borrowing func ask(_ command: String) -> ControlAnswer? {
-        let line = encodeLine(ControlRequest(command: command))
+    /// - Parameter owner: of the daemon that listens.
+    static func isTrusted(_ owner: uid_t, by user: uid_t) -> Bool { owner == 0 || owner == user }
+
+    /// Asks for what is known at once. - Returns: nil where no answer comes within two seconds.
+    func ask(_ command: String) -> ControlAnswer? {
+        ask(ControlRequest(command: command), patience: Self.shortPatience) { _ in }
+    }
+
+    /// Asks for what may take a while.
+    /// - Parameter each: gets what comes before the last line.
+    /// - Returns: the last line; nil where no line comes for a minute.
+    func ask(_ request: ControlRequest, _ each: (ControlAnswer) -> Void) -> ControlAnswer? {
+        ask(request, patience: Self.longPatience, each)
+    }
+
+    /// - Parameter patience: milliseconds from one line to the next.
+    private func ask(
+        _ request: ControlRequest, patience: Int32, _ each: (ControlAnswer) -> Void
+    ) -> ControlAnswer? {
+        let line = encodeLine(request)
         guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else { return nil }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
-        let end = ContinuousClock.now + .seconds(2)
-        while bytes.last != 0x0A {
+        var end = ContinuousClock.now + .milliseconds(patience)
+        while bytes.count < Self.longestLine {
+            var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            let isReady = poll(&poller, 1, Int32(max(.zero, end - .now) / .milliseconds(1)))
+            if isReady < 0, errno == EINTR { continue }
+            guard isReady == 1 else { return nil }
             let count = read(descriptor, &chunk, chunk.count)
-            guard count > 0, ContinuousClock.now < end, bytes.count < Self.longestLine else { return nil }
-            bytes += chunk[..<count]
+            guard count > 0 else { return nil }
+            var rest = chunk[..<count]
+            while let newline = rest.firstIndex(of: 0x0A) {
+                guard let answer = decodeLine(ControlAnswer.self, bytes + rest[..<newline]) else { return nil }
+                if answer.more != true { return answer }
+                each(answer)
+                bytes = []
+                rest = rest[(newline + 1)...]
+                end = .now + .milliseconds(patience)
+            }
+            bytes += rest
         }
-        return decodeLine(ControlAnswer.self, bytes.dropLast())
+        return nil
+    }
+
+    /// Asks for work that ends with a report.
+    func report(
+        _ request: ControlRequest, _ progress: (CareProgress) -> Void = { _ in }
+    ) throws(Failure) -> CareReport {
+        let answer = ask(request) { if let news = $0.progress { progress(news) } }
+        if let report = answer?.report { return report }
+        throw .mount(answer?.error ?? Self.silence)
     }
 
     /// Sleeps until the daemon has closed the connection: its work is done. false when it has not within `seconds`.
-    borrowing func waitForEnd(seconds: Int32) -> Bool {
+    func waitForEnd(seconds: Int32) -> Bool {
         var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return poll(&poller, 1, seconds * 1000) == 1
-    }
-
-    /// The socket of the daemon behind a mount; nil where it does not tell within two seconds. Asking means waiting for
-    /// the daemon, so a thread does it that may be left behind.
-    static func path(of mount: Mount) -> String? {
-        Mountpoint.answered { mount.attribute("user.reelfs.socket") } ?? nil
     }
 }

@@ -1,80 +1,65 @@
 import Glibc
 import ReelCache
-import ReelFuse
 import ReelThreads
-import Synchronization
 
-/// Answers commands on a Unix socket, 0600: what is known at once from one thread of its own, the rest from a thread a
-/// request, so that nobody waits for what another asked.
+/// The daemon's Unix socket, mode 0600: a thread a connection, so that no client waits for another.
 ///
-/// A connection stays open as long as its client likes, unless it is the one unused for longest when there are too many.
-/// `stop` closes all of them after the cache has been committed, so its end tells `reelfs umount` that the daemon has done
-/// its work.
-///
-/// `@unchecked Sendable`: everything but `jobs` is set in `init`; the clients and `isShort` belong to the thread alone.
-final class ControlServer: @unchecked Sendable {
-    /// Of the socket, which is named `control` in it.
+/// A connection stays open as long as its client takes the answers, unless it is the one unused for longest when there
+/// are too many. `stop` closes all of them after the cache has been committed, so that the end of a connection tells
+/// `reelfs umount` that the daemon has done its work.
+final class ControlServer: Sendable {
+    /// The directory of the socket, which is named `control` in it.
     private let directory: Int32
     private let service: ControlService
     private let listener: Int32
-    /// A byte says that a job has ended; closing the writing end wakes the thread for the last time.
-    private let wake: Pipe
-    private var thread: Thread?
-    private var clients: [Client] = []
-    /// There was no descriptor or memory for a client, who keeps waiting in the kernel.
-    private var isShort = false
-    private let jobs = Mutex(Jobs())
+    private let state = Monitor(State())
 
+    private struct State {
+        var acceptor: Thread?
+        var clients: [Int32: Client] = [:]
+        /// Refuse requests that take a while.
+        var isEnding = false
+    }
+
+    /// By its descriptor, which is closed only after it has left the table.
     private struct Client {
-        var descriptor: Int32
-        var input: [UInt8] = []
-        /// Answers that the client has not taken yet; meanwhile nothing is read of it.
-        var output: ArraySlice<UInt8> = []
         /// When it connected, or when its last request came.
         var lastUse = now()
-        /// While it runs, what else the client asks waits in the kernel.
-        var job: ControlJob?
-        var isGone = false
+        /// A request of it that takes a while is being performed.
+        var isBusy = false
     }
 
-    private struct Jobs {
-        var running: [ControlJob] = []
-        /// No new ones.
-        var isEnding = false
-        var isWakeClosed = false
-    }
-
-    /// Connections at once; a further one takes the place of the one unused for longest.
+    /// Connections at once; a further one replaces the one unused for longest.
     private static let clientLimit = 64
-    /// Of them so many that take a while: each has a thread, and the disk is for the readers of the mount.
-    private static let jobLimit = 4
-    /// Milliseconds until a client is tried again for whom there was no descriptor: poll(2) would tell of it without end.
-    private static let pause: Int32 = 100
+    /// Of them those with a request that takes a while: the disk is for the readers of the mount.
+    private static let busyLimit = 4
+    /// Microseconds until a client is tried again for which there was no descriptor or memory; it waits in the kernel.
+    private static let pause: UInt32 = 100_000
     /// A path of PATH_MAX bytes, each of which JSON may write as six, and the rest of a request.
     private static let lineLimit = 6 * 4096 + 4096
+    private static let name = "control"
 
+    /// - Parameter path: of the socket; ends in `/control`.
     init(path: String, service: ControlService) throws(Failure) {
         self.service = service
         directory = try Self.directory(of: path)
-        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         // A socket that a crash left: this daemon is the cache's only owner now.
         unlinkat(directory, Self.name, 0)
-        // bind(2) takes the mode of the socket itself, less the umask: nothing is to be changed by its path afterwards.
+        // bind(2) takes the mode of the socket itself, less the umask, so that nothing is changed by its path
+        // afterwards.
         let address = UnixAddress("/proc/self/fd/\(directory)/\(Self.name)")
         let isBound = fchmod(listener, 0o600) == 0 && address?.bind(listener) == 0
-        guard isBound, listen(listener, 16) == 0, let wake = Pipe() else {
+        guard isBound, listen(listener, 16) == 0 else {
             let text = reason()
             close(listener)
             if isBound { unlinkat(directory, Self.name, 0) }
             close(directory)
             throw .mount("cannot open the control socket in the cache directory: \(text)")
         }
-        self.listener = listener
-        self.wake = wake
-        thread = Thread("control") { [self] in serve() }
+        let acceptor = Thread("control") { [self] in accept() }
+        state.withLock { $0.acceptor = acceptor }
     }
-
-    private static let name = "control"
 
     private static func directory(of path: String) throws(Failure) -> Int32 {
         do throws(PathError) {
@@ -84,160 +69,109 @@ final class ControlServer: @unchecked Sendable {
         }
     }
 
-    /// Ends what takes a while and waits for its end: before the volume is shut down. `status` is answered on.
+    /// Ends the requests that take a while, and waits for them: before the volume is shut down. `status` is still
+    /// answered.
     func endJobs() {
-        let running = jobs.withLock { jobs in
-            jobs.isEnding = true
-            for job in jobs.running {
-                job.end()
-                // Its client may be stopped, or take a byte now and then: nobody waits for that. In here, as the
-                // descriptor is closed only after the job has left the list.
-                shutdown(job.descriptor, Int32(SHUT_RDWR))
-            }
-            return jobs.running
+        state.withLock { state in
+            state.isEnding = true
+            // A job ends once its client is gone. In here, as a descriptor is closed only after it has left the table.
+            for (descriptor, client) in state.clients where client.isBusy { shutdown(descriptor, Int32(SHUT_RDWR)) }
         }
-        for job in running { job.waitForEnd() }
+        state.wait { state in state.clients.values.contains(where: \.isBusy) ? nil : () }
     }
 
-    /// Nobody finds it any more; who is connected stays so. While the cache is still held: once it is let go, another
+    /// Removes the socket; connections stay open. To be called while the cache is still held: afterwards another
     /// daemon's socket may stand there.
     func withdraw() { unlinkat(directory, Self.name, 0) }
 
+    /// Ends the requests that are left and closes all connections. The last step of a daemon.
     func stop() {
         endJobs()
-        jobs.withLock { $0.isWakeClosed = true }
-        close(wake.writing)
-        thread?.join()
-        close(wake.reading)
+        // accept(2) returns EINVAL from then on.
+        shutdown(listener, Int32(SHUT_RDWR))
+        state.withLock { $0.acceptor }?.join()
+        state.withLock { state in for descriptor in state.clients.keys { shutdown(descriptor, Int32(SHUT_RDWR)) } }
+        state.wait { $0.clients.isEmpty ? () : nil }
         close(listener)
         close(directory)
-        for client in clients { close(client.descriptor) }
-    }
-
-    private func serve() {
-        while true {
-            var polled = [pollfd(fd: wake.reading, events: Int16(POLLIN), revents: 0)]
-            polled.append(pollfd(fd: isShort ? -1 : listener, events: Int16(POLLIN), revents: 0))
-            polled += clients.map { client in
-                // Of one whose job runs only its end counts (POLLHUP, which is always told), and that once.
-                let wanted = client.job != nil ? 0 : client.output.isEmpty ? POLLIN : POLLOUT
-                return pollfd(fd: client.isGone ? -1 : client.descriptor, events: Int16(wanted), revents: 0)
-            }
-            let count = poll(&polled, nfds_t(polled.count), isShort ? Self.pause : -1)
-            isShort = false
-            guard count >= 0 || errno == EINTR else { return }
-            if polled[0].revents != 0 {
-                var bytes = [UInt8](repeating: 0, count: 64)
-                if read(wake.reading, &bytes, bytes.count) == 0 { return }
-            }
-            for index in clients.indices.reversed() {
-                if !goOn(&clients[index], polled[index + 2].revents) {
-                    close(clients[index].descriptor)
-                    clients.remove(at: index)
-                }
-            }
-            if polled[1].revents != 0 { accept() }
-        }
     }
 
     private func accept() {
-        let descriptor = Glibc.accept(listener, nil, nil)
-        guard descriptor >= 0 else {
-            isShort = [EMFILE, ENFILE, ENOMEM, ENOBUFS].contains(errno)
-            return
-        }
-        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
-        if clients.count >= Self.clientLimit { closeUnused() }
-        clients.append(Client(descriptor: descriptor))
-    }
-
-    /// Makes room for another client. At most `jobLimit` of them have a job, so there is one without.
-    private func closeUnused() {
-        let unused = clients.indices.filter { clients[$0].job == nil }.min { clients[$0].lastUse < clients[$1].lastUse }
-        guard let unused else { return }
-        close(clients[unused].descriptor)
-        clients.remove(at: unused)
-    }
-
-    /// false: this client is done with.
-    private func goOn(_ client: inout Client, _ events: Int16) -> Bool {
-        guard let job = client.job else {
-            if events == 0 { return true }
-            return client.output.isEmpty ? receive(&client) : send(&client) && answerLines(&client)
-        }
-        if events != 0 {
-            client.isGone = true
-            job.end()
-        }
-        guard job.hasEnded else { return true }
-        jobs.withLock { $0.running.removeAll { $0 === job } }
-        client.job = nil
-        // A job that was ended could not say its last word.
-        return !job.isOver && answerLines(&client)
-    }
-
-    private func receive(_ client: inout Client) -> Bool {
-        var chunk = [UInt8](repeating: 0, count: 4096)
-        let count = read(client.descriptor, &chunk, chunk.count)
-        if count < 0 { return errno == EAGAIN || errno == EINTR }
-        guard count > 0 else { return false }
-        client.input += chunk[..<count]
-        return answerLines(&client) && client.input.count <= Self.lineLimit
-    }
-
-    private func answerLines(_ client: inout Client) -> Bool {
-        while client.job == nil, client.output.isEmpty, let end = client.input.firstIndex(of: 0x0A) {
-            let line = Array(client.input[..<end])
-            client.input.removeSubrange(...end)
-            client.lastUse = now()
-            guard let answer = answer(line, &client) else { continue }
-            client.output = encodeLine(answer)[...]
-            if !send(&client) { return false }
-        }
-        return true
-    }
-
-    /// Sends what the client takes at once: one that does not read holds up nobody. - Returns: false where it has gone.
-    private func send(_ client: inout Client) -> Bool {
-        while !client.output.isEmpty {
-            let count = client.output.withUnsafeBytes {
-                Glibc.send(client.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+        while true {
+            let descriptor = Glibc.accept(listener, nil, nil)
+            if descriptor >= 0 {
+                _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+                begin(descriptor)
+            } else if [EMFILE, ENFILE, ENOMEM, ENOBUFS].contains(errno) {
+                usleep(Self.pause)
+            } else if errno != EINTR, errno != ECONNABORTED {
+                return
             }
-            guard count > 0 else { return errno == EAGAIN || errno == EINTR }
-            client.output = client.output.dropFirst(count)
         }
-        return true
     }
 
-    /// nil: a job has begun that answers itself.
-    private func answer(_ line: [UInt8], _ client: inout Client) -> ControlAnswer? {
+    private func begin(_ descriptor: Int32) {
+        state.withLock { state in
+            let idle = state.clients.filter { !$0.value.isBusy }
+            if state.clients.count >= Self.clientLimit,
+                let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
+                shutdown(oldest.key, Int32(SHUT_RDWR))
+            }
+            state.clients[descriptor] = Client()
+        }
+        let thread = Thread("client") { [self] in
+            serve(ControlConnection(descriptor))
+            end(descriptor)
+        }
+        if let thread { thread.detach() } else { end(descriptor) }
+    }
+
+    private func end(_ descriptor: Int32) {
+        state.withLock { state in
+            state.clients[descriptor] = nil
+            close(descriptor)
+        }
+    }
+
+    /// Answers line by line until either side closes the connection.
+    private func serve(_ client: ControlConnection) {
+        var input: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while input.count <= Self.lineLimit {
+            let count = read(client.descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return }
+            input += chunk[..<count]
+            while let end = input.firstIndex(of: 0x0A) {
+                let line = Array(input[..<end])
+                input.removeSubrange(...end)
+                guard client.send(answer(line, client)) else { return }
+            }
+        }
+    }
+
+    private func answer(_ line: [UInt8], _ client: ControlConnection) -> ControlAnswer {
+        state.withLock(notifying: false) { $0.clients[client.descriptor]?.lastUse = now() }
         guard let request = decodeLine(ControlRequest.self, line) else {
-            return ControlAnswer(error: "that is no request")
+            return ControlAnswer(error: "the line is not a request")
         }
         if let answer = service.answer(request) { return answer }
-        let descriptor = client.descriptor
-        let (job, refusal) = jobs.withLock { jobs -> (ControlJob?, String) in
-            if jobs.isEnding { return (nil, "the mount is ending") }
-            guard jobs.running.count < Self.jobLimit else {
-                return (nil, "the daemon is busy with other commands; try again when they have ended")
+        let refusal: String? = state.withLock { state in
+            if state.isEnding { return "the mount is ending" }
+            guard state.clients.values.count(where: \.isBusy) < Self.busyLimit else {
+                return "the daemon is busy with other commands; try again when they have ended"
             }
-            let job = ControlJob.start(on: descriptor) { [service] in
-                service.perform(request, $0)
-            } whenDone: { [self] in
-                jobEnded()
-            }
-            if let job { jobs.running.append(job) }
-            return (job, "the system has no thread to spare; try again")
+            state.clients[client.descriptor]?.isBusy = true
+            return nil
         }
-        client.job = job
-        return job == nil ? ControlAnswer(error: refusal) : nil
-    }
-
-    private func jobEnded() {
-        jobs.withLock { jobs in
-            var byte: UInt8 = 0
-            if !jobs.isWakeClosed { _ = write(wake.writing, &byte, 1) }
+        if let refusal { return ControlAnswer(error: refusal) }
+        // For `ps -L`.
+        Thread.nameCurrent("maintenance")
+        defer {
+            Thread.nameCurrent("client")
+            state.withLock { $0.clients[client.descriptor]?.isBusy = false }
         }
+        return service.perform(request, client)
     }
 }

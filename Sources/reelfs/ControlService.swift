@@ -3,21 +3,21 @@ import ReelFuse
 import ReelThreads
 import ReelVolume
 
-/// What a daemon does for those who ask over its socket.
+/// The requests that a daemon performs for clients of its control socket.
 struct ControlService: Sendable {
     let mount: MountRequest
     let volume: Volume
     /// nil until it is mounted.
     let session: Monitor<FuseSession?>
 
-    /// What is known at once; nil: it takes a while, and is for `perform`.
+    /// Answers what is known at once, and refuses what is no valid request; nil: `perform` does it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
         let needsPath = ["pin", "unpin", "evict"].contains(request.command)
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
         if needsPath && request.path == nil || request.command == "prune" && request.bytes ?? -1 < 0 {
-            return ControlAnswer(error: "something is missing in that request, or below zero")
+            return ControlAnswer(error: "the request lacks a path, or a number of bytes that is not negative")
         }
         guard request.command == "status" else { return nil }
         return ControlAnswer(
@@ -29,14 +29,13 @@ struct ControlService: Sendable {
 
     private static let commands = ["status", "list", "pin", "unpin", "evict", "prune", "verify"]
 
-    /// On the job's own thread.
-    func perform(_ request: ControlRequest, _ job: ControlJob) -> ControlAnswer {
-        let watch = CareWatch(
-            progress: { job.tell($0) }, isOver: { job.isOver })
+    /// Performs a request that takes a while. Ends early, with an error, once the client has gone.
+    func perform(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer {
+        let watch = CareWatch(progress: { client.tell($0) }, isOver: { client.isOver })
         do throws(CareFailure) {
             let path = request.path ?? ""
             switch request.command {
-            case "list": return list(job)
+            case "list": return list(client)
             case "pin": return ControlAnswer(report: try volume.pin(path, true, watch))
             case "unpin": return ControlAnswer(report: try volume.pin(path, false, watch))
             case "evict": return ControlAnswer(report: try volume.evict(path, watch))
@@ -50,11 +49,11 @@ struct ControlService: Sendable {
         }
     }
 
-    /// Files by lines of some hundred, so that none of them grows with the cache.
-    private func list(_ job: ControlJob) -> ControlAnswer {
+    /// Sends the files in lines of some hundred, so that no line grows with the cache.
+    private func list(_ client: ControlConnection) -> ControlAnswer {
         var rest = volume.cachedFiles()[...]
-        while !rest.isEmpty, !job.isOver {
-            job.send(more: ControlAnswer(files: Array(rest.prefix(200))))
+        while !rest.isEmpty, !client.isOver {
+            client.send(more: ControlAnswer(files: Array(rest.prefix(200))))
             rest = rest.dropFirst(200)
         }
         let capacity = volume.capacity()

@@ -1,96 +1,75 @@
 import Glibc
 
-/// What a daemon is started with.
+/// A mount to be made.
 struct MountRequest {
     var source: String
     /// Absolute.
     var mountpoint: String
     var options: MountOptions
 
-    /// How long a mount may take: the origin is asked what the source is, once or twice, then the cache is opened.
+    /// The time limit of a mount: the origin is asked what the source is, once or twice, then the cache is opened.
     var patience: Duration { .seconds(30 + 2 * options.timeout) }
 }
 
-/// The background form: the program is started again (a fork of a process with threads is no good) and says over a pipe
-/// when its mount answers. The words of the command line go through another pipe: they may hold secrets.
+/// Starts the daemon in the background: this program again, which says over a pipe when its mount answers. The words of
+/// the command line go through another pipe: they may hold secrets.
 enum DaemonLaunch {
+    /// The hidden command of the daemon's process.
     static let subcommand = "daemon"
-    /// Where the daemon finds the pipe to say "ready" on.
+    /// The daemon's end of the pipe on which it says "ready".
     static let readyDescriptor: Int32 = 3
+
     /// Returns when the mount answers.
     static func start(_ request: MountRequest) throws(Failure) {
-        guard let input = Pipe(), let ready = Pipe() else {
-            throw Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
-        }
+        guard let input = Pipe(), let ready = Pipe() else { throw failure() }
         signal(SIGPIPE, SIG_IGN)
-        let interruption = Interruption()
-        let child = spawn(request, input: input.reading, ready: ready.writing)
+        let interruption = interruptions()
+        // In the caller's process group until it has mounted: autofs knows by that which processes mount for it, and
+        // all others, mount(2) included, wait until it is done. automount and systemd both count on it. stderr stays
+        // until the mount answers.
+        let child = spawnSelf(
+            [subcommand, withoutQuery(request.source), request.mountpoint],
+            files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
         close(input.reading)
         close(ready.writing)
         defer { close(ready.reading) }
         guard let child else {
             close(input.writing)
-            throw Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
+            throw failure()
         }
         let words = [request.mountpoint] + CommandLine.arguments
         writeAll(input.writing, Array(words.joined(separator: "\0").utf8))
         close(input.writing)
-        try understand(wait(ready.reading, within: request.patience, or: interruption), child, ready.reading, request)
-    }
-
-    private static func understand(
-        _ end: Waited, _ child: pid_t, _ ready: Int32, _ request: MountRequest
-    ) throws(Failure) {
-        switch end {
+        switch wait(ready.reading, within: request.patience, or: interruption) {
         case .late:
             kill(child, SIGTERM)
             throw .mount("the daemon was not ready within \(request.patience.components.seconds) seconds; see its log")
         case .interrupted:
             kill(child, SIGTERM)
-            // It undoes what it has done; the pipe's end tells of its own.
-            _ = wait(ready, within: .seconds(5), or: nil)
-            throw Failure(status: .interrupted, sentence: "interrupted, and nothing is mounted")
+            // It undoes what it has done; the end of the pipe tells that it has ended.
+            _ = wait(ready.reading, within: .seconds(5), or: -1)
+            throw .interrupted
         case .said("ready"): return
-        case .said(let answer):
-            guard let space = answer.firstIndex(of: " "), let status = Int32(answer[..<space]) else {
-                throw Failure(
-                    status: .internal, sentence: "the daemon ended before the mount answered; --foreground shows why")
-            }
-            throw Failure(
-                status: Failure.Status(rawValue: status) ?? .mount,
-                sentence: String(answer[answer.index(after: space)...]))
+        case .said(let answer): throw Failure(line: answer)
         }
     }
 
-    private static func spawn(_ request: MountRequest, input: Int32, ready: Int32) -> pid_t? {
-        var actions = posix_spawn_file_actions_t()
-        posix_spawn_file_actions_init(&actions)
-        defer { posix_spawn_file_actions_destroy(&actions) }
-        posix_spawn_file_actions_adddup2(&actions, input, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
-        // stderr stays until the mount answers.
-        posix_spawn_file_actions_adddup2(&actions, ready, readyDescriptor)
-        // In the caller's process group until it has mounted: autofs knows by that who mounts for it, and everybody else,
-        // mount(2) included, waits until it is done. automount and systemd both count on it.
-        let words = ["reelfs", subcommand, withoutQuery(request.source), request.mountpoint]
-        return spawnSelf(words, &actions, inNewSession: false)
+    private static func failure() -> Failure {
+        Failure(status: .system, sentence: "cannot start the daemon: \(reason())")
     }
 
-    private enum Waited {
+    private enum LaunchEnd {
         /// A line, or what came before the end of file.
         case said(String)
         case late, interrupted
     }
 
-    private static func wait(_ descriptor: Int32, within limit: Duration, or interruption: Interruption?) -> Waited {
+    private static func wait(_ descriptor: Int32, within limit: Duration, or interruption: Int32) -> LaunchEnd {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 1024)
         let end = ContinuousClock.now + limit
         while bytes.last != UInt8(ascii: "\n"), bytes.count < 8192 {
-            var polled = [
-                pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: interruption?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
-            ]
+            var polled = [descriptor, interruption].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             let count = poll(&polled, 2, Int32(max(.zero, end - .now) / .milliseconds(1)))
             if count == 0 { return .late }
             if count < 0 { continue }
@@ -101,19 +80,16 @@ enum DaemonLaunch {
         }
         return .said(String(decoding: bytes.last == UInt8(ascii: "\n") ? bytes.dropLast() : bytes[...], as: UTF8.self))
     }
-}
 
-/// A signal that asks this program to end, as something to poll for. Signals that the caller ignores stay ignored.
-struct Interruption {
-    /// Readable once a signal has come.
-    var descriptor: Int32 { interruptionPipe?.reading ?? -1 }
-
-    init() {
+    /// Takes the signals that ask this program to end; those that the caller ignores stay ignored.
+    /// - Returns: a descriptor that is readable once one has come.
+    private static func interruptions() -> Int32 {
         interruptionPipe = Pipe()
         for number in [SIGINT, SIGTERM, SIGHUP] {
             let previous = signal(number, noteInterruption)
             if unsafeBitCast(previous, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_IGN) }
         }
+        return interruptionPipe?.reading ?? -1
     }
 }
 
@@ -125,42 +101,30 @@ private func noteInterruption(_: Int32) {
     if let pipe = interruptionPipe { _ = write(pipe.writing, &byte, 1) }
 }
 
-/// Both ends close on exec.
-struct Pipe {
-    let reading: Int32
-    let writing: Int32
+/// The daemon's end of the pipe to the process that started it. What is said is the last word.
+struct ReadyPipe {
+    var descriptor: Int32
 
-    init?() {
-        // Above the standard descriptors and the daemon's third, so that handing one over never overwrites another.
-        var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { return nil }
-        reading = fcntl(ends[0], F_DUPFD_CLOEXEC, 10)
-        writing = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)
-        close(ends[0])
-        close(ends[1])
-        if reading < 0 || writing < 0 { return nil }
+    /// Sends a line and closes the pipe.
+    func say(_ line: String) {
+        writeAll(descriptor, Array((line + "\n").utf8))
+        close(descriptor)
     }
 }
 
-/// Writes everything or gives up at the first error (a reader that has gone).
-func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) {
-    var rest = bytes[...]
-    while !rest.isEmpty {
-        let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-        if count < 0, errno == EINTR { continue }
-        if count <= 0 { return }
-        rest = rest.dropFirst(count)
-    }
-}
+extension Failure {
+    /// A signal came before the mount answered.
+    static let interrupted = Failure(status: .interrupted, sentence: "interrupted, and nothing is mounted")
 
-/// Everything up to the end of file.
-func readAll(_ descriptor: Int32) -> [UInt8] {
-    var bytes: [UInt8] = []
-    var chunk = [UInt8](repeating: 0, count: 4096)
-    while true {
-        let count = read(descriptor, &chunk, chunk.count)
-        if count < 0, errno == EINTR { continue }
-        if count <= 0 { return bytes }
-        bytes += chunk[..<count]
+    /// As the daemon sends it to the process that started it.
+    var line: String { "\(status.rawValue) \(sentence)" }
+
+    fileprivate init(line: String) {
+        guard let space = line.firstIndex(of: " "), let status = Int32(line[..<space]) else {
+            self.init(
+                status: .internal, sentence: "the daemon ended before the mount answered; --foreground shows why")
+            return
+        }
+        self.init(status: Status(rawValue: status) ?? .mount, sentence: String(line[line.index(after: space)...]))
     }
 }

@@ -1,69 +1,61 @@
 import ReelVolume
 
-/// What a mount point, and the daemon behind it, say.
+/// The facts of a mount and its daemon.
 struct MountFacts {
     var mountpoint = ""
-    var daemon = Mountpoint.Daemon.alive
-    /// What the daemon says of itself; nil: it does not talk to this user.
+    var health = Mountpoint.Health.alive
+    /// The daemon's own report; nil: it does not answer this user.
     var status: MountStatus?
     /// Mounted by this user.
     var isOwn = true
 }
 
 extension Diagnosis {
+    /// Judges the state of a mount.
     mutating func add(_ facts: MountFacts) {
         let place = shown(facts.mountpoint)
-        switch facts.daemon {
-        case .gone:
+        switch facts.health {
+        case .dead:
             return bad(
                 "the daemon of \(place) has ended and the mount is dead (ENOTCONN)",
                 "Run `reelfs umount \(place)`, or mount it again.")
         case .silent:
             return bad(
                 "the daemon of \(place) does not answer: it is stopped, or its disk hangs",
-                "`reelfs umount --lazy \(place)` frees the directory.")
+                "Run `reelfs umount --lazy \(place)` to free the directory.")
         case .alive: break
         }
         guard let status = facts.status, let volume = status.volume else {
             guard facts.isOwn else {
-                return note("\(place) is mounted; its daemon talks only to the user who mounted it")
+                return note("\(place) is mounted; its daemon answers only the user who mounted it")
             }
             return bad(
                 "\(place) is mounted, but its daemon does not report its status",
-                "If files there cannot be read: `reelfs umount --lazy \(place)`, and mount it again.")
+                "If files there cannot be read, run `reelfs umount --lazy \(place)` and mount it again.")
         }
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
         addCache(of: volume)
-        switch status.passthrough {
-        case true?: ok("passthrough: the kernel reads complete files itself")
-        case false?:
+        if status.passthrough == true { ok("passthrough: the kernel reads complete files itself") }
+        if status.passthrough == false {
             note("no passthrough: complete files are read through reelfs (needs root, a recent kernel and libfuse)")
-        case nil: break
         }
         for outage in volume.outages.prefix(2) {
             bad(
                 "\(shown(outage.origin)) is offline (\(outage.kind)); cached data can be read",
                 "The mount reconnects by itself.")
         }
-        if let first = volume.staleDirectories.first {
-            let number = volume.staleDirectories.count
-            let name = first.path.isEmpty ? "/" : first.path
-            note(
-                "\(number) director\(number == 1 ? "y shows its" : "ies show their") last good listing: \(shown(name)) "
-                    + "(\(first.trouble))")
-        }
+        if let stale = staleText(volume) { note("the last good listing is shown for \(stale.count): \(stale.first)") }
     }
 
     private mutating func addCache(of volume: VolumeStatus) {
-        let size = "\(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))"
         if let failure = volume.cacheFailure {
             bad(
                 "the cache cannot be written: \(failure)",
-                "Free space on its disk, or repair the disk. Reads continue, and the mount recovers by itself.")
+                "Free space on its disk, or repair the disk. Reads go on, and the mount recovers by itself.")
         } else if volume.cacheCap == 0 {
             bad("the cache has no room on its disk", "Free some space; the mount recovers by itself.")
         } else {
-            ok("cache: \(size)")
+            ok("cache: \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))")
         }
         if volume.speculative > 0 { ok("origin: \(fetchedText(volume))") }
         if volume.damagedBlocks > 0 {

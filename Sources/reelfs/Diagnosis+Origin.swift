@@ -1,55 +1,58 @@
 import ReelCore
 import ReelSources
 
-/// What a URL turned out to be.
+/// The kind of document at a URL.
 enum SourceFacts {
     case file
     /// - kind: `directory listing (HTML)`.
-    /// - chosen: its entry that is looked at; nil: it has none that is a file.
+    /// - chosen: the name of the entry to examine; nil: no entry is a file.
     case tree(kind: String, entries: Int, chosen: String?)
     /// A document that lists nothing.
     case page(String)
 }
 
-/// What the answers for one file were.
+/// The answers for one file.
 struct OriginFacts {
-    /// What was asked for. No part of it but scheme, host and port is told.
+    /// The URL of the file. Only scheme, host and port of it are shown.
     var url: ResourceURL
     /// The first request, its head judged as a mount does.
     var first: Probe
-    /// The same again, at the file's end; nil: not asked.
+    /// A second request, for the file's end; nil: not sent.
     var second: Probe?
-    /// Whether the second request went out on the first one's connection.
+    /// Whether the second request used the first one's connection.
     var keepsConnections = true
     var speeds: [Speed] = []
     /// Seconds that the film lasts, as the user says.
     var duration: Int64?
-    /// Credentials that the user gave are sent to it.
+    /// Whether credentials that the user gave are sent.
     var sendsCredentials = false
-    /// The daemon of a mount may have credentials and headers that are not known here.
+    /// Whether this is the source of a mount: its daemon may have credentials and headers that are not known here.
     var isOfMount = false
 
+    /// A request for content information.
     struct Probe {
         var outcome: Result<ContentInformation, OriginFailure>
         var redirects = 0
-        /// Who answered at last.
+        /// The URL that answered, after redirects.
         var place: ResourceURL?
         /// From the request to the answer's head.
         var latency = Duration.zero
     }
 
+    /// A measurement.
     struct Speed {
         var connections: Int
-        /// A second.
+        /// Bytes a second.
         var bytes: Double = 0
         var received: Int64 = 0
         var elapsed = Duration.zero
-        /// Of a request that did not end well.
+        /// Of one of the requests.
         var failure: OriginFailure?
     }
 }
 
 extension Diagnosis {
+    /// Names the kind of the source.
     mutating func add(_ facts: SourceFacts) {
         switch facts {
         case .file: break
@@ -58,11 +61,12 @@ extension Diagnosis {
         case .tree(let kind, _, nil): note("a \(kind) without a file to examine")
         case .page(let reason):
             bad(
-                "this is no directory listing, no playlist and no media (\(reason))",
-                "Give the URL of one of these. If it is a page to log in: --credentials or --header.")
+                "this is not a directory listing, a playlist or media (\(reason))",
+                "Use the URL of one of these. If the server wants a login, use --credentials or --header.")
         }
     }
 
+    /// Judges how the origin serves a file.
     mutating func add(_ facts: OriginFacts) {
         let information: ContentInformation
         switch facts.first.outcome {
@@ -88,7 +92,7 @@ extension Diagnosis {
             note(
                 "the origin answers: \(shortTime(facts.first.latency)) to the first byte, \(tls); it closes each "
                     + "connection, so every request opens a new connection",
-                "Let the server keep connections alive.")
+                "Enable keep-alive on the server.")
         } else {
             ok("the origin answers: \(shortTime(facts.first.latency)) to the first byte, \(tls)")
         }
@@ -104,7 +108,7 @@ extension Diagnosis {
         }
     }
 
-    /// - Parameter source: what the credentials are for; a list's files may be elsewhere, and get none.
+    /// - Parameter source: the source with the credentials; a list's files may be elsewhere, and get none.
     mutating func addSecrets(sentTo source: ResourceURL) {
         if source.scheme == "http", !isLoopback(source.host) {
             note("credentials cross the network unencrypted", "Use https.")
@@ -119,18 +123,17 @@ extension Diagnosis {
         switch facts.second?.outcome {
         case .failure(let failure):
             bad(
-                "a range at the beginning is answered, one at the end is not: \(failure.reason)",
+                "a range at the start works, one at the end does not: \(failure.reason)",
                 "Players read the end first. Ask the server's administrator, or use another server.")
         case _ where information.acceptsRanges:
-            ok("ranges are honoured: 206 with exactly what was asked; \(size)\(type)")
+            ok("ranges work: 206 with exactly the requested bytes; \(size)\(type)")
         default:
             note(
-                "no ranges: 200 with the whole file whatever is asked; \(size)\(type)",
-                "It plays from its beginning; what lies further on comes only after all before it. What is cached "
-                    + "seeks as usual.")
+                "no ranges: each request gets 200 with the whole file; \(size)\(type)",
+                "It plays from its start; a later part arrives only after all before it. Cached parts seek as usual.")
         }
         if information.length == nil {
-            note("the length is not told: programs see it only once the whole file has come")
+            note("the length is not given: programs see it only once the whole file has arrived")
         } else if information.length == 0 {
             note("the file is empty")
         }
@@ -141,9 +144,9 @@ extension Diagnosis {
         let again = try? facts.second?.outcome.get()
         if let again, !again.isSameVersion(as: information) {
             return bad(
-                "the validator is another one in each answer, as if the file changed all the time",
-                "Reads would fail with ESTALE, and nothing stay cached. Behind a load balancer: give all servers the "
-                    + "same ETag, or none and the same dates.")
+                "the validator differs in each answer, as if the file changed all the time",
+                "Reads would fail with ESTALE, and nothing would stay cached. Behind a load balancer, give all servers "
+                    + "the same ETag, or no ETag and the same dates.")
         }
         let times = again == nil ? "" : ", the same twice"
         switch (validator.entityTag, validator.lastModified) {
@@ -155,7 +158,7 @@ extension Diagnosis {
 
     // MARK: How fast
 
-    /// Of what was measured a film may need this much: rates of films and of lines vary.
+    /// A film may need this part of the measured rate: rates of films and of lines vary.
     private static let usable = 0.8
 
     private mutating func addSpeed(_ facts: OriginFacts, _ information: ContentInformation) {
@@ -163,7 +166,9 @@ extension Diagnosis {
         if let refused = facts.speeds.first(where: { $0.failure != nil }), let failure = refused.failure {
             let what = count(refused.connections, "connection")
             if refused.connections == 1 {
-                bad("no speed: \(failure.reason)", "Try again; if it stays so, ask the server's administrator.")
+                bad(
+                    "cannot measure speed: \(failure.reason)",
+                    "Try again; if it fails again, ask the server's administrator.")
             } else {
                 note("\(what) at a time are too many: \(failure.reason)")
             }
@@ -183,14 +188,14 @@ extension Diagnosis {
         let most = bitRate(rate)
         if let length, let duration {
             let needed = Double(length) / Double(duration)
-            let film = "\(humanSize(length)) in \(longTime(duration)) need \(bitRate(needed))"
-            if needed <= rate { return ok("it will play: \(film), \(most) are there") }
+            let film = "\(humanSize(length)) in \(longTime(duration)) need \(bitRate(needed)), \(most) are available"
+            if needed <= rate { return ok("it will play: \(film)") }
             return bad(
-                "it will not play without a stop: \(film), \(most) are there",
-                "Fetch it before, as by `cat FILE > /dev/null` on the mount: then it plays from the cache.")
+                "it will stall: \(film)",
+                "Fetch it first, with `cat FILE > /dev/null` on the mount; then it plays from the cache.")
         }
         let film = "plays up to \(most): a 2h film of \(humanSize(Int64(rate * 7200)))"
-        // At the least; nobody wonders whether a small file plays. The length is what the origin says, up to any number.
+        // Not said of a small file. The length is the origin's, and may be any number.
         let seconds = Int64(min(Double(length ?? 0) / rate, 1e12).rounded(.up))
         ok(seconds < 60 ? film : "\(film); this one if it lasts \(longTime(seconds)) or longer")
     }
@@ -203,22 +208,22 @@ extension Diagnosis {
         switch failure {
         case .status(401, _) where facts.isOfMount, .status(403, _) where facts.isOfMount:
             return note(
-                "\(place.origin): \(failure.reason); the mount's own credentials are known to its daemon alone",
-                "To look closer, give them here, too: --credentials or --header.")
+                "\(place.origin): \(failure.reason); only the daemon knows the mount's own credentials",
+                "To check more, give them here as well, with --credentials or --header.")
         case .status(401, _), .status(403, _):
             remedy =
                 facts.sendsCredentials
-                ? "The credentials given are not the right ones."
+                ? "The given credentials are wrong."
                 : "Put user and password into a file for --credentials, or into ~/.netrc."
-        case .status(404, _), .status(410, _): remedy = "Look at the path of the URL; a directory's ends with a slash."
-        case .status(429, _), .status(503, _): remedy = "The server has too much to do, or too much of you: try later."
-        case .status(500..., _): remedy = "That is for the server's administrator; a mount tries again for a while."
-        case .status: remedy = "Look at the URL; a browser may show what the server wants."
-        case .unreachable: remedy = "Look at host and port of the URL, at the network, and at proxies (https_proxy)."
+        case .status(404, _), .status(410, _): remedy = "Check the path of the URL; a directory's ends with a slash."
+        case .status(429, _), .status(503, _): remedy = "The server is overloaded, or limits requests: try later."
+        case .status(500..., _): remedy = "Ask the server's administrator; a mount retries for a while."
+        case .status: remedy = "Check the URL; a browser may show what the server wants."
+        case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."
         case .untrusted:
-            remedy = "Look at the clock; a certificate authority of one's own is added by update-ca-certificates."
-        case .timedOut: remedy = "The server or a firewall on the way is silent: try another network."
-        case .wrongAnswer: remedy = "The server, or a proxy on the way, gives a login page or breaks ranges."
+            remedy = "Check the clock; add an authority of your own with update-ca-certificates."
+        case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
+        case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."
         case .interrupted, .changed, .away, .cancelled: remedy = "Try again."
         }
         // Some reasons name the origin themselves.

@@ -1,41 +1,44 @@
 import ReelCache
 
-/// What of the system decides whether this user can mount, and how files are then read.
+/// The facts of the system that decide whether this user can mount, and how files are then read.
 struct SystemFacts {
     var isRoot = true
-    /// What `UserMount` says is missing.
+    /// The sentence of `UserMount` about what is missing.
     var lack: String?
-    /// CAP_SYS_ADMIN is in effect.
+    /// Whether CAP_SYS_ADMIN is in effect.
     var mayAdminister = true
     var isFirstUserNamespace = true
-    /// `/etc/fuse.conf` lets ordinary users share their mounts.
+    /// Whether `/etc/fuse.conf` lets ordinary users share their mounts.
     var allowsOther = false
-    /// As uname(2) has it.
+    /// The release, as of uname(2).
     var kernel = ""
-    /// libfuse can ask for passthrough.
+    /// Whether libfuse can request passthrough.
     var libraryHasPassthrough = true
 }
 
-/// What of a disk decides whether it can hold the cache.
+/// The facts of a disk that decide whether it can hold the cache.
 struct CacheFacts {
-    /// Of the cache.
+    /// The cache directory.
     var path = ""
-    /// Where a file was tried: the directory itself, or, as it does not exist yet, the nearest one above it.
+    /// The directory in which a file was tried: the cache directory, or, if it does not exist yet, the nearest above
+    /// it.
     var folder = ""
     /// Why no file can be written there; an errno.
     var failure: Int32?
-    /// Bytes, of those that an ordinary user may take.
+    /// Bytes that an ordinary user can use.
     var free: Int64 = 0
+    /// Bytes.
     var total: Int64 = 0
-    /// What the source at hand has there already, in bytes: it can make room for itself.
+    /// Bytes that the source has cached there: it can evict them.
     var held: Int64 = 0
-    /// Its name, where it is known.
+    /// `ext4`; nil: unknown.
     var fileSystem: String?
-    /// Holes take no room, and can be punched.
+    /// Whether holes take no space, and can be punched.
     var hasHoles = true
 }
 
 extension Diagnosis {
+    /// Judges whether this user can mount, and how files are read.
     mutating func add(_ facts: SystemFacts) {
         if let lack = facts.lack {
             bad(lack, nil)
@@ -49,34 +52,35 @@ extension Diagnosis {
             let others = facts.allowsOther ? "allow_other gives other users access" : "other users have no access"
             ok("this user can mount, through fusermount3; \(others)")
         }
-        switch passthroughObstacle(facts) {
-        case nil: ok("passthrough is possible: the kernel reads complete files itself")
-        case let obstacle?: note("no passthrough: complete files are read through reelfs: \(obstacle)")
+        if let obstacle = passthroughObstacle(facts) {
+            note("no passthrough: complete files are read through reelfs: \(obstacle)")
+        } else {
+            ok("passthrough is possible: the kernel reads complete files itself")
         }
     }
 
     private func passthroughObstacle(_ facts: SystemFacts) -> String? {
         if !facts.isRoot || !facts.mayAdminister { return "only root's mounts have it" }
-        if !facts.isFirstUserNamespace { return "the kernel refuses it in a container with users of its own" }
+        if !facts.isFirstUserNamespace { return "the kernel refuses it in a container with its own user namespace" }
         guard let version = kernelVersion(facts.kernel), version.major > 6 || version.major == 6 && version.minor >= 9
         else { return "it needs Linux 6.9, this is \(facts.kernel)" }
         return facts.libraryHasPassthrough ? nil : "it needs libfuse 3.13 or newer"
     }
 
-    /// Less than that holds no head and tail of a few films.
+    /// Enough for the start and the end of a few films.
     private static let leastRoom: Int64 = 64 << 20
 
-    /// - Parameter limits: what the mount would ask for.
+    /// Judges whether the cache has room. - Parameter limits: of the mount to be made.
     mutating func add(_ facts: CacheFacts, _ limits: CacheLimits) {
         let place = "the cache \(shown(facts.path))"
         if let failure = facts.failure {
             let remedy = "Choose another directory with --cache-dir."
-            return bad("\(place): nothing can be written to \(shown(facts.folder)) (\(reason(failure)))", remedy)
+            return bad("\(place): cannot write to \(shown(facts.folder)) (\(reason(failure)))", remedy)
         }
         let disk = facts.fileSystem.map { " on \($0)" } ?? ""
         guard facts.hasHoles else {
             return bad(
-                "\(place)\(disk): this filesystem has no holes, so nothing leaves a full cache",
+                "\(place)\(disk): this filesystem has no holes, so a full cache cannot evict data",
                 "Choose a directory on ext4, xfs, btrfs or tmpfs with --cache-dir.")
         }
         let floor =
@@ -87,12 +91,12 @@ extension Diagnosis {
         let room = min(limits.cap, max(0, facts.held + facts.free - floor))
         if room < min(Self.leastRoom, limits.cap) {
             bad(
-                "\(place)\(disk) has no room: \(humanSize(facts.free)) free, of which \(humanSize(floor)) stay free",
-                "Make room, as by `reelfs cache prune`, or choose another directory with --cache-dir.")
+                "\(place)\(disk) has no room: \(humanSize(facts.free)) free, and \(humanSize(floor)) must stay free",
+                "Free space, for instance with `reelfs cache prune`, or choose another directory with --cache-dir.")
         } else if room < limits.cap {
             note("\(place)\(disk) has room for \(humanSize(room)) of \(humanSize(limits.cap))")
         } else if facts.fileSystem == "tmpfs" {
-            note("\(place)\(disk) is in memory: it ends with the next boot")
+            note("\(place)\(disk) is in memory: a reboot empties it")
         } else {
             ok("\(place)\(disk) has room for \(humanSize(room))")
         }

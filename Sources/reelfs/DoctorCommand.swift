@@ -9,34 +9,36 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: "Check whether mounting works here, and what a server supports.",
-        // What the parser would write is longer than a line.
+        // The parser's own is longer than a line.
         usage: "reelfs doctor [<options>] [<url|mountpoint>]",
         discussion: """
-            Reads at most 24 MiB of a URL, and its listings, within about five seconds if the server answers at once. \
+            Reads listings and at most 24 MiB of a file, within about five seconds if the server answers at once. \
             Exits with 0 if everything needed works, and with 1 otherwise.
             """)
 
     @Argument(
         help: ArgumentHelp(
-            "URL, or mount point (default: check this machine only).", valueName: "url|mountpoint"),
+            "URL or mount point (default: check this machine only).", valueName: "url|mountpoint"),
         completion: .mountpoints)
     var place: String?
-    @Option(help: ArgumentHelp("Playing time of the film, as 2h10m, to check whether it will play.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp("Playing time of the film, such as 2h10m, to check whether it will play.", valueName: "time")
+    )
     var duration: String?
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as for `reelfs mount`; those without effect here are ignored.", valueName: "options"))
+            "Options of `reelfs mount`; those without effect here are ignored.", valueName: "options"))
     var o: [String] = []
     @OptionGroup var options: OptionArguments<DoctorScope>
-    @Flag(help: "Print JSON.") var json = false
+    @Flag(help: "Print the findings as JSON.") var json = false
 
     func perform() throws -> Int32 {
         let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
         if let place, ResourceURL(place) == nil {
-            // Neither is repeated where it looks like a URL.
+            // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
@@ -46,8 +48,8 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             diagnosis.add(cache, CacheLimits(options))
             if let place { try examine(place, options, seconds, isOfMount: false, &diagnosis) }
         }
-        say(json ? String(decoding: encodeLine(diagnosis).dropLast(), as: UTF8.self) : diagnosis.text)
-        // As grep(1) has it: the command did its work, the answer is no.
+        if json { sayJSON(diagnosis) } else { say(diagnosis.text) }
+        // As grep(1): the command did its work, and the answer is no.
         return diagnosis.isWell ? 0 : 1
     }
 
@@ -58,16 +60,16 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         guard let mount = Mount.on(path), mount.isOurs else {
             throw .mount("\(shown(place)) is neither a URL nor a reelfs mount")
         }
-        var facts = MountFacts(mountpoint: path, daemon: Mountpoint.daemon(of: path))
+        var facts = MountFacts(mountpoint: path, health: Mountpoint.health(of: path))
         facts.isOwn = mount.options.contains("user_id=\(geteuid())")
-        if facts.daemon == .alive { facts.status = StatusCommand.status(of: mount) }
+        if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
-        guard facts.daemon == .alive else { return }
+        guard facts.health == .alive else { return }
         guard let url = ResourceURL(mount.source) else {
             return diagnosis.note(
-                "its source is a list on this machine", "`reelfs doctor URL` looks at one of its URLs.")
+                "its source is a list on this machine", "Run `reelfs doctor URL` to check one of its URLs.")
         }
-        // mountinfo shows *** in the place of user and password; wrong ones are not sent.
+        // mountinfo shows *** for user and password, which the text of the URL does not contain: nothing wrong is sent.
         try examine(url.text, options, seconds, isOfMount: true, &diagnosis)
     }
 

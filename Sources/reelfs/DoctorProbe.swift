@@ -2,51 +2,35 @@ import ReelCore
 import ReelHTTP
 import ReelThreads
 
-/// The requests of `reelfs doctor`: through the transport that mounts have, one or some at a time, each with an end.
+/// The requests of `reelfs doctor`, through the transport of mounts. Each ends within a limit.
 struct DoctorProbe {
     let origin: CurlOrigin
     /// Of one answer.
     let limit: Duration
 
-    /// What came for one request.
-    struct Answer: Sendable {
+    /// The answer to one request, as far as it has come.
+    fileprivate struct Answer: Sendable {
         var redirects = 0
         var head: ResponseHead?
         var headAt = Duration.zero
         /// Of the body.
         var bytes: Int64 = 0
         var lastByteAt = Duration.zero
-        /// The body, where it was asked to be kept.
+        /// The body, if it is to be kept.
         var kept: [UInt8] = []
-        /// nil, once it has ended: it came as it should, or was not wanted any further.
+        /// nil once it has ended: it came in full, or was stopped on purpose.
         var failure: OriginFailure?
         var hasEnded = false
     }
 
-    /// Asks for content information, as a mount does, and returns what it made of the answer.
+    /// Asks for content information, and judges the answer as a mount does.
     /// - Parameter connects: on a connection of its own.
     func inquire(_ url: ResourceURL, _ range: ByteRange?, connects: Bool = false) -> OriginFacts.Probe {
-        let request = OriginRequest(
-            url: url, range: range, stallLimit: limit, connectLimit: connects ? limit : nil)
-        let (answer, latency, verdict) = ask(request)
-        // Cancelled is what took too long.
-        let failure = answer.failure == .cancelled ? OriginFailure.timedOut : answer.failure
-        var probe = OriginFacts.Probe(
-            outcome: .failure(failure ?? .interrupted("no answer")), redirects: answer.redirects,
-            place: answer.head?.url, latency: latency)
-        switch verdict {
-        case .range(let information), .whole(let information): probe.outcome = .success(information)
-        case .failure(let failure): probe.outcome = .failure(failure)
-        case .unchanged, nil: break
-        }
-        return probe
-    }
-
-    private func ask(_ request: OriginRequest) -> (Answer, latency: Duration, HeadVerdict?) {
+        let request = OriginRequest(url: url, range: range, stallLimit: limit, connectLimit: connects ? limit : nil)
         let verdict = Monitor<HeadVerdict?>(nil)
         let begin = now()
         let answer = run([request], within: limit) { _, head in
-            let found = judge(head, to: request.url, asked: request.range, isConditional: false, known: nil)
+            let found = judge(head, to: url, asked: range, isConditional: false, known: nil)
             verdict.withLock { $0 = found }
             switch found {
             case .range, .unchanged: return nil
@@ -55,24 +39,33 @@ struct DoctorProbe {
             case .failure(let failure): return failure
             }
         }[0]
-        return (answer, max(.zero, answer.headAt - begin), verdict.withLock { $0 })
+        var probe = OriginFacts.Probe(
+            outcome: .failure(answer.reason ?? .interrupted("no answer")), redirects: answer.redirects,
+            place: answer.head?.url, latency: max(.zero, answer.headAt - begin))
+        switch verdict.withLock({ $0 }) {
+        case .range(let information), .whole(let information): probe.outcome = .success(information)
+        case .failure(let failure): probe.outcome = .failure(failure)
+        case .unchanged, nil: break
+        }
+        return probe
     }
 
-    /// The whole of a document. - Parameter most: bytes, over which it is none.
+    /// Fetches a whole document. - Parameter most: bytes; a longer one is a failure.
     func document(_ url: ResourceURL, most: Int) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
         let request = OriginRequest(url: url, stallLimit: limit)
         let answer = run([request], within: limit, keeping: most) { _, head in
             head.isEncoded ? .wrongAnswer("a content encoding that was not requested") : nil
         }[0]
-        if let failure = answer.failure { return .failure(failure == .cancelled ? .timedOut : failure) }
-        guard let head = answer.head else { return .failure(.interrupted("no answer")) }
+        guard let head = answer.head, answer.failure == nil else {
+            return .failure(answer.reason ?? .interrupted("no answer"))
+        }
         return .success((head, answer.kept))
     }
 
     /// Reads `ranges` at once, a connection each, for at most `time`.
     /// - Parameters:
-    ///   - ranges: one nil for a body that comes whole or not at all.
-    ///   - most: of such a body, in bytes.
+    ///   - ranges: a single nil: the whole body.
+    ///   - most: bytes of a whole body to read.
     func speed(
         _ url: ResourceURL, _ ranges: [ByteRange?], _ known: ContentInformation, within time: Duration, most: Int64
     ) -> OriginFacts.Speed {
@@ -92,7 +85,7 @@ struct DoctorProbe {
             }
         }
         var speed = OriginFacts.Speed(connections: requests.count)
-        // From the first head on: connecting is told apart. A cut at the end of the time is no failure.
+        // From the first head on, as connecting is reported separately. The end of the time is not a failure.
         let heads = answers.filter { $0.head != nil }.map(\.headAt)
         speed.received = answers.reduce(0) { $0 + $1.bytes }
         speed.failure = answers.compactMap(\.failure).first { $0 != .cancelled }
@@ -103,16 +96,19 @@ struct DoctorProbe {
         return speed
     }
 
-    /// Starts all, waits for their ends, and ends what is left after `time`.
+    /// Starts all requests, waits for their ends, and cancels those that are left after `time`.
+    /// - Parameters:
+    ///   - most: bytes of a body, after which it is stopped.
+    ///   - keeping: bytes of a body to keep; more are a failure. 0: the body is not kept.
     private func run(
         _ requests: [OriginRequest], within time: Duration, most: Int64 = .max, keeping: Int = 0,
-        head: @escaping @Sendable (Int, ResponseHead) -> OriginFailure?
+        judge: @escaping @Sendable (Int, ResponseHead) -> OriginFailure?
     ) -> [Answer] {
         let answers = Monitor([Answer](repeating: Answer(), count: requests.count))
-        let receivers = requests.indices.map { index in
-            Receiver(answers, index, most: most, keeping: keeping, head)
+        let ids = requests.indices.map { index in
+            let receiver = Receiver(answers: answers, index: index, most: most, keeping: keeping, judge: judge)
+            return origin.start(requests[index], receiver)
         }
-        let ids = zip(requests, receivers).map { origin.start($0, $1) }
         let ended = { (answers: inout [Answer]) -> [Answer]? in answers.allSatisfy(\.hasEnded) ? answers : nil }
         if let result = answers.wait(atMost: time, ended) { return result }
         for id in ids { origin.cancel(id) }
@@ -120,6 +116,12 @@ struct DoctorProbe {
     }
 }
 
+extension DoctorProbe.Answer {
+    /// The failure of one request: it is cancelled only if it takes too long.
+    fileprivate var reason: OriginFailure? { failure == .cancelled ? .timedOut : failure }
+}
+
+/// Writes what comes for a request into its answer.
 private final class Receiver: OriginReceiver {
     private let answers: Monitor<[DoctorProbe.Answer]>
     private let index: Int
@@ -127,12 +129,9 @@ private final class Receiver: OriginReceiver {
     private let keeping: Int
     private let judge: @Sendable (Int, ResponseHead) -> OriginFailure?
 
-    /// - Parameters:
-    ///   - most: bytes, after which it has seen enough.
-    ///   - keeping: bytes of the body that are kept; more are a failure. 0: none is.
     init(
-        _ answers: Monitor<[DoctorProbe.Answer]>, _ index: Int, most: Int64, keeping: Int,
-        _ judge: @escaping @Sendable (Int, ResponseHead) -> OriginFailure?
+        answers: Monitor<[DoctorProbe.Answer]>, index: Int, most: Int64, keeping: Int,
+        judge: @escaping @Sendable (Int, ResponseHead) -> OriginFailure?
     ) {
         self.answers = answers
         self.index = index
@@ -144,10 +143,7 @@ private final class Receiver: OriginReceiver {
     func redirected() { answers.withLock { $0[index].redirects += 1 } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        answers.withLock { answers in
-            answers[index].head = head
-            answers[index].headAt = now()
-        }
+        answers.withLock { ($0[index].head, $0[index].headAt) = (head, now()) }
         return judge(index, head)
     }
 
@@ -168,9 +164,8 @@ private final class Receiver: OriginReceiver {
 
     func ended(_ failure: OriginFailure?) {
         answers.withLock { answers in
-            // What was seen enough of has not failed.
-            let isEnough = answers[index].bytes >= most
-            if answers[index].failure == nil, !isEnough { answers[index].failure = failure }
+            // A body that was stopped because enough had come has not failed.
+            if answers[index].failure == nil, answers[index].bytes < most { answers[index].failure = failure }
             answers[index].hasEnded = true
         }
     }

@@ -1,31 +1,35 @@
 import Glibc
 
-/// How a command ends when it does not do its work: one sentence, without secrets, and a status as mount(8) has them.
+/// A command's error: one sentence, without secrets, and a status of mount(8).
 package struct Failure: Error, Hashable, Sendable {
     package enum Status: Int32, Sendable {
-        /// Wrong words on the command line.
+        /// Wrong words on the command line, or in a file of options.
         case usage = 1
         /// The system gives no process, no descriptor, no namespace.
         case system = 2
-        /// The daemon ended without a word.
+        /// The daemon ended without saying why.
         case `internal` = 4
         /// A signal came before the mount answered.
         case interrupted = 8
-        /// The mount could not be made or ended, nobody answers.
+        /// A mount could not be made or ended, or its daemon could not do what was asked.
         case mount = 32
     }
 
     package var status: Status
+    /// Without a capital letter and a full stop: "reelfs: " is put before it.
     package var sentence: String
 
+    /// A failure of ``Status/usage``.
     package static func usage(_ sentence: String) -> Failure { Failure(status: .usage, sentence: sentence) }
+    /// A failure of ``Status/mount``.
     package static func mount(_ sentence: String) -> Failure { Failure(status: .mount, sentence: sentence) }
 
+    /// Writes the sentence to stderr. - Returns: the exit status.
     func printed() -> Int32 {
         writeLine("reelfs: \(sentence)")
         return status.rawValue
     }
 }
 
-/// What strerror(3) says, for sentences.
+/// An errno in words, as of strerror(3).
 func reason(_ code: Int32 = errno) -> String { String(cString: strerror(code)) }

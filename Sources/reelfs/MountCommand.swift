@@ -8,33 +8,33 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         commandName: "mount", abstract: "Mount a URL, a directory listing or a playlist.")
 
     @Argument(
-        help: "URL of a file, a listing or a playlist, or path of a playlist.",
+        help: "URL of a file, directory listing or playlist, or path of a playlist.",
         completion: .file())
     var source: String
-    @Argument(help: "Existing directory.", completion: .directory)
+    @Argument(help: "Existing directory to mount on.", completion: .directory)
     var mountpoint: String
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as in fstab, separated by commas: any of the long options below.", valueName: "options"))
+            "Options as in fstab, separated by commas: all long options below.", valueName: "options"))
     var o: [String] = []
     @OptionGroup var options: OptionArguments<MountScope>
-    @Flag(help: "Mount read-only, as every reelfs mount is.")
+    @Flag(help: "Mount read-only (always the case).")
     var ro = false
-    // What mount(8) hands to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
+    // mount(8) passes these to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false
     @Flag(name: .customShort("n"), help: .hidden) var noMtab = false
-    @Flag(name: .shortAndLong, help: "Print what was mounted where.") var verbose = false
+    @Flag(name: .shortAndLong, help: "Print the source, the mount point and the options.") var verbose = false
     @Option(name: .customShort("N"), help: .hidden) var namespace: String?
     @Option(name: .customShort("t"), help: .hidden) var type: String?
     @Flag(name: .customLong(Self.helperFlag), help: .hidden) var isHelper = false
 
-    /// Put before the words where mount(8), mount.fuse3 or automount is the caller.
+    /// Put before the words if mount(8), mount.fuse3 or automount is the caller.
     static let helperFlag = "as-mount-helper"
 
     func perform() throws -> Int32 {
-        // What options name is looked for there, too.
+        // First, as files that options name are looked up there, too.
         if let namespace { try enterMountNamespace(namespace) }
         try requireReadable(source)
         let options = try mountOptions()
@@ -55,7 +55,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         try DaemonLaunch.start(request)
         if isHelper, redacted(source) != source {
             writeLine(
-                "reelfs: warning: the source's user and password are hidden from mountinfo, so mount(8) does not "
+                "reelfs: warning: mountinfo does not show the source's user and password, so mount(8) does not "
                     + "recognise its line of fstab; put both into a file: credentials=FILE",
                 .warning)
         }
@@ -63,13 +63,14 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         return 0
     }
 
+    /// The options of the command line and of the file that `config` names.
     func mountOptions() throws(Failure) -> MountOptions {
         try MountOptions(given, isSloppy: sloppy, isInFstab: isHelper)
     }
 
     private var given: [GivenOption] { o.flatMap { givenOptions($0) } + options.given }
 
-    /// mount(8)'s `-v`: one line, without secrets.
+    /// Prints one line without secrets for mount(8)'s `-v`.
     private func tell(_ path: String) {
         guard verbose else { return }
         let options = given.map { $0.visible }.joined(separator: ", ")
@@ -78,7 +79,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
 
     private var shownSource: String { printable(withoutQuery(source)) }
 
-    /// mount(8) gives what mountinfo shows back to a remount: that is no wish to change anything.
+    /// Names the options that a remount cannot change, but for those that mount(8) only repeats from mountinfo.
     private func remark(aboutRemountOf mount: Mount) {
         let isShared = mount.options.contains("allow_other")
         let names = given.map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) }
@@ -86,11 +87,12 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         guard !names.isEmpty else { return }
         writeLine(
             "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "
-                + "until it is unmounted and mounted again", .notice)
+                + "before it is unmounted and mounted again", .notice)
     }
 }
 
-/// mount(8)'s `-N`: a process's number or the path of a namespace. Before any thread exists, as setns(2) demands.
+/// Enters the namespace of mount(8)'s `-N`: a process's number, or a path. Before any thread exists, as setns(2)
+/// demands.
 private func enterMountNamespace(_ name: String) throws(Failure) {
     let path = name.utf8.allSatisfy { (0x30...0x39).contains($0) } ? "/proc/\(name)/ns/mnt" : name
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)

@@ -22,7 +22,7 @@ package struct MountOptions: Hashable, Sendable {
     package var umask: UInt32 = 0
     /// nil: yes for root, no for ordinary users.
     package var allowOther: Bool?
-    package var headers: [Header] = []
+    package var headers: [HeaderOption] = []
     /// The daemon reads it, and sends its contents to the source's origin only.
     package var credentialsFile: String?
     /// The parser of the command line reads it; options beside it take precedence.
@@ -32,12 +32,6 @@ package struct MountOptions: Hashable, Sendable {
     package var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.
     package var isRemount = false
-
-    package enum Header: Hashable, Sendable {
-        case field(name: String, value: String)
-        /// `@FILE`: the daemon reads lines of `Name: value`.
-        case file(String)
-    }
 
     package init() {}
 
@@ -84,7 +78,7 @@ package struct MountOptions: Hashable, Sendable {
     /// Whether the option exists, or is refused with a reason of its own. - Parameter name: with hyphens.
     static func isKnown(_ name: String) -> Bool { OptionTable[name] != nil || isCredential(name) }
 
-    /// Options of other mount programs that would show a secret to every user.
+    /// Options of other mount programs, which would show a secret to every user.
     private static func isCredential(_ name: String) -> Bool {
         ["username", "password", "pass", "token"].contains(name)
     }
@@ -136,6 +130,7 @@ package func isIgnored(_ key: String) -> Bool {
     key.hasPrefix("x-") || key.hasPrefix("X-") || ignoredWords.contains(key)
 }
 
+/// Options that are accepted and have no effect.
 package let ignoredWords = [
     "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime",
     "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user", "nouser",

@@ -3,8 +3,9 @@ import Glibc
 import ReelFuse
 import ReelThreads
 
-/// What stands where a mount is to be made.
+/// The directory of a mount.
 enum Mountpoint {
+    /// The outcome of ``prepare(_:for:isRemount:)``.
     enum Place {
         /// Absolute, ready.
         case free(String)
@@ -12,30 +13,23 @@ enum Mountpoint {
         case mounted(Mount)
     }
 
-    /// Checks the directory; a mount that a crash left there is healed.
+    /// Checks the directory, and removes a dead mount that a crash left there.
     /// - Parameter source: what is to be mounted there.
     static func prepare(_ path: String, for source: String, isRemount: Bool) throws(Failure) -> Place {
         let absolute = try resolve(path)
         if let mount = Mount.on(absolute), mount.isOurs {
-            if isDead(absolute) {
-                do {
-                    try unmountLazily(absolute)
-                } catch {
-                    // The watcher may have been quicker.
-                    if mount.isOnTop { throw error }
-                }
-                return try prepare(path, for: source, isRemount: false)
-            }
-            // Healed by the watcher between the two looks: what answered was the bare directory.
-            guard mount.isOnTop else { return try prepare(path, for: source, isRemount: false) }
+            let isDead = isDead(absolute)
+            if isDead { try remove(mount) }
+            // Not on top: the watcher has removed it between the two looks, and the bare directory answered.
+            if isDead || !mount.isOnTop { return try prepare(path, for: source, isRemount: false) }
             if isRemount { return .mounted(mount) }
             if redacted(source) != source, redacted(source) == mount.source {
                 throw .mount(
-                    "\(shown(path)) is already mounted from this source; with its user and password in a file "
-                        + "(credentials=FILE) mount(8) would know")
+                    "\(shown(path)) is already mounted from this source; put its user and password into a file "
+                        + "(credentials=FILE), so that mount(8) recognises it")
             }
             throw .mount(
-                "\(shown(path)) is already mounted from \(withoutQuery(mount.source)); `reelfs umount` it first")
+                "\(shown(path)) is already mounted from \(withoutQuery(mount.source)); run `reelfs umount` first")
         }
         if isRemount { throw .mount("\(shown(path)) is not mounted, so it cannot be remounted") }
         var status = stat()
@@ -44,9 +38,9 @@ enum Mountpoint {
         return .free(absolute)
     }
 
-    /// Absolute and without symbolic links, also where the last component is a dead mount, which nobody can look into.
+    /// Absolute and without symbolic links, also where the last component is a dead mount, which cannot be looked into.
     static func resolve(_ path: String) throws(Failure) -> String {
-        // A daemon that hangs is left aside: the path is put together without asking it.
+        // If a daemon hangs, the path is put together without asking it.
         let (resolved, code) = answered({ (realPath(path), errno) }) ?? (nil, ETIMEDOUT)
         if let resolved { return resolved }
         if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
@@ -60,52 +54,63 @@ enum Mountpoint {
         return folder == "/" ? "/" + name : folder + "/" + name
     }
 
-    enum Daemon {
-        /// It answers.
+    /// Whether a mount's daemon answers.
+    enum Health {
+        /// The daemon answers.
         case alive
-        /// It has gone without unmounting.
-        case gone
-        /// It does not answer within two seconds: stopped, or stuck in its disk.
+        /// The daemon has ended without unmounting.
+        case dead
+        /// The daemon does not answer within two seconds: stopped, or stuck in its disk.
         case silent
     }
 
     /// Asks the daemon of a mount. A call that its end overtakes is told ECONNABORTED, later ones ENOTCONN.
-    static func daemon(of path: String) -> Daemon {
+    static func health(of path: String) -> Health {
         let code = answered {
             var status = statvfs()
             return statvfs(path, &status) == 0 ? 0 : errno
         }
         return switch code {
         case nil: .silent
-        case ENOTCONN, ECONNABORTED: .gone
+        case ENOTCONN, ECONNABORTED: .dead
         default: .alive
         }
     }
 
-    static func isDead(_ path: String) -> Bool { daemon(of: path) == .gone }
+    /// Whether the daemon of a mount has ended without unmounting.
+    static func isDead(_ path: String) -> Bool { health(of: path) == .dead }
 
-    static func unmountLazily(_ path: String) throws(Failure) { try unmount(path, isLazy: true) }
+    /// Removes a mount whose daemon does not serve it.
+    static func remove(_ mount: Mount) throws(Failure) {
+        do {
+            try unmount(mount.mountpoint, isLazy: true)
+        } catch {
+            // The watcher may have been quicker.
+            if mount.isOnTop { throw error }
+        }
+    }
 
+    /// Unmounts as root, or through fusermount3. - Parameter isLazy: also while files are open.
     static func unmount(_ path: String, isLazy: Bool) throws(Failure) {
         if geteuid() == 0 {
             // UMOUNT_NOFOLLOW: the path was resolved once.
             guard umount2(path, Int32(UMOUNT_NOFOLLOW | (isLazy ? MNT_DETACH : 0))) != 0 else { return }
-            if errno == EBUSY {
-                throw .mount("\(shown(path)) is busy: close the files open there, or use `reelfs umount --lazy`")
-            }
-            throw .mount("cannot unmount \(shown(path)): \(reason())")
-        }
-        let status = Child.run("fusermount3", ["-u"] + (isLazy ? ["-z"] : []) + ["--", path])
-        guard status == 0 else {
             throw .mount(
+                errno == EBUSY
+                    ? "\(shown(path)) is busy: close the files open there, or use `reelfs umount --lazy`"
+                    : "cannot unmount \(shown(path)): \(reason())")
+        }
+        let status = runProgram("fusermount3", ["-u"] + (isLazy ? ["-z"] : []) + ["--", path])
+        guard status == 0 else {
+            let reason =
                 status == nil
-                    ? "cannot unmount \(shown(path)): fusermount3 was not found; install the package fuse3"
-                    : "cannot unmount \(shown(path)): fusermount3 refused, see above")
+                ? "fusermount3 was not found; install the package fuse3" : "fusermount3 refused, see above"
+            throw .mount("cannot unmount \(shown(path)): \(reason)")
         }
     }
 
-    /// The outcome of a call that may ask a daemon; nil where none comes within two seconds. The thread is left behind,
-    /// and ends with the program.
+    /// The outcome of a call that may wait for a daemon; nil where none comes within two seconds. The thread is left
+    /// behind, and ends with the program.
     static func answered<Answer: Sendable>(_ call: @escaping @Sendable () -> Answer) -> Answer? {
         let answer = Monitor<Answer?>(nil)
         Thread("ask") {
@@ -113,11 +118,5 @@ enum Mountpoint {
             answer.withLock { $0 = result }
         }?.detach()
         return answer.wait(atMost: .seconds(2)) { $0 }
-    }
-
-    private static func realPath(_ path: String) -> String? {
-        guard let pointer = realpath(path, nil) else { return nil }
-        defer { free(pointer) }
-        return String(cString: pointer)
     }
 }

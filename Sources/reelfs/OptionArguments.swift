@@ -2,18 +2,18 @@ import ArgumentParser
 
 /// The long options of a command, one a row of ``OptionTable``.
 ///
-/// ArgumentParser finds the options of a type in its mirror, and asks the type to decode them by their labels there.
-/// This type puts the table's rows where others have declared properties.
+/// ArgumentParser finds the options of a type in its mirror, and has the type decode them by their labels there. This
+/// type puts the table's rows where other types have declared properties.
 struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflectable {
-    /// In the order of the table.
+    /// The options on the command line, in the order of the table.
     private(set) var given: [GivenOption] = []
 
     init() {}
 
     init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: Key.self)
+        let values = try decoder.container(keyedBy: RowKey.self)
         for row in Self.rows {
-            let key = Key(stringValue: row.name)
+            let key = RowKey(stringValue: row.name)
             if row.form == nil {
                 if try values.decode(Bool.self, forKey: key) { given.append(GivenOption(row.name, nil)) }
             } else if row.repeats {
@@ -28,7 +28,7 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
     private static var rows: [OptionRow] { OptionTable.rows.filter { $0.scope.contains(Command.scope) } }
 
-    private struct Key: CodingKey {
+    private struct RowKey: CodingKey {
         let stringValue: String
         var intValue: Int? { nil }
 
@@ -37,13 +37,14 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
     }
 }
 
-/// Which rows of ``OptionTable`` a command takes.
+/// A command that takes the rows of a scope.
 protocol OptionCommand: Sendable { static var scope: OptionRow.Scope { get } }
 enum MountScope: OptionCommand { static let scope = OptionRow.Scope.mount }
 enum DoctorScope: OptionCommand { static let scope = OptionRow.Scope.doctor }
 enum CacheScope: OptionCommand { static let scope = OptionRow.Scope.cache }
 
 extension OptionArguments<CacheScope> {
+    /// The value of `--cache-dir`.
     func cacheDirectory() throws(Failure) -> String? { try MountOptions(given).cacheDirectory }
 }
 

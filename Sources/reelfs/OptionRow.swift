@@ -8,9 +8,9 @@ struct OptionRow: Sendable {
     var form: ValueForm?
     var scope: Scope
     var repeats = false
-    /// The initial value of the property, as a user writes it.
+    /// The initial value of the property, as on the command line.
     var `default`: String?
-    /// What a property without an initial value means, in words.
+    /// The meaning of a property without an initial value, in words.
     var unset: String?
     /// Imperative or a noun phrase, without the final period.
     var help: String
@@ -18,30 +18,30 @@ struct OptionRow: Sendable {
     /// that says so would have to spell out its parameters.
     var apply: @Sendable (_ options: inout MountOptions, _ name: String, _ text: String?) throws -> Void
 
-    /// Where an option may stand, besides `-o` and option files, which take all.
+    /// The commands that take an option as a long option; `-o` and option files take all.
     struct Scope: OptionSet, Sendable {
         let rawValue: Int
 
         /// A long option of `reelfs mount`.
         static let mount = Scope(rawValue: 1)
-        /// The option concerns one source, so that the sources of one mount may differ in it.
+        /// The sources of one mount may differ in the option.
         static let source = Scope(rawValue: 2)
         /// A long option of `reelfs doctor`.
         static let doctor = Scope(rawValue: 4)
         /// A long option of each `reelfs cache` command.
         static let cache = Scope(rawValue: 8)
-        /// Help does not list it.
+        /// Not listed by help.
         static let hidden = Scope(rawValue: 16)
     }
 }
 
-/// How the text of an option is named in help, completed by shells and shown to others.
+/// The form of an option's value: its name in help, its completion, its paths and its secrets.
 struct ValueForm: Sendable {
     var name: String
     var completion: CompletionKind?
     /// The path in the text, if it holds one.
     var path: @Sendable (String) -> String? = { _ in nil }
-    /// Where the secret in the text begins, if it holds one.
+    /// The start of the secret in the text, if there is one.
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })

@@ -1,6 +1,7 @@
 /// All options of a mount. The command line, `-o`, option files, help, man pages, completions and the table in
 /// README.md come from these rows.
 enum OptionTable {
+    /// In the order of help.
     static let rows: [OptionRow] = [
         OptionRow(
             name: "cache-dir", form: .directory, scope: [.mount, .doctor, .cache],

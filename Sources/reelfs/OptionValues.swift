@@ -1,32 +1,41 @@
 import ReelCache
 
-// Reads the values of options. An error says what is wrong and what would be right, and does not repeat the value: it
-// may be a secret.
+// Reads the values of options. An error says what the value must be, and does not repeat it: it may be a secret.
 
+/// Any text but none.
 func text(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }
     return value
 }
 
+/// A name alone.
 func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
     guard value == nil else { throw .usage("option \(name) takes no value") }
     return true
 }
 
+/// Digits, and at most one unit behind them.
+/// - Parameters:
+///   - range: of the result; its lower bound, of the digits.
+///   - expected: for the error, what the value must be.
 func number(
-    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String
+    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String, units: [Character: Int64] = [:]
 ) throws(Failure) -> Int64 {
-    let digits = try text(name, value)
-    guard digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = Int64(digits), range.contains(number)
+    let whole = try text(name, value)
+    let unit = whole.last.flatMap { units[$0] }
+    let digits = unit == nil ? whole[...] : whole.dropLast()
+    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
+        count >= range.lowerBound, count <= range.upperBound / (unit ?? 1)
     else { throw .usage("option \(name) must be \(expected)") }
-    return number
+    return count * (unit ?? 1)
 }
 
-/// Of a user or a group.
+/// The number of a user or a group.
 func identifier(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     UInt32(try number(name, value, 0...4_294_967_294, "a number"))
 }
 
+/// Permission bits.
 func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     guard let mask = UInt32(try text(name, value), radix: 8), mask <= 0o777 else {
         throw .usage("option \(name) must be an octal number up to 777")
@@ -34,31 +43,18 @@ func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     return mask
 }
 
-/// Digits and one of K, M, G, T: powers of 1024.
+/// Digits and one of K, M, G, T: powers of 1024. In bytes.
 func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) -> Int64 {
-    let whole = try text(name, value)
-    var digits = whole[...]
-    var shift = 0
-    if let last = digits.last, let index = ["k", "m", "g", "t"].firstIndex(of: last.lowercased()) {
-        digits = digits.dropLast()
-        shift = (index + 1) * 10
-    }
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
-        count >= minimum, count <= Int64.max >> Int64(shift)
-    else { throw .usage("option \(name) must be a size such as 500M, 20G or 1T") }
-    return count << Int64(shift)
+    let units: [Character: Int64] = [
+        "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+    ]
+    return try number(name, value, minimum...(.max), "a size such as 500M, 20G or 1T", units: units)
 }
 
 /// Digits and one of s (or nothing), m, h, d. In seconds.
 func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
-    let whole = try text(name, value)
     let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
-    let unit = whole.last.flatMap { units[$0] }
-    let digits = unit == nil ? whole[...] : whole.dropLast()
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
-        count <= 100 * 365 * 86_400 / (unit ?? 1)
-    else { throw .usage("option \(name) must be a time such as 90, 5m, 12h or 30d") }
-    return count * (unit ?? 1)
+    return try number(name, value, 0...100 * 365 * 86_400, "a time such as 90, 5m, 12h or 30d", units: units)
 }
 
 /// A size, or a percentage of the disk.
@@ -71,6 +67,7 @@ func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floo
     return .percent(percent)
 }
 
+/// One line.
 func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     let line = try text(name, value)
     guard line.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
@@ -79,8 +76,10 @@ func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     return line
 }
 
+/// Least severe first.
 let logLevels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
 
+/// One of ``logLevels``.
 func level(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, logLevels.contains(value) else {
         throw .usage("option \(name) must be one of \(logLevels.joined(separator: ", "))")
@@ -88,23 +87,13 @@ func level(_ name: String, _ value: String?) throws(Failure) -> String {
     return value
 }
 
-/// `Name: value` (RFC 9110, section 5.1: a token and a colon), or `@FILE`.
-package func header(_ line: String) throws(Failure) -> MountOptions.Header {
+/// `Name: value`, or `@FILE`.
+package func header(_ line: String) throws(Failure) -> HeaderOption {
     if line.first == "@" { return .file(String(line.dropFirst())) }
-    let wrong = Failure.usage("option header must be \"Name: value\" on one line, or @FILE")
-    guard let colon = line.firstIndex(of: ":") else { throw wrong }
-    let name = String(line[..<colon])
-    let isToken =
-        !name.isEmpty
-        && name.utf8.allSatisfy { byte in
-            switch byte {
-            case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-            }
-        }
-    let value = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
-    guard isToken, value.utf8.allSatisfy({ ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }) else { throw wrong }
-    return .field(name: name, value: value)
+    guard let field = HeaderField(parsing: line) else {
+        throw .usage("option header must be \"Name: value\" on one line, or @FILE")
+    }
+    return .field(field)
 }
 
 /// A word of the command line for an error: short, on one line, and without the secrets of a misplaced URL.

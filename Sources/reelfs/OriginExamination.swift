@@ -3,37 +3,39 @@ import ReelHTTP
 import ReelSources
 import ReelThreads
 
-/// What `reelfs doctor` asks of an origin, and in which order. Its answers become facts; what they mean `Diagnosis` says.
+/// The questions of `reelfs doctor` to an origin, in order. Their answers are facts, which `Diagnosis` judges.
 struct OriginExamination {
-    let probe: DoctorProbe
-    /// Of the transport: connections opened so far.
-    let connections: () -> Int64
+    private let probe: DoctorProbe
+    /// Connections that the transport has opened so far.
+    private let connections: () -> Int64
 
-    /// Bytes and time of each of the three measurements: together they stay under what a minute of film takes.
+    /// Bytes and time of each of the three measurements: together less than a minute of film.
     private static let stageBytes: Int64 = 8 << 20
     private static let stageTime = Duration.milliseconds(1500)
-    /// What comes in a few packets says nothing of a line.
+    /// A few packets do not tell how fast a line is.
     private static let leastBytes: Int64 = 512 << 10
-    /// As a mount reads at most.
+    /// The limit of a mount.
     private static let mostOfDocument = SourceAnswer.limit
-    /// Of a directory further down, which nobody has asked about: some thousand files.
+    /// The limit of a directory further down, which the user has not named: some thousand files.
     private static let mostOfInner = 1 << 20
-    /// Listings that are looked into until a media file is found.
+    /// Listings to read until a media file is found.
     private static let depth = 3
 
+    /// - Parameter limit: of one answer.
     init(_ origin: CurlOrigin, limit: Duration) {
         probe = DoctorProbe(origin: origin, limit: limit)
         connections = { origin.counters.connections }
     }
 
-    enum Source {
-        /// - Parameter first: the answer to the first question for the file, where it has been asked.
+    /// The outcome of ``source(_:)``.
+    enum Discovery {
+        /// - Parameter first: the answer to the first request for the file, if it was sent.
         case found(SourceFacts, file: ResourceURL?, first: OriginFacts.Probe?)
         case failed(OriginFacts.Probe)
     }
 
-    /// What the URL is, in a mount's order of questions, and which file is to be looked at.
-    func source(_ url: ResourceURL) -> Source {
+    /// Finds out what the URL is, asking in a mount's order, and chooses a file to examine.
+    func source(_ url: ResourceURL) -> Discovery {
         var first: OriginFacts.Probe?
         if !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
@@ -54,7 +56,7 @@ struct OriginExamination {
         }
     }
 
-    /// The first media file, of the first directory where there is none here; else any file, the nearest.
+    /// The first media file here, or in the first directory; else any file, the nearest.
     private func chosen(_ entries: EntryList) -> SourceEntry? {
         var entries = entries
         var other: SourceEntry?
@@ -75,7 +77,7 @@ struct OriginExamination {
         case page(String)
     }
 
-    /// - Parameter most: bytes of it.
+    /// Reads a document as a directory of some kind of source. - Parameter most: bytes.
     private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
         probe.document(url, most: most).map { answer in
             let (head, bytes) = answer
@@ -100,8 +102,8 @@ struct OriginExamination {
         }
     }
 
-    /// The checks on one file.
-    /// - Parameter first: what was learnt of it already. What follows goes where a redirect has led, without asking again.
+    /// Examines one file.
+    /// - Parameter first: the answer that came already. Later requests go to the target of its redirect directly.
     func file(_ url: ResourceURL, first: OriginFacts.Probe?) -> OriginFacts {
         var facts = OriginFacts(url: url, first: first ?? inquire(url))
         guard case .success(let information) = facts.first.outcome else { return facts }
@@ -116,13 +118,13 @@ struct OriginExamination {
         if let second = facts.second {
             guard case .success(let again) = second.outcome, again.isSameVersion(as: information) else { return facts }
         }
-        // What the origin takes before it sends is no part of the time.
+        // The time that the origin takes before it sends does not count.
         let patience = max(facts.first.latency, facts.second?.latency ?? .zero) * 2
         facts.speeds = speeds(url, information, within: Self.stageTime + min(patience, .seconds(10)))
         return facts
     }
 
-    /// The first byte; an empty file, which has none, says so when it is asked for as a whole.
+    /// Asks for the first byte; for all of an empty file, which has none.
     private func inquire(_ url: ResourceURL) -> OriginFacts.Probe {
         let first = probe.inquire(url, ByteRange(0, 1), connects: true)
         guard case .failure(.status(416, _)) = first.outcome else { return first }
@@ -152,8 +154,8 @@ struct OriginExamination {
     private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }
 }
 
-/// What each connection of a stage reads: bytes that no stage before it has read where the file is long enough, as
-/// servers and proxies are quicker with what they have just had in their hands.
+/// The range of each connection of a stage. If the file is long enough, no earlier stage has read these bytes, as
+/// servers and proxies are quicker with bytes that they have just sent.
 func speedRanges(stage: Int, connections: Int, length: Int64, bytes: Int64) -> [ByteRange] {
     let whole = min(bytes, length)
     let start = length >= bytes * Int64(stage + 1) ? bytes * Int64(stage) : 0

@@ -1,21 +1,22 @@
 import ArgumentParser
 import Glibc
 
-/// From the words of the command line to an exit status.
+/// Turns the words of the command line into an exit status.
 enum Program {
     static let version = "0.1.0"
 
+    /// Runs a command to its end. - Parameter arguments: with the program's own name.
     static func run(_ arguments: [String]) -> Int32 {
         hideSecrets()
-        // Sent where somebody opens a data file while the cache asks whether it is open elsewhere (a lease, fcntl(2)); its
-        // default ends the process.
+        // The kernel sends it if a data file is opened while the cache holds a lease on it (fcntl(2)); its default ends
+        // the process. Daemon and commands alike take leases.
         signal(SIGIO, SIG_IGN)
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
         if arguments.dropFirst().first == Watcher.subcommand { return Watcher.runFromPipe() }
         do {
             var command = try parse(arguments)
             if let command = command as? any ReelfsCommand { return try command.perform() }
-            // The parser's own: it throws the help of whatever command was named.
+            // The parser's own command: throws the help of the command that was named.
             try command.run()
             return 0
         } catch let failure as Failure {
@@ -44,12 +45,12 @@ enum Program {
     private static func isMountForm(_ words: [String]) -> Bool {
         guard let first = words.first else { return false }
         if first == "-o" { return true }
-        // One word alone is a command that does not exist.
+        // A single word is a command that does not exist.
         return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
     }
 
     private static func sentence(_ message: String) -> String {
-        // The parser repeats words; a URL may be among them, and a line end in it.
+        // The parser repeats words, which may contain URLs and line ends.
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
         return printable(line)
@@ -62,11 +63,13 @@ enum Program {
     }
 }
 
-/// A command that knows its own exit status.
+/// A command of the program.
 protocol ReelfsCommand {
+    /// - Returns: the exit status.
     func perform() throws -> Int32
 }
 
+/// The root of the commands.
 struct Reelfs: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reelfs", abstract: "Remote media as ordinary files.",

@@ -1,11 +1,11 @@
 import Glibc
 import ReelCore
 
-// Everything here is cut by bytes, as `ResourceURL` reads it: as a Character a mark that combines with a delimiter would
-// hide it, and the two would not agree where a password ends.
+// All of this works on bytes, as `ResourceURL` does: a mark that combines with a delimiter would hide it from a
+// comparison of Characters, and the two would not agree on where a password ends.
 
-/// The source as mountinfo shows it: what stands before the host's `@` is replaced, as a user's name may be a token.
-/// Everything else stays byte for byte, as mount(8) compares it with fstab.
+/// The source as mountinfo shows it: user and password are replaced, as a user's name may be a token. Everything else
+/// stays byte for byte, as mount(8) compares it with fstab.
 package func redacted(_ source: String) -> String {
     let bytes = Array(source.utf8)
     guard let start = authorityStart(bytes) else { return source }
@@ -14,13 +14,13 @@ package func redacted(_ source: String) -> String {
     return String(decoding: bytes[..<start] + Array("***".utf8) + bytes[at...], as: UTF8.self)
 }
 
-/// For logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
+/// The source for logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
 package func withoutQuery(_ source: String) -> String {
     ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
-/// A source that is meant as a URL and is none is refused unseen: nobody could tell where its password ends. So is one
-/// whose password seems to hold what ends the host.
+/// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
+/// So too a URL whose password seems to contain a character that ends the host.
 package func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
     if ResourceURL(source) != nil {
@@ -33,10 +33,10 @@ package func requireReadable(_ source: String) throws(Failure) {
         guard isMeant else { return }
     }
     throw .usage(
-        "the source is no http(s) URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
+        "the source is not an http(s) URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
 }
 
-/// An `@` in a fragment, which no source needs, or in a query right behind the host.
+/// Whether there is an `@` in a fragment, which no source needs, or in a query right behind the host.
 private func isAmbiguous(_ bytes: [UInt8]) -> Bool {
     guard let start = authorityStart(bytes), let end = bytes[start...].firstIndex(where: { "/?#".utf8.contains($0) })
     else { return false }
@@ -50,8 +50,8 @@ private func isMissing(_ path: String) -> Bool {
     return lstat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)
 }
 
-/// A word, or a sentence with words in it, that may hold a URL in the wrong place: everything that may be a user's or a
-/// query is replaced. Rather too much of it than too little.
+/// A word or a sentence that may contain a URL in the wrong place: replaces everything that may be a user, a password
+/// or a query, and rather too much than too little.
 package func withoutSecrets(_ text: String) -> String {
     let bytes = Array(text.utf8)
     guard let start = secretStart(bytes) else { return text }
@@ -66,8 +66,8 @@ package func withoutSecrets(_ text: String) -> String {
     return String(decoding: result, as: UTF8.self) + (mark == nil ? "" : "?…")
 }
 
-/// Where a user's name may start: behind the slashes of a URL, be it well written or not; else, where an `@` has a colon
-/// before it, at that word.
+/// The place where a user's name may start: behind the slashes of a URL, well written or not; else, if a colon stands
+/// before an `@`, at the start of that word.
 private func secretStart(_ bytes: [UInt8]) -> Int? {
     let at = bytes.lastIndex(of: UInt8(ascii: "@")) ?? bytes.endIndex
     if let start = urlStart(bytes), !bytes[..<start].contains(UInt8(ascii: "@")) { return start }
@@ -77,7 +77,7 @@ private func secretStart(_ bytes: [UInt8]) -> Int? {
 
 private func authorityStart(_ bytes: [UInt8]) -> Int? { position(of: "://", in: bytes).map { $0 + 3 } }
 
-/// Behind `://`; where there is none behind `http:`, `https:` and any slashes.
+/// Behind `://`; if there is none, behind `http:` or `https:` and any slashes.
 private func urlStart(_ bytes: [UInt8]) -> Int? {
     if let start = authorityStart(bytes) { return start }
     let lowered = bytes.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
@@ -89,20 +89,19 @@ private func urlStart(_ bytes: [UInt8]) -> Int? {
     return nil
 }
 
-/// What of one argument must not stay readable in `ps`.
-///
+/// The bytes of an argument that must not stay readable in `ps`.
 /// - Parameters:
-///   - argument: its bytes, which need not be UTF-8.
+///   - argument: need not be UTF-8.
 ///   - isHeader: the argument is the value of `--header`.
 package func secretRange(_ argument: [UInt8], isHeader: Bool) -> Range<Int>? {
     if isHeader {
         return argument.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1..<argument.count }
     }
-    // A list of options is hidden from the header on: escapes make its end hard to see, and nobody needs to.
+    // Hides the rest of a list of options, too: escapes make the end of the header hard to find.
     if let at = position(of: "header=", in: argument), let colon = argument[at...].firstIndex(of: UInt8(ascii: ":")) {
         return colon + 1..<argument.count
     }
-    // To the last `@` of all: a password may hold what ends an authority, and nobody needs the rest in `ps`.
+    // To the very last `@`: a password may contain a character that ends an authority.
     guard let start = secretStart(argument), let at = argument[start...].lastIndex(of: UInt8(ascii: "@")) else {
         return nil
     }
@@ -115,8 +114,8 @@ private func position(of word: String, in bytes: [UInt8]) -> Int? {
     return (0...bytes.count - word.count).first { bytes[$0..<$0 + word.count].elementsEqual(word) }
 }
 
-/// Overwrites secrets in the memory that /proc/PID/cmdline shows, as curl does. `CommandLine.arguments` must have been
-/// copied before.
+/// Overwrites secrets in the memory that /proc/PID/cmdline shows, as curl does. To be called after
+/// `CommandLine.arguments` was copied.
 func hideSecrets() {
     let arguments = CommandLine.unsafeArgv
     for index in 0..<Int(CommandLine.argc) {

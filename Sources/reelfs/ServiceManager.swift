@@ -1,32 +1,34 @@
 import Glibc
 
-/// The service manager that started this program and wants to hear how it is: sd_notify(3), which is a datagram.
+/// The service manager that started this program, and is told its state in datagrams (sd_notify(3)).
 package struct ServiceManager: Sendable {
-    /// A path, or `@NAME` for a socket of the abstract namespace; nil: nobody wants to hear.
+    /// A path, or `@NAME` for a socket of the abstract namespace; nil: there is no service manager.
     private let socketName: String?
 
+    /// - Parameter socketName: as in `NOTIFY_SOCKET`; nil: tells nothing.
     package init(socketName: String?) { self.socketName = socketName }
 
-    /// The one of `NOTIFY_SOCKET`, which is then taken out of the environment: what the daemon starts is not to speak for
-    /// it. Before another thread exists.
+    /// The one of `NOTIFY_SOCKET`, which is removed from the environment, so that no child speaks for the daemon.
+    /// Before another thread exists.
     static func fromEnvironment() -> ServiceManager {
-        let name = getenv("NOTIFY_SOCKET").map { String(cString: $0) }
+        let name = environment("NOTIFY_SOCKET")
         unsetenv("NOTIFY_SOCKET")
         return ServiceManager(socketName: name)
     }
 
-    package enum Event {
-        /// The origin is asked what the source is. - Parameter limit: how long that may take.
+    /// A change of state. The text is for people.
+    package enum Notice {
+        /// The origin is being asked what the source is. - Parameter limit: how long that may take.
         case opening(String, limit: Duration)
         case ready(String)
         case stopping(String)
         case failed(String)
 
-        /// The last word of each is for people: the line `Status:` of `systemctl status`.
+        /// `STATUS` is the line `Status:` of `systemctl status`.
         var fields: [(name: String, value: String)] {
             switch self {
             case .opening(let status, let limit):
-                // A `timeout` longer than the manager's own patience is the user's will.
+                // A `timeout` may be longer than the manager's own limit.
                 [("EXTEND_TIMEOUT_USEC", "\(limit.components.seconds * 1_000_000)"), ("STATUS", status)]
             case .ready(let status): [("READY", "1"), ("STATUS", status)]
             case .stopping(let status): [("STOPPING", "1"), ("STATUS", status)]
@@ -35,10 +37,10 @@ package struct ServiceManager: Sendable {
         }
     }
 
-    /// Nothing comes of a manager that does not listen. A busy one is waited for: without "ready" it would end the service.
-    package func tell(_ event: Event) {
+    /// Ignores a manager that does not listen. Waits for a busy one: without "ready" it would end the service.
+    package func tell(_ notice: Notice) {
         guard let socketName, let address = UnixAddress(socketName: socketName) else { return }
-        let text = event.fields.map { "\($0.name)=\(printable($0.value))" }.joined(separator: "\n")
+        let text = notice.fields.map { "\($0.name)=\(printable($0.value))" }.joined(separator: "\n")
         address.send(Array(text.utf8), patience: 5)
     }
 }

@@ -2,18 +2,18 @@ import Glibc
 import ReelCache
 import ReelCore
 
-/// Where in the cache one source has its place.
+/// The directory of one source in the cache.
 enum SourceDirectory {
-    /// Creates what leads to it. - Returns: its absolute path.
+    /// Creates the directories above it. - Returns: its absolute path.
     static func prepare(_ source: String, _ options: MountOptions) throws(Failure) -> String {
         let root = try root(options)
-        // A disk that is full, broken or read-only is no reason not to mount: reads then go past it.
-        let sick: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
+        // A disk that is full, broken or read-only does not prevent a mount: reads then bypass the cache.
+        let tolerated: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
         do throws(PathError) {
             close(try openTrusted(root, O_RDONLY | O_DIRECTORY, makesDirectories: true))
         } catch {
             switch error {
-            case .system(_, let number) where sick.contains(number): break
+            case .system(_, let number) where tolerated.contains(number): break
             case .system(let folder, let number):
                 throw .mount(
                     "cannot create the cache directory \(shown(folder)): \(reason(number)); choose another with "
@@ -21,7 +21,7 @@ enum SourceDirectory {
             case .untrusted: throw .mount("the cache directory \(shown(root)): \(error)")
             }
         }
-        guard access(root, W_OK | X_OK) == 0 || sick.contains(errno) || errno == ENOENT else {
+        guard access(root, W_OK | X_OK) == 0 || tolerated.contains(errno) || errno == ENOENT else {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
@@ -37,18 +37,16 @@ enum SourceDirectory {
     /// `/var/cache/reelfs` for root, whose HOME depends on who calls; else as the XDG base directories say.
     static func standard() throws(Failure) -> String {
         if geteuid() == 0 { return "/var/cache/reelfs" }
-        if let cache = getenv("XDG_CACHE_HOME").map({ String(cString: $0) }), cache.hasPrefix("/") {
-            return cache + "/reelfs"
-        }
+        if let cache = environment("XDG_CACHE_HOME"), cache.hasPrefix("/") { return cache + "/reelfs" }
         guard let home = homeDirectory() else {
-            throw .mount("there is no home directory for the cache; choose one with --cache-dir")
+            throw .mount("this user has no home directory for the cache; choose a directory with --cache-dir")
         }
         return home + "/.cache/reelfs"
     }
 
-    /// HOME where it is the user's own: mount.fuse3 says `/root` to everybody for whom mount(8) says nothing.
+    /// HOME if it is the user's own: mount.fuse3 sets `/root` for every user for whom mount(8) sets none.
     private static func homeDirectory() -> String? {
-        let said = getenv("HOME").map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let said = environment("HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         var status = stat()
         if let said, stat(said, &status) == 0, status.st_uid == geteuid() { return said }
         guard let known = getpwuid(geteuid())?.pointee.pw_dir, known.pointee == CChar(UInt8(ascii: "/")) else {
@@ -56,31 +54,4 @@ enum SourceDirectory {
         }
         return String(cString: known)
     }
-}
-
-/// - Parameter path: relative to the current directory, or absolute.
-func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : currentDirectory() + "/" + path }
-
-func currentDirectory() -> String {
-    guard let pointer = getcwd(nil, 0) else { return "/" }
-    defer { free(pointer) }
-    return String(cString: pointer)
-}
-
-/// The headers of the options and of their files, in order.
-func loadHeaders(_ headers: [MountOptions.Header]) throws(Failure) -> [(name: String, value: String)] {
-    var result: [(name: String, value: String)] = []
-    for item in headers {
-        switch item {
-        case .field(let name, let value): result.append((name, value))
-        case .file(let path):
-            for line in numberedLines(try OptionText(path, kind: "header file", isSecret: true).text) {
-                guard case .field(let name, let value)? = try? header(String(line.text)) else {
-                    throw .usage("header file \(shown(path)), line \(line.number) must be \"Name: value\"")
-                }
-                result.append((name, value))
-            }
-        }
-    }
-    return result
 }

@@ -1,12 +1,11 @@
 import ArgumentParser
-import Glibc
 import ReelFuse
 
 struct StatusCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Show what mounts hold, fetch and serve.")
+        commandName: "status", abstract: "Show the cache, the origin and the open files of mounts.")
 
-    @Argument(help: "Mount point (default: all).", completion: .mountpoints) var mountpoint: String?
+    @Argument(help: "Mount point (default: all mounts).", completion: .mountpoints) var mountpoint: String?
     @Flag(help: "Print JSON: an array with one object per mount.") var json = false
 
     func perform() throws -> Int32 {
@@ -18,30 +17,28 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
         }
         let all = mounts.map { Self.status(of: $0) }
         if json {
-            say(String(decoding: encodeLine(all).dropLast(), as: UTF8.self))
-        } else if all.isEmpty {
-            say("Nothing is mounted.")
+            sayJSON(all)
         } else {
-            say(all.map { statusText($0) }.joined(separator: "\n"))
+            say(all.isEmpty ? "Nothing is mounted." : all.map { statusText($0) }.joined(separator: "\n"))
         }
         guard let silent = all.first(where: { $0.volume == nil }) else { return 0 }
-        // The sentence stands in the answer already, beside what is known of the other mounts.
+        // JSON holds the sentence already, beside the other mounts.
         if !json { writeLine("reelfs: \(silent.mountpoint): \(silent.error ?? "no answer")") }
         return Failure.Status.mount.rawValue
     }
 
+    /// The status as the mount's daemon reports it, or an `error` that says why it is not known.
     static func status(of mount: Mount) -> MountStatus {
         var result = MountStatus(source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: 0)
-        guard let path = ControlClient.path(of: mount), let client = ControlClient(path: path),
-            let answer = client.ask("status")
-        else {
-            result.error = "the daemon does not answer; `reelfs mount` or `reelfs umount` heals the mount"
-            return result
+        do throws(Failure) {
+            guard let answer = try ControlClient(of: mount).ask("status") else { throw .mount(ControlClient.silence) }
+            if let status = answer.mount { return status }
+            result.error = answer.error ?? "the daemon's answer cannot be read"
+        } catch {
+            let remedy =
+                error.sentence == ControlClient.silence ? "; `reelfs mount` or `reelfs umount` repairs the mount" : ""
+            result.error = error.sentence + remedy
         }
-        guard let status = answer.mount else {
-            result.error = answer.error ?? "the daemon's answer is not understood"
-            return result
-        }
-        return status
+        return result
     }
 }

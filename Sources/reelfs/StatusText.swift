@@ -1,6 +1,6 @@
 import ReelVolume
 
-/// A mount as people read it: what it is, what it holds, then a line a file.
+/// A mount for `reelfs status`: its totals, then a line a file.
 func statusText(_ status: MountStatus) -> String {
     var text = "\(printable(status.source)) on \(printable(status.mountpoint))"
     guard let volume = status.volume else { return text + "\n  no answer" }
@@ -15,27 +15,55 @@ func statusText(_ status: MountStatus) -> String {
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
     for outage in volume.outages { text += "\n  offline \(printable(outage.origin)) (\(outage.kind))" }
-    if let first = volume.staleDirectories.first {
-        let count = volume.staleDirectories.count
-        let name = first.path.isEmpty ? "/" : first.path
-        text +=
-            "\n  stale   \(count) director\(count == 1 ? "y" : "ies"): \(printable(name)) (\(printable(first.trouble)))"
-        if count > 1 { text += ", …" }
+    if let stale = staleText(volume) {
+        text += "\n  stale   \(stale.count): \(stale.first)" + (volume.staleDirectories.count > 1 ? ", …" : "")
     }
     guard !volume.files.isEmpty else { return text }
-    let head = ["cached", "of", "", "open", "rate", "file"]
     let rows = volume.files.map { file in
-        [
-            humanSize(file.cachedBytes), file.length.map { humanSize($0) } ?? "?",
-            file.length.map { percent(file.cachedBytes, $0) } ?? "",
-            file.openHandles > 0 ? String(file.openHandles) : "-",
-            file.rate > 0 ? humanSize(file.rate) + "/s" : "-", printable(file.path),
+        sizes(file.cachedBytes, file.length) + [
+            file.openHandles > 0 ? String(file.openHandles) : "-", file.rate > 0 ? humanSize(file.rate) + "/s" : "-",
+            printable(file.path),
         ]
     }
-    return text + "\n\n" + table([head] + rows)
+    return text + "\n\n" + table([["cached", "of", "", "open", "rate", "file"]] + rows)
 }
 
-/// What was fetched, and what for, in the words that status and doctor share.
+/// One source's part of a cache for `reelfs cache list`: its size, then a line a file.
+func cacheText(_ status: CacheStatus) -> String {
+    var text = printable(status.source ?? "unknown source")
+    text += status.mountpoint.map { " on \(printable($0))" } ?? " (not mounted)"
+    text += "\n  \(humanSize(status.used))" + (status.cap.map { " of \(humanSize($0))" } ?? "")
+    guard !status.files.isEmpty else { return text }
+    let rows = status.files.map { file in
+        sizes(file.cachedBytes, file.length) + [
+            file.lastUse.map { localTime($0 / 1000) } ?? "-", file.isPinned ? "yes" : "-",
+            file.openHandles > 0 ? String(file.openHandles) : "-", printable(file.name),
+        ]
+    }
+    return text + "\n\n" + table([["cached", "of", "", "last used", "pinned", "open", "file"]] + rows)
+}
+
+/// Cached bytes, length, and the one as a part of the other.
+private func sizes(_ cached: Int64, _ length: Int64?) -> [String] {
+    [humanSize(cached), length.map { humanSize($0) } ?? "?", length.map { percent(cached, $0) } ?? ""]
+}
+
+/// The result of `reelfs cache verify`. - Parameter isOffline: some of the damage was where no daemon could fetch.
+func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
+    var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
+    guard report.damagedBlocks > 0 else { return text + ": no damage." }
+    text += ": \(count(report.damagedBlocks, "damaged block")) in\n"
+    text += report.damagedFiles.map { "  " + printable($0) }.joined(separator: "\n")
+    guard repairs else { return text + "\nThe next read fetches them again; --repair does it now." }
+    if report.refetchedBlocks > 0 { text += "\n\(count(report.refetchedBlocks, "block")) fetched again." }
+    let left = report.damagedBlocks &- report.refetchedBlocks
+    guard left > 0 else { return text }
+    text += "\n\(count(left, "block")) removed"
+    if let failure = report.failure { text += ": \(failure)" } else if isOffline { text += ": not mounted" }
+    return text + ". The next read fetches \(left == 1 ? "it" : "them")."
+}
+
+/// The fetched bytes and their reasons; shared by status and doctor.
 func fetchedText(_ volume: VolumeStatus) -> String {
     var text = "\(humanSize(volume.bytesFromOrigin)) fetched"
     guard volume.speculative > 0 else { return text }
@@ -44,35 +72,12 @@ func fetchedText(_ volume: VolumeStatus) -> String {
     return text + ", of which \(humanSize(volume.wasted)) wasted (\(percent(volume.wasted, volume.speculative)))"
 }
 
-/// 1024 to a step, three digits: `1.46 GiB`.
-func humanSize(_ bytes: Int64) -> String {
-    guard bytes >= 1024 else { return "\(bytes) B" }
-    var value = Double(bytes)
-    var unit = -1
-    while value >= 1024, unit < 4 {
-        value /= 1024
-        unit += 1
-    }
-    let factor: Double = value < 10 ? 100 : value < 100 ? 10 : 1
-    let rounded = (value * factor).rounded() / factor
-    let digits = factor == 1 ? String(Int64(rounded)) : String(rounded)
-    return digits + " " + ["KiB", "MiB", "GiB", "TiB", "PiB"][unit]
-}
-
-func percent(_ part: Int64, _ whole: Int64) -> String {
-    guard whole > 0 else { return "100 %" }
-    // Rounded down: 100 % means all of it.
-    return "\(Int64(exactly: (Double(part) * 100 / Double(whole)).rounded(.down)) ?? 0) %"
-}
-
-/// Right-aligned columns, the last one left-aligned.
-func table(_ rows: [[String]]) -> String {
-    let widths = rows[0].indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-    return rows.map { row in
-        let cells = row.indices.map { column in
-            column == row.count - 1
-                ? row[column] : String(repeating: " ", count: widths[column] - row[column].count) + row[column]
-        }
-        return "  " + cells.joined(separator: "  ")
-    }.joined(separator: "\n")
+/// The directories whose listing could not be refreshed; shared by status and doctor. nil: none.
+func staleText(_ volume: VolumeStatus) -> (count: String, first: String)? {
+    guard let first = volume.staleDirectories.first else { return nil }
+    let name = first.path.isEmpty ? "/" : first.path
+    return (
+        count(volume.staleDirectories.count, "directory", plural: "directories"),
+        "\(printable(name)) (\(printable(first.trouble)))"
+    )
 }

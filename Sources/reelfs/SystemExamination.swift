@@ -5,7 +5,7 @@ import ReelCache
 import ReelFuse
 
 extension SystemFacts {
-    /// Of this process and this machine. Nothing is changed.
+    /// The facts of this process and this machine. Changes nothing.
     static func gather(_ options: MountOptions) -> SystemFacts {
         var facts = SystemFacts()
         facts.isRoot = geteuid() == 0
@@ -15,30 +15,23 @@ extension SystemFacts {
             facts.lack = error.sentence
         }
         facts.mayAdminister = reel_may_administer()
-        facts.isFirstUserNamespace = mapsEverybody(text(of: "/proc/self/uid_map"))
+        facts.isFirstUserNamespace = mapsEverybody(textOfFile("/proc/self/uid_map") ?? "")
         facts.allowsOther = !UserMount.forbidsAllowOther()
-        facts.kernel = trimmedSpaces(text(of: "/proc/sys/kernel/osrelease")[...])
+        facts.kernel = trimmedSpaces((textOfFile("/proc/sys/kernel/osrelease") ?? "")[...])
         facts.libraryHasPassthrough = ReelFuse.libraryHasPassthrough
         return facts
     }
-
-    private static func text(of path: String) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return "" }
-        defer { close(descriptor) }
-        return String(decoding: readAll(descriptor), as: UTF8.self)
-    }
 }
 
-/// user_namespaces(7): the first one maps all numbers to themselves.
+/// Whether a `uid_map` is that of the first user namespace, which maps all numbers to themselves (user_namespaces(7)).
 func mapsEverybody(_ map: String) -> Bool {
     let words = map.split(whereSeparator: \.isWhitespace)
     return words.isEmpty || words == ["0", "0", "4294967295"]
 }
 
 extension CacheFacts {
-    /// Tries a file without a name, gone when this returns.
-    /// - Parameter source: whose part of the cache counts as room; nil: nobody's.
+    /// Tries a file without a name, which is gone when this returns.
+    /// - Parameter source: its part of the cache counts as room; nil: no part does.
     static func gather(_ path: String, source: String?) -> CacheFacts {
         var facts = CacheFacts()
         facts.path = path
@@ -65,17 +58,12 @@ extension CacheFacts {
         return facts
     }
 
-    /// What the files of a directory take on the disk. - Parameter depth: of directories in it.
+    /// The bytes that the files of a directory take on the disk. - Parameter depth: of directories in it.
     private static func bytes(in folder: String, depth: Int) -> Int64 {
-        guard let stream = opendir(folder) else { return 0 }
-        defer { closedir(stream) }
         var sum: Int64 = 0
-        while let entry = readdir(stream) {
-            let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-            }
+        for name in names(in: folder) ?? [] {
             var status = stat()
-            guard name != ".", name != "..", lstat(folder + "/" + name, &status) == 0 else { continue }
+            guard lstat(folder + "/" + name, &status) == 0 else { continue }
             switch status.st_mode & S_IFMT {
             case S_IFREG: sum += Int64(status.st_blocks) * 512
             case S_IFDIR where depth > 0: sum += bytes(in: folder + "/" + name, depth: depth - 1)
@@ -88,7 +76,7 @@ extension CacheFacts {
     private mutating func tryHoles(_ file: Int32) {
         let block = 128 << 10
         let bytes = [UInt8](repeating: 1, count: block)
-        // Far behind: a filesystem without holes fills 8 MiB with zeros.
+        // Far from the start: a filesystem without holes fills 8 MiB with zeros.
         let count = pwrite(file, bytes, block, 8 << 20)
         guard count == block else {
             failure = count < 0 ? errno : ENOSPC
@@ -99,7 +87,7 @@ extension CacheFacts {
         hasHoles = isSparse && reel_punch_hole(file, 8 << 20, block) == 0
     }
 
-    /// The directory, or the nearest one above it that is there.
+    /// The directory, or the nearest one above it that exists.
     private static func nearestFolder(_ path: String) -> String {
         var folder = path[...]
         while !folder.isEmpty, access(String(folder), F_OK) != 0, errno == ENOENT, let slash = folder.lastIndex(of: "/")

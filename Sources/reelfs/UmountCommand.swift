@@ -1,5 +1,4 @@
 import ArgumentParser
-import Glibc
 import ReelFuse
 
 struct UmountCommand: ParsableCommand, ReelfsCommand {
@@ -7,29 +6,24 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         commandName: "umount", abstract: "Unmount, and wait until the cache is written.")
 
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
-    @Flag(name: .shortAndLong, help: "Unmount although files are open; they work until closed.") var lazy = false
+    @Flag(name: .shortAndLong, help: "Unmount even if files are open; they stay readable until closed.") var lazy =
+        false
 
-    /// The daemon commits its cache; a disk that takes longer is not waited for.
+    /// Seconds for the daemon to write its cache.
     private static let patience: Int32 = 10
 
     func perform() throws -> Int32 {
-        let path = try Mountpoint.resolve(mountpoint)
-        guard let mount = Mount.on(path), mount.isOurs else {
+        guard let mount = Mount.on(try Mountpoint.resolve(mountpoint)), mount.isOurs else {
             throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount")
         }
-        // Nothing comes of waiting for a daemon that does not answer; the question to it would keep the mount busy.
-        if Mountpoint.daemon(of: path) != .alive {
-            do {
-                try Mountpoint.unmount(path, isLazy: true)
-            } catch {
-                // The watcher may have been quicker.
-                if mount.isOnTop { throw error }
-            }
+        // A daemon that does not answer is not waited for; the question to it would keep the mount busy.
+        guard Mountpoint.health(of: mount.mountpoint) == .alive else {
+            try Mountpoint.remove(mount)
             return 0
         }
-        // Held from before the unmount, when the mount still tells where the daemon listens.
-        let client = ControlClient.path(of: mount).flatMap { ControlClient(path: $0) }
-        try Mountpoint.unmount(path, isLazy: lazy)
+        // Connected before the unmount, while the mount still tells where the daemon listens.
+        let client = try? ControlClient(of: mount)
+        try Mountpoint.unmount(mount.mountpoint, isLazy: lazy)
         if !lazy, let client, !client.waitForEnd(seconds: Self.patience) {
             throw Failure.mount("\(shown(mountpoint)) is unmounted, but its daemon is still writing the cache")
         }

@@ -5,7 +5,7 @@ struct UnixAddress {
     private var address = sockaddr_un()
     private var length = socklen_t(MemoryLayout<sockaddr_un>.size)
 
-    /// nil where the path is longer than such an address can be (107 bytes).
+    /// nil if the path is longer than such an address can be (107 bytes).
     init?(_ path: String) {
         address.sun_family = sa_family_t(AF_UNIX)
         let bytes = Array(path.utf8)
@@ -22,12 +22,13 @@ struct UnixAddress {
         }
         self.init(name)
         address.sun_path.0 = 0
-        // Every byte of such an address counts: those behind the name are no part of it.
+        // Every byte within the length counts, zeros included, so it ends with the name.
         length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + name.utf8.count)
     }
 
-    /// One datagram from a socket of its own. - Parameter patience: seconds until a receiver whose queue is full is given up;
-    /// 0: at once. - Returns: whether it was taken.
+    /// Sends one datagram from a socket of its own.
+    /// - Parameter patience: seconds to wait for a receiver whose queue is full.
+    /// - Returns: whether it was taken.
     @discardableResult func send(_ bytes: [UInt8], patience: Int = 0) -> Bool {
         let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return false }
@@ -52,7 +53,7 @@ struct UnixAddress {
         }
     }
 
-    /// Calls `body` with an address that reaches `path`, however long it is: through an open descriptor of its directory.
+    /// Calls `body` with an address of `path`, however long it is: through an open descriptor of its directory.
     static func reaching<Value>(_ path: String, _ body: (UnixAddress) -> Value) -> Value? {
         guard let slash = path.lastIndex(of: "/") else { return nil }
         let directory = open(

@@ -6,11 +6,11 @@ import ReelFuse
 import ReelHTTP
 import ReelVolume
 
-/// Everything the volume is made from, checked and absolute.
+/// The parts that a volume is made from, checked and absolute.
 struct FilesystemConfiguration {
     /// A URL as given, or the absolute path of a list.
     var source: String
-    /// With what `credentials=FILE` says: for the volume alone, never to be shown.
+    /// With user and password of `credentials=FILE`: only for the volume, never to be shown.
     var sourceWithCredentials: String
     var mountpoint: String
     /// This source's own directory inside the cache.
@@ -22,6 +22,7 @@ struct FilesystemConfiguration {
     var transport: TransportConfiguration
     var logger: Logger
 
+    /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         try requireReadable(request.source)
         let url = ResourceURL(request.source)
@@ -42,14 +43,15 @@ struct FilesystemConfiguration {
         self.logger = logger
     }
 
-    static func credentials(_ path: String?, for url: ResourceURL?) throws(Failure) -> Credentials? {
+    /// The credentials file, which needs a URL as source.
+    static func credentials(_ path: String?, for url: ResourceURL?) throws(Failure) -> CredentialFile? {
         guard let path else { return nil }
-        // The hosts that a local list names are many: which of them the secret is for, only the list can say.
+        // A local list names many hosts, and only the list can say which of them a secret is for.
         guard url != nil else {
             throw .usage(
-                "option credentials needs a URL as source; in a local list the URLs can hold user and password")
+                "option credentials needs a URL as source; in a local list, write user and password into the URLs")
         }
-        return try Credentials.load(path)
+        return try CredentialFile.load(path)
     }
 }
 
@@ -62,19 +64,18 @@ extension CacheLimits {
 
 extension TransportConfiguration {
     /// - Parameter source: nil for a local list.
-    init(_ source: ResourceURL?, _ options: MountOptions, _ credentials: Credentials?) throws(Failure) {
+    init(_ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?) throws(Failure) {
         self.init(version: Program.version)
-        headers = try loadHeaders(options.headers)
-        headers += credentials?.headers.map { ($0.name, $0.value) } ?? []
-        // A list from the network names hosts that the user never did; one from the disk is the user's own.
+        headers = (try HeaderOption.load(options.headers) + (credentials?.headers ?? [])).map { ($0.name, $0.value) }
+        // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
     }
 }
 
-/// Where the daemon listens; also the answer of the root's xattr `user.reelfs.socket`. In the cache, or where that cannot
-/// be written, in a directory of its own, 0700, that goes with the socket.
+/// The place of the control socket; also the value of the root's xattr `user.reelfs.socket`. In the cache, or, if that
+/// cannot be written, in a directory of its own, mode 0700, which is removed with the socket.
 struct SocketPlace {
     let path: String
     private let ownDirectory: String?
@@ -84,14 +85,14 @@ struct SocketPlace {
         path = (ownDirectory ?? directory) + "/control"
     }
 
-    /// After the socket.
+    /// Removes the directory, after the socket.
     func remove() {
         if let ownDirectory { rmdir(ownDirectory) }
     }
 
     private static func makeDirectory() -> String? {
         // In root's environment it may be that of another user, who could put another socket there.
-        let runtime = geteuid() == 0 ? nil : getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        let runtime = geteuid() == 0 ? nil : environment("XDG_RUNTIME_DIR")
         for place in [runtime, "/run", "/tmp"] {
             guard let place, place.hasPrefix("/") else { continue }
             var template = Array("\(place)/reelfs-XXXXXX".utf8CString)
@@ -101,13 +102,14 @@ struct SocketPlace {
     }
 }
 
-/// The one place where tree, cache and origin are joined.
+/// Joins tree, cache and origin.
 struct Wiring {
     let volume: Volume
     private let socket: SocketPlace
     private let store: Store
     private let origin: CurlOrigin
 
+    /// Opens the cache and the source; asks the origin what the source is.
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
         store = try Self.store(configuration)
         do throws(TransportError) {
@@ -134,7 +136,8 @@ struct Wiring {
 
     var socketPath: String { socket.path }
 
-    /// A daemon whose mount has just gone still writes its cache: whoever mounts again at once (autofs does) waits for it.
+    /// Opens the cache. A daemon whose mount has just ended still writes it: a mount that follows at once (autofs)
+    /// waits.
     private static func store(_ configuration: FilesystemConfiguration) throws(Failure) -> Store {
         // As long as `reelfs umount` waits for the same.
         let end = ContinuousClock.now + .seconds(10)
@@ -146,7 +149,7 @@ struct Wiring {
                     owner: configuration.mountpoint
                 ) { failure in
                     if let failure {
-                        logger.error("the cache cannot be written, downloads stay in memory: \(failure)")
+                        logger.error("the cache cannot be written, so downloads stay in memory: \(failure)")
                     } else {
                         logger.notice("the cache can be written again")
                     }
@@ -160,7 +163,7 @@ struct Wiring {
         }
     }
 
-    /// After the last request, and the socket: what was read is written down.
+    /// Ends everything and writes the cache, after the last request and the socket.
     func stop() {
         socket.remove()
         volume.shutdown()

@@ -201,14 +201,14 @@ extension EndToEnd {
                 let requests = server.fileRequests.count
                 let repair = try ChildProcess([program, "cache", "verify", "--repair", mount.path])
                 #expect(eventually { server.fileRequests.count > requests })
-                #expect(careThreads(of: mount.pid) == 1)
+                #expect(maintenanceThreads(of: mount.pid) == 1)
                 let status = try run("status", mount.path)
                 #expect(status.status == 0 && status.output.contains("a.mkv"), "\(status)")
                 #expect(try run("cache", "list", "--cache-dir", scene.cache).status == 0)
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
                 repair.signal(SIGKILL)
                 _ = try repair.wait()
-                #expect(eventually { careThreads(of: mount.pid) == 0 })
+                #expect(eventually { maintenanceThreads(of: mount.pid) == 0 })
                 film.fault = nil
                 try mount.unmount()
             }
@@ -230,9 +230,9 @@ extension EndToEnd {
             }
         }
 
-        private func careThreads(of pid: pid_t) -> Int {
+        private func maintenanceThreads(of pid: pid_t) -> Int {
             let threads = (try? names(in: "/proc/\(pid)/task")) ?? []
-            return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "care\n" }
+            return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "maintenance\n" }
         }
 
         /// Turns a bit of the one data file, all of which is on the disk by then.

@@ -6,7 +6,7 @@ extension EndToEnd {
     /// `reelfs doctor`, the program itself.
     struct DoctorTests {
         static let film = FileOrigin(length: 100_000)
-        static let ranged = "ok    ranges are honoured: 206 with exactly what was asked; 97.7 KiB,"
+        static let ranged = "ok    ranges work: 206 with exactly the requested bytes; 97.7 KiB,"
 
         /// The lines of an answer that fits a screen.
         private func lines(_ end: ChildProcess.End) -> [String] {
@@ -110,7 +110,9 @@ extension EndToEnd {
                 let mount = try scene.mount("http://joe:hunter2@127.0.0.1:\(server.port)/film.mkv")
                 let before = server.requests.count
                 let end = try doctor([mount.path])
-                #expect(end.status == 0 && sentences(end).contains("are known to its daemon alone"), "\(end)")
+                #expect(
+                    end.status == 0 && sentences(end).contains("only the daemon knows the mount's own credentials"),
+                    "\(end)")
                 #expect(server.requests.count == before + 1)
                 #expect(server.requests.last?.headers.contains { $0.name == "authorization" } == false)
                 #expect(!end.output.contains("hunter2"))
@@ -130,7 +132,8 @@ extension EndToEnd {
                 let mount = try scene.mount(scene.work("list.m3u"))
                 let end = try doctor([mount.path])
                 #expect(end.status == 0 && lines(end).first?.hasPrefix("ok    \(mount.path)") == true, "\(end)")
-                #expect(sentences(end).contains("a list on this machine `reelfs doctor URL` looks at one of its URLs."))
+                #expect(
+                    sentences(end).contains("a list on this machine Run `reelfs doctor URL` to check one of its URLs."))
                 #expect(server.requests.isEmpty)
             }
         }
@@ -139,7 +142,7 @@ extension EndToEnd {
         func mistakes() throws {
             try withScene { scene in
                 let wrong: [([String], Int32, String)] = [
-                    (["ftp://joe:hunter2@h/"], 1, "no http(s) URL"), ([scene.cache], 32, "neither a URL nor"),
+                    (["ftp://joe:hunter2@h/"], 1, "not an http(s) URL"), ([scene.cache], 32, "neither a URL nor"),
                     ([scene.cache + "/none"], 32, "does not exist"), (["http://h/", "x"], 1, "x"),
                     (["--duration", "long", "http://h/"], 1, "duration"), (["-o", "colour=red"], 1, "colour"),
                     (["--credentials", "/none", "http://h/"], 1, "/none"),
@@ -172,7 +175,7 @@ extension EndToEnd {
                 let place = space.scene.mountpoint
                 #expect(try space.run([words[0], "mount", server.address, place]).status == 0)
                 let foreign = try space.run(words + [place], asUser: true)
-                #expect(sentences(foreign).contains("its daemon talks only to the user who mounted it"), "\(foreign)")
+                #expect(sentences(foreign).contains("its daemon answers only the user who mounted it"), "\(foreign)")
                 #expect(try space.run(words + ["--cache-dir", "/root/cache"], asUser: true).status == 1)
                 #expect(try space.run(["chmod", "600", "/dev/fuse"]).status == 0)
                 let ill = try space.run(words, asUser: true)

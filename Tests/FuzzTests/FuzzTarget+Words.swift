@@ -34,7 +34,7 @@ extension FuzzTarget {
         FuzzTarget("credentials") { bytes in
             let text = String(decoding: bytes, as: UTF8.self)
             do {
-                let found = try Credentials(parsing: text, path: "/file")
+                let found = try CredentialFile(parsing: text, path: "/file")
                 for header in found.headers {
                     let isOne = !(header.name + header.value).utf8.contains { $0 == 0x0A || $0 == 0x0D || $0 == 0 }
                     try require(isOne, "the header \(header)")

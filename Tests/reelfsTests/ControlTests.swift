@@ -182,7 +182,7 @@ struct ControlTests {
                 }
                 #expect(!rest.isEmpty)
             }
-            #expect(ControlClient(path: path)?.ask("status")?.mount != nil)
+            #expect(try ControlClient(path: path).ask("status")?.mount != nil)
         }
     }
 

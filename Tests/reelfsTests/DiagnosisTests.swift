@@ -38,7 +38,7 @@ struct DiagnosisTests {
         (system { $0.libraryHasPassthrough = false }, [root, none + "it needs libfuse 3.13 or newer"]),
         (
             system { $0.isFirstUserNamespace = false },
-            [root, none + "the kernel refuses it in a container with users of its own"]
+            [root, none + "the kernel refuses it in a container with its own user namespace"]
         ),
         (
             system { $0.mayAdminister = false },
@@ -92,7 +92,7 @@ struct DiagnosisTests {
         (cache { $0.free = 15 << 30 }, "note the cache /c/reelfs on ext4 has room for 5.0 GiB of 10.0 GiB"),
         (
             cache { $0.free = 10 << 30 },
-            "bad the cache /c/reelfs on ext4 has no room: 10.0 GiB free, of which 10.0 GiB stay free"
+            "bad the cache /c/reelfs on ext4 has no room: 10.0 GiB free, and 10.0 GiB must stay free"
         ),
         (
             cache { ($0.free, $0.held) = (10 << 30, 3 << 30) },
@@ -100,15 +100,15 @@ struct DiagnosisTests {
         ),
         (
             cache { $0.hasHoles = false },
-            "bad the cache /c/reelfs on ext4: this filesystem has no holes, so nothing leaves a full cache"
+            "bad the cache /c/reelfs on ext4: this filesystem has no holes, so a full cache cannot evict data"
         ),
         (
             cache { $0.failure = EACCES },
-            "bad the cache /c/reelfs: nothing can be written to /c (Permission denied)"
+            "bad the cache /c/reelfs: cannot write to /c (Permission denied)"
         ),
         (
             cache { $0.fileSystem = "tmpfs" },
-            "note the cache /c/reelfs on tmpfs is in memory: it ends with the next boot"
+            "note the cache /c/reelfs on tmpfs is in memory: a reboot empties it"
         ),
     ]
 
@@ -185,7 +185,7 @@ struct DiagnosisTests {
     }
 
     static let reached = "ok the origin answers: 30 ms to connect, 20 ms to the first byte, TLS"
-    static let ranged = "ok ranges are honoured: 206 with exactly what was asked; 18.6 GiB, video/mp4"
+    static let ranged = "ok ranges work: 206 with exactly the requested bytes; 18.6 GiB, video/mp4"
     static let same = "ok validator: a strong ETag, the same twice"
 
     static let origins: [(OriginFacts, [String])] = [
@@ -202,14 +202,14 @@ struct DiagnosisTests {
             origin(.success(information())) { ($0.speeds, $0.duration) = ([speed(1, 3e6)], 7200) },
             [
                 reached, ranged, same, "ok speed: 24 Mbit/s with 1 connection (4.0 MiB in 500 ms)",
-                "bad it will not play without a stop: 18.6 GiB in 2h need 22 Mbit/s, 19 Mbit/s are there",
+                "bad it will stall: 18.6 GiB in 2h need 22 Mbit/s, 19 Mbit/s are available",
             ]
         ),
         (
             origin(.success(information())) { ($0.speeds, $0.duration) = ([speed(1, 4e6)], 7200) },
             [
                 reached, ranged, same, "ok speed: 32 Mbit/s with 1 connection (4.0 MiB in 500 ms)",
-                "ok it will play: 18.6 GiB in 2h need 22 Mbit/s, 26 Mbit/s are there",
+                "ok it will play: 18.6 GiB in 2h need 22 Mbit/s, 26 Mbit/s are available",
             ]
         ),
         (
@@ -224,21 +224,21 @@ struct DiagnosisTests {
         ),
         (
             origin(.success(information())) { $0.speeds = [speed(1, 0, .timedOut)] },
-            [reached, ranged, same, "bad no speed: the origin did not answer in time"]
+            [reached, ranged, same, "bad cannot measure speed: the origin did not answer in time"]
         ),
         (
             origin(.success(information(ranges: false))) { $0.keepsConnections = false },
             [
                 "ok the origin answers: 50 ms to the first byte, TLS",
-                "note no ranges: 200 with the whole file whatever is asked; 18.6 GiB, video/mp4", same,
+                "note no ranges: each request gets 200 with the whole file; 18.6 GiB, video/mp4", same,
             ]
         ),
         (
             origin(.success(information(length: nil, ranges: false))) { $0.keepsConnections = false },
             [
                 "ok the origin answers: 50 ms to the first byte, TLS",
-                "note no ranges: 200 with the whole file whatever is asked; length unknown, video/mp4",
-                "note the length is not told: programs see it only once the whole file has come", same,
+                "note no ranges: each request gets 200 with the whole file; length unknown, video/mp4",
+                "note the length is not given: programs see it only once the whole file has arrived", same,
             ]
         ),
         (
@@ -263,7 +263,7 @@ struct DiagnosisTests {
         ),
         (
             origin(.success(information())) { $0.second?.outcome = .success(information(tag: "\"b\"")) },
-            [reached, ranged, "bad the validator is another one in each answer, as if the file changed all the time"]
+            [reached, ranged, "bad the validator differs in each answer, as if the file changed all the time"]
         ),
         (
             // As Apache does with a fresh file: no change.
@@ -274,7 +274,7 @@ struct DiagnosisTests {
             origin(.success(information())) { $0.second?.outcome = .failure(.status(500, retryAfter: nil)) },
             [
                 reached,
-                "bad a range at the beginning is answered, one at the end is not: the origin answers 500",
+                "bad a range at the start works, one at the end does not: the origin answers 500",
                 "ok validator: a strong ETag",
             ]
         ),
@@ -352,10 +352,11 @@ struct DiagnosisTests {
         let refused = OriginFailure.status(401, retryAfter: nil)
         var diagnosis = Diagnosis()
         diagnosis.add(Self.origin(.failure(refused)) { $0.sendsCredentials = true })
-        #expect(diagnosis.findings[0].remedy == "The credentials given are not the right ones.")
+        #expect(diagnosis.findings[0].remedy == "The given credentials are wrong.")
         diagnosis = Diagnosis()
         diagnosis.add(Self.origin(.failure(refused)) { $0.isOfMount = true })
-        #expect(diagnosis.isWell && diagnosis.findings[0].fact.hasSuffix("known to its daemon alone"))
+        #expect(diagnosis.isWell)
+        #expect(diagnosis.findings[0].fact.hasSuffix("only the daemon knows the mount's own credentials"))
         diagnosis = Diagnosis()
         // It counts where they are sent to, not where the file is.
         for (source, isTold) in [
@@ -375,7 +376,7 @@ struct DiagnosisTests {
             bytesFromOrigin: 0, bytesServed: 0, hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: [])
         change(&volume)
         let status = MountStatus(source: "http://h/", mountpoint: "/m", pid: 7, passthrough: true, volume: volume)
-        return MountFacts(mountpoint: "/m", daemon: .alive, status: status)
+        return MountFacts(mountpoint: "/m", health: .alive, status: status)
     }
 
     static let alive = "ok /m is mounted, its daemon (pid 7) answers"
@@ -409,24 +410,24 @@ struct DiagnosisTests {
             [
                 alive, "ok cache: 1.0 GiB of 10.0 GiB", passes,
                 "bad http://h is offline (silent); cached data can be read",
-                "note 1 directory shows its last good listing: / (timed out)",
+                "note the last good listing is shown for 1 directory: / (timed out)",
             ]
         ),
         (
-            MountFacts(mountpoint: "/m", daemon: .gone),
+            MountFacts(mountpoint: "/m", health: .dead),
             ["bad the daemon of /m has ended and the mount is dead (ENOTCONN)"]
         ),
         (
-            MountFacts(mountpoint: "/m", daemon: .silent),
+            MountFacts(mountpoint: "/m", health: .silent),
             ["bad the daemon of /m does not answer: it is stopped, or its disk hangs"]
         ),
         (
-            MountFacts(mountpoint: "/m", daemon: .alive),
+            MountFacts(mountpoint: "/m", health: .alive),
             ["bad /m is mounted, but its daemon does not report its status"]
         ),
         (
-            MountFacts(mountpoint: "/m", daemon: .alive, isOwn: false),
-            ["note /m is mounted; its daemon talks only to the user who mounted it"]
+            MountFacts(mountpoint: "/m", health: .alive, isOwn: false),
+            ["note /m is mounted; its daemon answers only the user who mounted it"]
         ),
     ]
 
@@ -462,7 +463,7 @@ struct DiagnosisTests {
         let lines = diagnosis.text.split(separator: "\n")
         #expect(lines.count <= 24, "\(diagnosis.text)")
         #expect(lines.allSatisfy { $0.count <= 80 }, "\(diagnosis.text)")
-        #expect(lines.contains { $0.hasPrefix("bad   it will not play") } && !diagnosis.text.contains("\u{1B}"))
+        #expect(lines.contains { $0.hasPrefix("bad   it will stall") } && !diagnosis.text.contains("\u{1B}"))
     }
 
     @Test("A mark stands before each fact, and the remedy below it")

@@ -27,8 +27,8 @@ struct DoctorTests {
             .filter { !$0.hasPrefix("ok the origin answers:") && !$0.hasPrefix("ok plays up to") }
     }
 
-    static let ranged = "ok ranges are honoured: 206 with exactly what was asked; 97.7 KiB, video/x-matroska"
-    static let unranged = "note no ranges: 200 with the whole file whatever is asked; 97.7 KiB, video/x-matroska"
+    static let ranged = "ok ranges work: 206 with exactly the requested bytes; 97.7 KiB, video/x-matroska"
+    static let unranged = "note no ranges: each request gets 200 with the whole file; 97.7 KiB, video/x-matroska"
     static let same = "ok validator: a strong ETag, the same twice"
 
     private static func film(_ fault: FileOrigin.Fault?) -> FileOrigin {
@@ -43,8 +43,8 @@ struct DoctorTests {
         (
             .chunkedWithoutLength,
             [
-                "note no ranges: 200 with the whole file whatever is asked; length unknown, video/x-matroska",
-                "note the length is not told: programs see it only once the whole file has come", same,
+                "note no ranges: each request gets 200 with the whole file; length unknown, video/x-matroska",
+                "note the length is not given: programs see it only once the whole file has arrived", same,
             ]
         ),
         (
@@ -92,7 +92,7 @@ struct DoctorTests {
         }
         defer { server.stop() }
         let lines = try Self.examine(server.url("/film.mkv"))
-        #expect(lines.last == "bad the validator is another one in each answer, as if the file changed all the time")
+        #expect(lines.last == "bad the validator differs in each answer, as if the file changed all the time")
         #expect(server.requests.map { $0["range"] } == ["bytes=0-0", "bytes=10485759-10485759"])
     }
 
@@ -215,7 +215,7 @@ struct DoctorTests {
             ["ok a directory listing (HTML), 20000 entries; examined: An episode with a number 0.mkv", ranged, same]
         ),
         ("/empty/", ["note a directory listing (HTML) without a file to examine"]),
-        ("/login/", ["bad this is no directory listing, no playlist and no media (text/html)"]),
+        ("/login/", ["bad this is not a directory listing, a playlist or media (text/html)"]),
         ("/none/", ["bad HOST: the origin answers 404"]),
     ]
 

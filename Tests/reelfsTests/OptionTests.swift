@@ -34,7 +34,8 @@ struct OptionTests {
         (
             "header=Authorization: Bearer a=b\\,c,header=X: ",
             {
-                $0.headers = [.field(name: "Authorization", value: "Bearer a=b,c"), .field(name: "X", value: "")]
+                let fields = [("Authorization", "Bearer a=b,c"), ("X", "")]
+                $0.headers = fields.map { .field(HeaderField(name: $0.0, value: $0.1)) }
             }
         ),
         ("header=@/etc/token", { $0.headers = [.file("/etc/token")] }),
@@ -200,7 +201,7 @@ struct OptionTests {
                 let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o600)
                 writeAll(descriptor, Array(text.utf8))
                 close(descriptor)
-                return try loadHeaders([.file(path)]).map { "\($0.name)=\($0.value)" }
+                return try HeaderOption.load([.file(path)]).map { "\($0.name)=\($0.value)" }
             }
             #expect(try load("# mine\n\nA: b, c\r\n X-Key: d") == ["A=b, c", "X-Key=d"])
             let wrong = #expect(throws: Failure.self) { _ = try load("A: b\nsecret\n") }
@@ -209,7 +210,7 @@ struct OptionTests {
             #expect(long?.sentence.contains("1 MiB") == true)
             unlink(path)
             try #require(mkfifo(path, 0o600) == 0)
-            let pipe = #expect(throws: Failure.self) { _ = try loadHeaders([.file(path)]) }
+            let pipe = #expect(throws: Failure.self) { _ = try HeaderOption.load([.file(path)]) }
             #expect(pipe?.sentence.contains("regular file") == true)
             unlink(path)
         }
@@ -231,8 +232,8 @@ struct OptionTests {
                 writeAll(descriptor, Array(text.utf8))
                 try #require(fchown(descriptor, owner, 0) == 0 && fchmod(descriptor, mode) == 0)
                 close(descriptor)
-                if text.first == "A" { return _ = try loadHeaders([.file(path)]) }
-                if text.first == "t" { return _ = try Credentials.load(path) }
+                if text.first == "A" { return _ = try HeaderOption.load([.file(path)]) }
+                if text.first == "t" { return _ = try CredentialFile.load(path) }
                 _ = try MountOptions([GivenOption("config", path)])
             }
             for (text, opens) in [
@@ -247,12 +248,12 @@ struct OptionTests {
     @Test("Credentials are lines; what stands behind the sign counts as it is")
     func credentials() throws {
         let text = "# mine\n username=joe\npassword= a=b#c \nheader=X-Key: d\ntoken=e\n"
-        let credentials = try Credentials(parsing: text, path: "/f")
+        let credentials = try CredentialFile(parsing: text, path: "/f")
         #expect((credentials.user, credentials.password) == ("joe", " a=b#c "))
         #expect(
             credentials.headers == [
-                Credentials.Header(name: "X-Key", value: "d"),
-                Credentials.Header(name: "Authorization", value: "Bearer e"),
+                HeaderField(name: "X-Key", value: "d"),
+                HeaderField(name: "Authorization", value: "Bearer e"),
             ])
     }
 
@@ -265,7 +266,7 @@ struct OptionTests {
             ("http://h/", nil, nil, "http://h/"),
         ] as [(String, String?, String?, String?)])
     func insertion(source: String, user: String?, password: String?, expected: String?) throws {
-        var credentials = try Credentials(parsing: "", path: "/f")
+        var credentials = try CredentialFile(parsing: "", path: "/f")
         (credentials.user, credentials.password) = (user, password)
         let url = try #require(ResourceURL(source))
         let text = credentials.source(url)
@@ -311,7 +312,7 @@ struct OptionTests {
     func unreadable(source: String) {
         #expect { try requireReadable(source) } throws: { error in
             let sentence = (error as? Failure)?.sentence ?? ""
-            return sentence.contains("no http(s) URL") && !sentence.contains("sesame")
+            return sentence.contains("not an http(s) URL") && !sentence.contains("sesame")
         }
         #expect(!withoutQuery(source).contains("sesame") || source.hasPrefix("sesame@") || ResourceURL(source) != nil)
         #expect(secretRange(Array(source.utf8), isHeader: false) != nil || source.hasPrefix("sesame@"))

@@ -1,21 +1,16 @@
 import Glibc
 import ReelCore
 
-/// What `credentials=FILE` holds: secrets for the source's origin, and for no other.
+/// The file that `credentials=FILE` names: secrets for the source's origin, and for no other.
 ///
-/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`, as
-/// mount.cifs(8) has the first two; `#` begins a line of comment. What stands behind the `=` counts as it is.
-package struct Credentials: Hashable, Sendable {
+/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first
+/// two as in mount.cifs(8). Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
+package struct CredentialFile: Hashable, Sendable {
     package var user: String?
     package var password: String?
-    package var headers: [Header] = []
+    package var headers: [HeaderField] = []
 
-    package struct Header: Hashable, Sendable {
-        package var name: String
-        package var value: String
-    }
-
-    /// Errors name the file and the line, and repeat nothing of it.
+    /// Errors name the file and the line, and repeat no text of it.
     package init(parsing text: String, path: String) throws(Failure) {
         for line in numberedLines(text) {
             let place = "credentials file \(shown(path)), line \(line.number)"
@@ -27,23 +22,25 @@ package struct Credentials: Hashable, Sendable {
             switch trimmedSpaces(pair[0]) {
             case "username": user = value
             case "password": password = value
-            case "token": headers.append(Header(name: "Authorization", value: "Bearer " + value))
+            case "token": headers.append(HeaderField(name: "Authorization", value: "Bearer " + value))
             case "header":
-                guard let parsed = try? header(value), case .field(let name, let value) = parsed else {
+                guard let field = HeaderField(parsing: value) else {
                     throw .usage("\(place): a header must be \"Name: value\"")
                 }
-                headers.append(Header(name: name, value: value))
+                headers.append(field)
             default: throw .usage("\(place): only username, password, token and header are known")
             }
         }
         // RFC 7617, section 2: the colon ends the user's name.
-        if user?.contains(":") == true { throw .usage("credentials file \(shown(path)): a username holds no colon") }
+        if user?.contains(":") == true {
+            throw .usage("credentials file \(shown(path)): a username must not contain a colon")
+        }
     }
 
-    /// Refuses a file that anybody else could have written or may read.
-    static func load(_ path: String) throws(Failure) -> Credentials {
-        let read = try OptionText(path, kind: "credentials file", limit: 64 << 10, isSecret: true)
-        return try Credentials(parsing: read.text, path: path)
+    /// Refuses a file that another user could have written or can read.
+    static func load(_ path: String) throws(Failure) -> CredentialFile {
+        let read = try TrustedText(path, kind: "credentials file", limit: 64 << 10, isSecret: true)
+        return try CredentialFile(parsing: read.text, path: path)
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.
@@ -53,7 +50,6 @@ package struct Credentials: Hashable, Sendable {
         if user.isEmpty && password.isEmpty { return source.text }
         let rest = source.text.utf8.dropFirst(source.scheme.utf8.count + 3)
         return source.scheme + "://" + percentEncodedSegment(user.utf8) + ":" + percentEncodedSegment(password.utf8)
-            + "@"
-            + String(decoding: rest, as: UTF8.self)
+            + "@" + String(decoding: rest, as: UTF8.self)
     }
 }

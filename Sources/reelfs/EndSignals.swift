@@ -1,0 +1,64 @@
+import Glibc
+import ReelThreads
+import Synchronization
+
+/// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
+///
+/// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
+/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
+/// session.
+final class EndSignals: Sendable {
+    private enum Phase: Sendable {
+        case opening
+        case mounting(isAsked: Bool)
+        case serving(@Sendable () -> Void)
+    }
+
+    private let phase = Mutex(Phase.opening)
+
+    /// Before any other thread exists, so that all of them inherit the mask.
+    init(_ ready: ReadyPipe?) {
+        var set = sigset_t()
+        sigemptyset(&set)
+        for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
+        pthread_sigmask(SIG_BLOCK, &set, nil)
+        let signals = set
+        // Never joined: it waits until the process ends.
+        _ = Thread("signals") { [self] in
+            var set = signals
+            var number: Int32 = 0
+            while true {
+                sigwait(&set, &number)
+                take(ready)
+            }
+        }
+    }
+
+    /// A mount begins.
+    func keep() { phase.withLock { $0 = .mounting(isAsked: false) } }
+
+    /// The mount is made. - Parameter stop: ends it; called at once if a signal has come meanwhile.
+    func serve(_ stop: @escaping @Sendable () -> Void) {
+        let isAsked = phase.withLock { phase in
+            defer { phase = .serving(stop) }
+            if case .mounting(true) = phase { return true }
+            return false
+        }
+        if isAsked { stop() }
+    }
+
+    private func take(_ ready: ReadyPipe?) {
+        let stop: (@Sendable () -> Void)? = phase.withLock { phase in
+            switch phase {
+            case .opening:
+                ready?.say(Failure.interrupted.line)
+                _exit(Failure.interrupted.status.rawValue)
+            case .mounting:
+                phase = .mounting(isAsked: true)
+                return nil
+            case .serving(let stop): return stop
+            }
+        }
+        stop?()
+    }
+}

@@ -1,0 +1,83 @@
+import Glibc
+
+/// - Parameter path: relative to the current directory, or absolute.
+func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : currentDirectory() + "/" + path }
+
+private func currentDirectory() -> String {
+    guard let pointer = getcwd(nil, 0) else { return "/" }
+    defer { free(pointer) }
+    return String(cString: pointer)
+}
+
+/// The path without symbolic links; nil with errno set.
+func realPath(_ path: String) -> String? {
+    guard let pointer = realpath(path, nil) else { return nil }
+    defer { free(pointer) }
+    return String(cString: pointer)
+}
+
+/// A variable of the environment.
+func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+
+/// The names of a directory, without `.` and `..`; nil with errno set.
+func names(in directory: String) -> [String]? {
+    guard let stream = opendir(directory) else { return nil }
+    defer { closedir(stream) }
+    var names: [String] = []
+    while let entry = readdir(stream) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
+            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+        }
+        if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+}
+
+/// The text of a small file of the system; nil with errno set.
+func textOfFile(_ path: String) -> String? {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return nil }
+    defer { close(descriptor) }
+    return String(decoding: readAll(descriptor), as: UTF8.self)
+}
+
+/// Reads up to the end of file.
+func readAll(_ descriptor: Int32) -> [UInt8] {
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 4096)
+    while true {
+        let count = read(descriptor, &chunk, chunk.count)
+        if count < 0, errno == EINTR { continue }
+        if count <= 0 { return bytes }
+        bytes += chunk[..<count]
+    }
+}
+
+/// Writes everything, or gives up at the first error (a reader that has gone).
+func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) {
+    var rest = bytes[...]
+    while !rest.isEmpty {
+        let count = rest.withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+        if count < 0, errno == EINTR { continue }
+        if count <= 0 { return }
+        rest = rest.dropFirst(count)
+    }
+}
+
+/// A pipe whose ends close on exec.
+struct Pipe {
+    let reading: Int32
+    let writing: Int32
+
+    /// nil with errno set.
+    init?() {
+        // Above the standard descriptors and the daemon's third, so that handing one over never overwrites another.
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { return nil }
+        reading = fcntl(ends[0], F_DUPFD_CLOEXEC, 10)
+        writing = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)
+        close(ends[0])
+        close(ends[1])
+        if reading < 0 || writing < 0 { return nil }
+    }
+}
