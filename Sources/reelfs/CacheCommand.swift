@@ -47,7 +47,7 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         let limit = try to.map { try size("--to", $0, minimum: 0) } ?? 0
         let directories = try CacheKeeper.directories(options.cacheDirectory())
         let parts = directories.map { CacheKeeper($0).list() }
-        var report = CareReport()
+        var report = MaintenanceReport()
         var errors = parts.compactMap(\.error)
         for (index, goal) in prunePlan(parts, to: limit).enumerated() {
             guard parts[index].error == nil, let goal else { continue }

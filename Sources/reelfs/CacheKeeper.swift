@@ -101,15 +101,17 @@ final class CacheKeeper {
         }
     }
 
-    func prune(to bytes: Int64, _ progress: @escaping (CareProgress) -> Void) throws(Failure) -> CareReport {
+    func prune(to bytes: Int64, _ progress: @escaping (MaintenanceProgress) -> Void) throws(Failure)
+        -> MaintenanceReport
+    {
         guard case .directory(let store) = way else {
             return try ask(ControlRequest(command: "prune", bytes: bytes), progress)
         }
         return try onStore { () throws(CacheError) in
-            var report = CareReport()
+            var report = MaintenanceReport()
             let surplus = max(0, store.usage.used - bytes)
             while true {
-                progress(CareProgress(done: min(report.bytes, surplus), total: surplus))
+                progress(MaintenanceProgress(done: min(report.bytes, surplus), total: surplus))
                 let freed = try store.prune(to: bytes)
                 guard freed > 0 else { return report }
                 report.bytes += freed
@@ -117,7 +119,8 @@ final class CacheKeeper {
         }
     }
 
-    func verify(repairs: Bool, _ progress: @escaping (CareProgress) -> Void) throws(Failure) -> CareReport {
+    func verify(repairs: Bool, _ progress: @escaping (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport
+    {
         guard case .directory(let store) = way else {
             return try ask(ControlRequest(command: "verify", repairs: repairs), progress)
         }
@@ -125,8 +128,8 @@ final class CacheKeeper {
     }
 
     private func ask(
-        _ request: ControlRequest, _ progress: @escaping (CareProgress) -> Void
-    ) throws(Failure) -> CareReport {
+        _ request: ControlRequest, _ progress: @escaping (MaintenanceProgress) -> Void
+    ) throws(Failure) -> MaintenanceReport {
         switch way {
         case .daemon(let connection): return try connection.client.report(request, progress)
         case .none(let reason): throw .mount("\(printable(directory)): \(reason)")
@@ -134,7 +137,7 @@ final class CacheKeeper {
         }
     }
 
-    private func onStore(_ body: () throws(CacheError) -> CareReport) throws(Failure) -> CareReport {
+    private func onStore(_ body: () throws(CacheError) -> MaintenanceReport) throws(Failure) -> MaintenanceReport {
         do throws(CacheError) { return try body() } catch { throw .mount("\(printable(directory)): \(error)") }
     }
 
@@ -143,8 +146,8 @@ final class CacheKeeper {
 
 extension ControlClient {
     borrowing func report(
-        _ request: ControlRequest, _ progress: (CareProgress) -> Void = { _ in }
-    ) throws(Failure) -> CareReport {
+        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
+    ) throws(Failure) -> MaintenanceReport {
         let answer = ask(request) { if let news = $0.progress { progress(news) } }
         if let report = answer?.report { return report }
         throw .mount(answer?.error ?? CacheKeeper.silence)
@@ -153,15 +156,15 @@ extension ControlClient {
 
 extension Store {
     fileprivate func verifyAll(
-        repairs: Bool, _ progress: (CareProgress) -> Void
-    ) throws(CacheError) -> CareReport {
+        repairs: Bool, _ progress: (MaintenanceProgress) -> Void
+    ) throws(CacheError) -> MaintenanceReport {
         let names = MountNames(self)
         let total = objects().reduce(Int64(0)) { $0 + $1.cachedBytes }
-        var report = CareReport()
+        var report = MaintenanceReport()
         for version in try versions() {
             let bad = try verify(version) { bytes in
                 report.bytes += bytes
-                progress(CareProgress(done: report.bytes, total: max(total, report.bytes)))
+                progress(MaintenanceProgress(done: report.bytes, total: max(total, report.bytes)))
                 return true
             }
             report.files += 1

@@ -30,10 +30,10 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     }
 
     func perform() throws -> Int32 {
-        var report = CareReport()
+        var report = MaintenanceReport()
         var errors: [String] = []
         var isOffline = false
-        let add = { (work: (ProgressBar) throws(Failure) -> CareReport) in
+        let add = { (work: (ProgressBar) throws(Failure) -> MaintenanceReport) in
             let bar = ProgressBar("verifying", isQuiet: quiet || json)
             defer { bar.end() }
             do throws(Failure) { report.add(try work(bar)) } catch { errors.append(error.sentence) }
@@ -67,7 +67,7 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
 }
 
 /// - Parameter isOffline: some of the damage was where no daemon could fetch.
-func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
+func verifyText(_ report: MaintenanceReport, repairs: Bool, isOffline: Bool) -> String {
     var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
     guard report.damagedBlocks > 0 else { return text + ": no damage." }
     text += ": \(count(report.damagedBlocks, "damaged block")) in\n"

@@ -25,12 +25,12 @@ struct ControlAnswer: Codable {
     var mount: MountStatus?
     /// Another line follows.
     var more: Bool?
-    var progress: CareProgress?
+    var progress: MaintenanceProgress?
     /// Of `list`: the next ones.
     var files: [CachedFile]?
     /// Of `list`, at its end.
     var cache: CacheStatus?
-    var report: CareReport?
+    var report: MaintenanceReport?
 }
 
 /// What `reelfs status` shows of one mount.

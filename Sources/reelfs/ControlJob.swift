@@ -25,7 +25,7 @@ final class ControlJob: Sendable {
         whenDone: @escaping @Sendable () -> Void
     ) -> ControlJob? {
         let job = ControlJob(descriptor)
-        let thread = Thread("care") {
+        let thread = Thread("maintenance") {
             job.send(work(job))
             job.isDone.withLock { $0 = true }
             whenDone()
@@ -54,7 +54,7 @@ final class ControlJob: Sendable {
     }
 
     /// What is told too soon after the last time is left out, but for the end.
-    func tell(_ progress: CareProgress) {
+    func tell(_ progress: MaintenanceProgress) {
         let isDue = lastTold.withLock { last in
             guard now() - last >= Self.pause || progress.done == progress.total else { return false }
             last = now()

@@ -23,7 +23,7 @@ struct ControlService: Sendable {
         return ControlAnswer(
             mount: MountStatus(
                 source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: getpid(),
-                passthrough: session.withLock(notifying: false) { $0?.isPassthroughPossible },
+                passthrough: session.withLock(notifying: false) { $0 }?.isPassthroughPossible,
                 volume: volume.status()))
     }
 
@@ -31,18 +31,18 @@ struct ControlService: Sendable {
 
     /// On the job's own thread.
     func perform(_ request: ControlRequest, _ job: ControlJob) -> ControlAnswer {
-        let watch = CareWatch(
+        let watch = MaintenanceWatch(
             progress: { job.tell($0) }, isOver: { job.isOver })
-        do throws(CareFailure) {
+        do throws(MaintenanceFailure) {
             let path = request.path ?? ""
             switch request.command {
             case "list": return list(job)
-            case "pin": return ControlAnswer(report: try volume.pin(path, true, watch))
-            case "unpin": return ControlAnswer(report: try volume.pin(path, false, watch))
-            case "evict": return ControlAnswer(report: try volume.evict(path, watch))
-            case "prune": return ControlAnswer(report: try volume.prune(to: request.bytes ?? 0, watch))
+            case "pin": return ControlAnswer(report: try volume.maintenance.pin(path, true, watch))
+            case "unpin": return ControlAnswer(report: try volume.maintenance.pin(path, false, watch))
+            case "evict": return ControlAnswer(report: try volume.maintenance.evict(path, watch))
+            case "prune": return ControlAnswer(report: try volume.maintenance.prune(to: request.bytes ?? 0, watch))
             default:
-                let report = try volume.verify(request.path, repairs: request.repairs ?? false, watch)
+                let report = try volume.maintenance.verify(request.path, repairs: request.repairs ?? false, watch)
                 return ControlAnswer(report: report)
             }
         } catch {
@@ -52,7 +52,7 @@ struct ControlService: Sendable {
 
     /// Files by lines of some hundred, so that none of them grows with the cache.
     private func list(_ job: ControlJob) -> ControlAnswer {
-        var rest = volume.cachedFiles()[...]
+        var rest = volume.maintenance.cachedFiles()[...]
         while !rest.isEmpty, !job.isOver {
             job.send(more: ControlAnswer(files: Array(rest.prefix(200))))
             rest = rest.dropFirst(200)

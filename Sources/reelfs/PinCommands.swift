@@ -15,7 +15,7 @@ struct PinCommand: ParsableCommand, ReelfsCommand {
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
     func perform() throws -> Int32 {
-        try care("pin", paths) { report in
+        try maintain("pin", paths) { report in
             var text = "\(count(report.files, "file")) pinned."
             if report.unlistedDirectories > 0 {
                 text += " Skipped, because they were never listed: "
@@ -33,7 +33,7 @@ struct UnpinCommand: ParsableCommand, ReelfsCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
-    func perform() throws -> Int32 { try care("unpin", paths) { "\(count($0.files, "file")) unpinned." } }
+    func perform() throws -> Int32 { try maintain("unpin", paths) { "\(count($0.files, "file")) unpinned." } }
 }
 
 struct EvictCommand: ParsableCommand, ReelfsCommand {
@@ -44,13 +44,13 @@ struct EvictCommand: ParsableCommand, ReelfsCommand {
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
     func perform() throws -> Int32 {
-        try care("evict", paths) { "\(humanSize($0.bytes)) of \(count($0.files, "file")) freed." }
+        try maintain("evict", paths) { "\(humanSize($0.bytes)) of \(count($0.files, "file")) freed." }
     }
 }
 
 /// One request a path; what can be done is done, also where a path before it was wrong.
-private func care(_ command: String, _ paths: [String], _ text: (CareReport) -> String) throws -> Int32 {
-    var report = CareReport()
+private func maintain(_ command: String, _ paths: [String], _ text: (MaintenanceReport) -> String) throws -> Int32 {
+    var report = MaintenanceReport()
     var isWell = true
     for path in paths {
         do throws(Failure) {

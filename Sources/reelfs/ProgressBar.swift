@@ -18,7 +18,7 @@ final class ProgressBar {
         style = isQuiet ? .none : isatty(2) != 0 ? .bar : .lines
     }
 
-    func show(_ progress: CareProgress) {
+    func show(_ progress: MaintenanceProgress) {
         guard progress.total > 0 else { return }
         switch style {
         case .none: return
@@ -39,11 +39,11 @@ final class ProgressBar {
         isDrawn = false
     }
 
-    static func text(_ progress: CareProgress) -> String {
+    static func text(_ progress: MaintenanceProgress) -> String {
         "\(humanSize(progress.done)) of \(humanSize(progress.total)), \(percent(progress.done, progress.total))"
     }
 
-    static func bar(_ progress: CareProgress, width: Int) -> String {
+    static func bar(_ progress: MaintenanceProgress, width: Int) -> String {
         let part = Double(progress.done) / Double(max(1, progress.total))
         let full = min(width, max(0, Int(part * Double(width))))
         return "[" + String(repeating: "#", count: full) + String(repeating: ".", count: width - full) + "]"

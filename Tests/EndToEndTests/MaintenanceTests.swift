@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// `reelfs cache`, `pin`, `unpin` and `evict`, beside a running mount and without one.
-    @Suite struct CareTests {
+    @Suite struct MaintenanceTests {
         private static let length: Int64 = 6 << 20 + 7
 
         private func withFilms(
@@ -232,7 +232,7 @@ extension EndToEnd {
 
         private func careThreads(of pid: pid_t) -> Int {
             let threads = (try? names(in: "/proc/\(pid)/task")) ?? []
-            return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "care\n" }
+            return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "maintenance\n" }
         }
 
         /// Turns a bit of the one data file, all of which is on the disk by then.
