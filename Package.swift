@@ -60,6 +60,7 @@ let package = Package(
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
+        .testTarget(name: "ReelThreadsTests", dependencies: ["ReelThreads", "TestKit"]),
         .testTarget(name: "ReelCacheTests", dependencies: ["ReelCache", "TestKit"]),
         .testTarget(name: "ReelHTTPTests", dependencies: ["ReelHTTP", "TestKit"]),
         .testTarget(

@@ -5,7 +5,7 @@ import ReelThreads
 import ReelVolume
 import Synchronization
 
-/// What every operation works on; libfuse carries it as the session's user data.
+/// The objects that every operation works on; libfuse carries them as the session's user data.
 final class Adapter: Sendable {
     let filesystem: any Filesystem
     let ownership: Ownership
@@ -29,30 +29,57 @@ final class Adapter: Sendable {
         Unmanaged<Adapter>.fromOpaque(fuse_req_userdata(request)!).takeUnretainedValue()
     }
 
-    /// Hands an operation that ends later its reply, and lets interrupts through once it has been called.
-    func later(_ request: fuse_req_t, _ call: (PendingReply) -> Void) {
+    /// Answers an operation of the filesystem when it ends, and lets interrupts through once it has been called.
+    /// - Parameters:
+    ///   - answer: gives the reply of a success. Returns false where the kernel did not take it.
+    ///   - undo: takes back a success that the kernel does not know of: it no longer waits, or did not take the reply.
+    func later<Value>(
+        _ request: fuse_req_t, _ operation: (@escaping Completion<Value>) -> Void,
+        answer: @escaping @Sendable (Value, consuming Reply) -> Bool,
+        undo: @escaping @Sendable (Value) -> Void = { _ in }
+    ) {
         let pending = PendingReply(Reply(request), of: self)
-        call(pending)
+        operation { result in
+            let reply = pending.take()
+            switch result {
+            case .success(let value):
+                guard let reply, answer(value, reply) else {
+                    undo(value)
+                    break
+                }
+            case .failure(let error): if let reply { reply.fail(error) }
+            }
+            pending.finish()
+        }
         pending.arm()
     }
 }
 
-/// What the kernel's file handle points to: retained by open, released by release.
-final class OpenFile: Sendable {
-    let handle: any FileHandle
-    init(_ handle: any FileHandle) { self.handle = handle }
+/// The target of the kernel's file handle: retained by open, released by release.
+final class HandleBox<Handle: Sendable>: Sendable {
+    let handle: Handle
+
+    private init(_ handle: Handle) { self.handle = handle }
+
+    /// - Returns: the box, retained, and the number that leads to it.
+    static func retained(_ handle: Handle) -> (box: Unmanaged<HandleBox>, number: UInt64) {
+        let box = Unmanaged.passRetained(HandleBox(handle))
+        return (box, UInt64(UInt(bitPattern: box.toOpaque())))
+    }
+
+    /// The box that the kernel names.
+    static func named(by info: UnsafeMutablePointer<fuse_file_info>) -> Unmanaged<HandleBox> {
+        Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: UInt(info.pointee.fh))!)
+    }
 }
 
-final class OpenDirectory: Sendable {
-    let handle: any DirectoryHandle
-    init(_ handle: any DirectoryHandle) { self.handle = handle }
-}
+typealias FileBox = HandleBox<any FileHandle>
+typealias DirectoryBox = HandleBox<any DirectoryHandle>
 
-/// The name of one entry as programs sent it; nil stands for bytes that are no UTF-8, which no entry has.
+/// The name of one entry as programs sent it. Bytes that are no UTF-8 are a name that no entry has.
 func entryName(_ bytes: UnsafePointer<CChar>?) -> Result<String, VolumeError> {
     guard let bytes else { return .failure(.notFound) }
     // NAME_MAX of every local filesystem; the kernel itself lets 1024 through.
     if strlen(bytes) > 255 { return .failure(.nameTooLong) }
-    guard let name = String(validatingCString: bytes) else { return .failure(.notFound) }
-    return .success(name)
+    return String(validatingCString: bytes).map { .success($0) } ?? .failure(.notFound)
 }

@@ -3,9 +3,11 @@ import Glibc
 import ReelCore
 import ReelVolume
 
-/// What the kernel is told of every file and directory of the mount beside the volume's own attributes.
+/// The attributes of every file and directory that are the same in the whole mount.
 package struct Ownership: Sendable, Hashable {
+    /// `st_uid`.
     package var user: uid_t
+    /// `st_gid`.
     package var group: gid_t
     /// Bits taken from 0444 and 0555.
     package var umask: mode_t
@@ -33,7 +35,7 @@ package struct Ownership: Sendable, Hashable {
         return result
     }
 
-    /// What of the file is cached, in units of 512. Of a file that has bytes one at least: archivers take a file without
+    /// The cached bytes in units of 512. A file that has bytes has one at least: archivers take a file without
     /// blocks for a hole from end to end, and write zeros without reading it.
     private func blocks(of attributes: Attributes) -> Int {
         let cached = units(attributes.cachedBytes)

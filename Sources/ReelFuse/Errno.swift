@@ -36,6 +36,6 @@ extension VolumeError {
         }
     }
 
-    /// What waiting requests get when the mount ends: the same that the kernel says of later ones.
+    /// The errno of requests that wait when the mount ends; the kernel answers later ones with the same.
     package static let shutdownErrno: Int32 = ENOTCONN
 }

@@ -12,22 +12,27 @@ import Synchronization
 /// `@unchecked Sendable`: `session` is libfuse's, which lets any thread use it until fuse_session_destroy; that is
 /// called once, by `wait`, after every thread that uses it was joined.
 package final class FuseSession: @unchecked Sendable {
+    /// Everything that a mount is made with.
     package struct Options: Sendable {
-        /// What mountinfo shows as the source, byte for byte.
+        /// The source in mountinfo, byte for byte.
         package var source: String
         /// Absolute.
         package var mountpoint: String
+        /// Owner and modes.
         package var ownership: Ownership
+        /// Other users may look into it.
         package var allowOther: Bool
+        /// Threads that serve the kernel's requests.
         package var workers: Int
         /// The directory whose files may be given to the kernel (`FileHandle.passthroughFile`), on one filesystem; nil:
         /// no passthrough.
         package var backingDirectory: String?
+        /// Tests replace the kernel's calls.
         package var backingCalls = BackingCalls.kernel
 
-        /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors keep
-        ///   those busy while others wait for the disk; more than eight only add memory (256 KiB each,
-        ///   1 MiB where large directories are listed).
+        /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors
+        ///   keep those busy while others wait for the disk; more than eight only add memory (256 KiB each, 1 MiB where
+        ///   large directories are listed).
         package init(
             source: String, mountpoint: String, ownership: Ownership, allowOther: Bool = false,
             backingDirectory: String? = nil,
@@ -81,7 +86,7 @@ package final class FuseSession: @unchecked Sendable {
         device = Mount.on(options.mountpoint)?.device
     }
 
-    /// What the filesystem tells of its changes.
+    /// Takes the filesystem's changes to the kernel.
     package var kernelCache: any KernelCache { notifier }
 
     /// Whether complete files may be read past the filesystem: the kernel agreed, and has not refused since.
@@ -124,7 +129,7 @@ package final class FuseSession: @unchecked Sendable {
         }
         for thread in threads { thread.join() }
         adapter.pending.waitUntilEmpty()
-        // libfuse unmounts whatever stands at the path now (lazily, so open files do not matter); after somebody's
+        // libfuse unmounts whatever stands at the path now (lazily, so open files do not matter); after a
         // `umount -l` that may be another filesystem.
         if let device, Mount.on(options.mountpoint)?.device == device {
             fuse_session_unmount(session)
@@ -168,8 +173,8 @@ package final class FuseSession: @unchecked Sendable {
             if count <= 0 { break }
             fuse_session_process_buf(session, &buffer)
             if hasShaken { continue }
-            // Only now: the kernel acts on the answer to INIT while it is being written, and what it has agreed to stands
-            // afterwards.
+            // Only now: the kernel acts on the answer to INIT while it is being written, and what it has agreed to
+            // stands afterwards.
             hasShaken = adapter.hasAnsweredInit.load(ordering: .relaxed)
             if hasShaken { adapter.isReady.withLock { $0 = true } }
         }
@@ -178,7 +183,8 @@ package final class FuseSession: @unchecked Sendable {
     }
 }
 
-/// Ignored by default, so no program minds one that comes late; Go's runtime wakes its threads by it for the same reason.
+/// Ignored by default, so no program minds one that comes late; Go's runtime wakes its threads by it for the same
+/// reason.
 private let wakeUpSignal = SIGURG
 
 /// A handler that does nothing, without SA_RESTART, so that read(2) of the device returns EINTR.

@@ -2,26 +2,23 @@ import Glibc
 
 /// How far the kernel reads ahead of a program in a mount's files, in KiB.
 enum KernelReadahead {
-    /// What root raises it to. A fresh mount has 128, of which a served read makes requests of 128 KiB.
+    /// The value that root raises it to. A fresh mount has 128, of which a served read makes requests of 128 KiB.
     ///
     /// Measured, with requests as long as that: a warm file is read a third faster through the daemon, with 256, 512 or
-    /// 1024 alike. What the kernel asks for decides between them: ten random pieces of 256 KiB cost 2.5 MiB here, 5 with
-    /// 128 and 7.5 with 256, because a read smaller than this is taken for what it is, a larger one for the begin of a
-    /// sequence. The first 4 MiB of a file cost 4.75 MiB in place of 4.1, and a page fault in a mapping 512 KiB in place
-    /// of 128; with 1024 both cost the origin more than twice what they did.
+    /// 1024 alike. What the kernel asks for decides between them: ten random pieces of 256 KiB cost 2.5 MiB here, 5
+    /// with 128 and 7.5 with 256, because a read smaller than this is taken for what it is, a larger one for the begin
+    /// of a sequence. The first 4 MiB of a file cost 4.75 MiB in place of 4.1, and a page fault in a mapping 512 KiB in
+    /// place of 128; with 1024 both cost the origin more than twice what they did.
     static let raised = 512
 
     /// Best effort: only root may, and not where /sys is read-only, as in most containers. What is higher stays.
     /// - Parameter device: `major:minor` of the mount, as in mountinfo.
     static func raise(_ device: String) {
-        let file = open("/sys/class/bdi/\(device)/read_ahead_kb", O_RDWR | O_CLOEXEC)
-        guard file >= 0 else { return }
-        defer { close(file) }
-        var text = [UInt8](repeating: 0, count: 24)
-        let count = read(file, &text, text.count)
-        let line = String(decoding: text.prefix(max(0, count)), as: UTF8.self)
-        guard let current = line.split(separator: "\n").first.flatMap({ Int($0) }), current < raised else { return }
-        let value = Array("\(raised)\n".utf8)
-        _ = pwrite(file, value, value.count, 0)
+        let path = "/sys/class/bdi/\(device)/read_ahead_kb"
+        guard let current = contents(of: path)?.split(separator: "\n").first.flatMap({ Int($0) }), current < raised,
+            let file = fopen(path, "r+e")
+        else { return }
+        fputs("\(raised)\n", file)
+        fclose(file)
     }
 }

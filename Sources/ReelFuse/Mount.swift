@@ -2,16 +2,22 @@ import CFuse
 import Glibc
 
 /// One line of /proc/self/mountinfo (proc(5)).
+///
+/// Read by hand: libmount would be one more library and C target for these 40 lines, and it also reads /run/mount/utab,
+/// which is not wanted here.
 package struct Mount: Sendable, Hashable {
     /// `major:minor`, unique among what is mounted now.
     package var device: String
+    /// Absolute.
     package var mountpoint: String
     /// `fuse.reelfs` for ours.
     package var type: String
+    /// SOURCE of a mount of ours, without secrets.
     package var source: String
     /// The filesystem's own, as `default_permissions`.
     package var options: Set<String>
 
+    /// `type` of the mounts of this program.
     package static let ourType = "fuse.reelfs"
 
     /// Reads one line; nil where it is none.
@@ -27,32 +33,28 @@ package struct Mount: Sendable, Hashable {
         options = dash + 3 < fields.endIndex ? Set(fields[dash + 3].split(separator: ",").map { String($0) }) : []
     }
 
-    /// All that this process sees, the later on top of the earlier. Never waits for any of them.
+    /// All mounts that this process sees, the later on top of the earlier. Never waits for any of them.
     package static func all() -> [Mount] {
-        guard let file = fopen("/proc/self/mountinfo", "re") else { return [] }
-        defer { fclose(file) }
-        var result: [Mount] = []
-        var line: UnsafeMutablePointer<CChar>?
-        var capacity = 0
-        defer { free(line) }
-        while getline(&line, &capacity, file) > 0, let text = line {
-            if let mount = Mount(line: trimmedLine(text)) { result.append(mount) }
+        (contents(of: "/proc/self/mountinfo") ?? "").utf8.split(separator: 0x0A).compactMap {
+            Mount(line: Substring($0))
         }
-        return result
     }
-}
 
-extension Mount {
-    /// What is mounted on that directory, on top of whatever else is.
+    /// The topmost mount on that directory.
     package static func on(_ mountpoint: String) -> Mount? { all().last { $0.mountpoint == mountpoint } }
 
-    /// Nobody has unmounted it, or mounted something else on it.
+    /// True until it is unmounted, or something else is mounted on it.
     package var isOnTop: Bool { Mount.on(mountpoint)?.device == device }
-}
 
-private func trimmedLine(_ text: UnsafePointer<CChar>) -> String {
-    let line = String(cString: text)
-    return line.hasSuffix("\n") ? String(line.dropLast()) : line
+    /// Made by this program.
+    package var isOurs: Bool { type == Mount.ourType }
+
+    /// An extended attribute of the mount's root; nil where there is none or the daemon does not answer. Waits for it.
+    package func attribute(_ name: String) -> String? {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = getxattr(mountpoint, name, &bytes, bytes.count)
+        return count >= 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
+    }
 }
 
 /// The kernel writes space, tab, newline, backslash and `#` as `\` and three octal digits.
@@ -69,15 +71,4 @@ private func unescaped(_ field: some StringProtocol) -> String {
         }
     }
     return String(decoding: bytes, as: UTF8.self)
-}
-
-extension Mount {
-    /// An extended attribute of the mount's root; nil where there is none or nobody answers. Waits for the daemon.
-    package func attribute(_ name: String) -> String? {
-        var bytes = [UInt8](repeating: 0, count: 4096)
-        let count = getxattr(mountpoint, name, &bytes, bytes.count)
-        return count >= 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
-    }
-
-    package var isOurs: Bool { type == Mount.ourType }
 }

@@ -1,10 +1,12 @@
 import CFuse
 import Glibc
-import Synchronization
+import ReelThreads
 
 /// Why a mount could not be made: one sentence, without secrets.
 package struct MountError: Error, Sendable {
+    /// For the user.
     package var message: String
+
     package init(message: String) { self.message = message }
 }
 
@@ -40,9 +42,9 @@ func makeSession(
     return session
 }
 
-/// What libfuse would print on stderr: kept, so that it becomes the sentence of an error.
+/// Keeps what libfuse would print on stderr, for the sentence of an error.
 enum LibraryLog {
-    private static let line = Mutex<String?>(nil)
+    private static let line = Lock<String?>(nil)
 
     static func install() {
         line.withLock { $0 = nil }

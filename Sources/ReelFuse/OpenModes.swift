@@ -10,28 +10,21 @@ import ReelVolume
 ///
 /// A live mapping of a served file keeps it open: its release comes with the mapping's end.
 struct OpenModes {
-    /// A file that the kernel has taken, under the number it gave.
-    struct Backing: Equatable {
-        var number: Int32
-        var file: FileIdentity
-    }
-
-    enum Decision: Equatable {
+    enum Opening: Equatable {
         case served
-        /// Make the kernel take the offered file and say so by `registered`, with nothing in between.
-        case register
-        case passthrough(Backing)
+        /// From the backing file of that number.
+        case backed(Int32)
         /// The node is read from another file than the one offered: neither way is open.
         case stale
     }
 
-    private struct Node {
-        var opens: Int
-        /// nil: served.
-        var backing: Backing?
+    private struct Opens {
+        var count: Int
+        /// The file that the kernel has taken, under the number it gave; nil: served.
+        var backing: (number: Int32, file: FileIdentity)?
     }
 
-    private var nodes: [NodeID: Node] = [:]
+    private var nodes: [NodeID: Opens] = [:]
     private var passthroughs = 0
 
     /// True while some node is in passthrough, and further opens of it must offer its file.
@@ -40,40 +33,34 @@ struct OpenModes {
 
     func isPassthrough(_ id: NodeID) -> Bool { nodes[id]?.backing != nil }
 
-    /// - Parameter offer: the file behind this open; nil where there is none or passthrough is not possible.
-    mutating func open(_ id: NodeID, offer: FileIdentity?) -> Decision {
-        guard let node = nodes[id] else {
-            if offer != nil { return .register }
-            nodes[id] = Node(opens: 1)
-            return .served
+    /// - Parameters:
+    ///   - offer: the file behind this open; nil where there is none or passthrough is not possible.
+    ///   - register: makes the kernel take the offered file. Returns its number, nil where the kernel refused: the node
+    ///     is served then.
+    mutating func open(_ id: NodeID, offer: FileIdentity?, register: () -> Int32?) -> Opening {
+        guard let opens = nodes[id] else {
+            let backing = offer.flatMap { file in register().map { (number: $0, file: file) } }
+            nodes[id] = Opens(count: 1, backing: backing)
+            if backing != nil { passthroughs += 1 }
+            return backing.map { .backed($0.number) } ?? .served
         }
-        if let backing = node.backing, backing.file != offer { return .stale }
-        nodes[id]!.opens += 1
-        return node.backing.map { .passthrough($0) } ?? .served
+        if let backing = opens.backing, backing.file != offer { return .stale }
+        nodes[id]!.count += 1
+        return opens.backing.map { .backed($0.number) } ?? .served
     }
 
-    /// What `register` came to. - Parameter backing: nil where the kernel refused; the node is served then.
-    mutating func registered(_ id: NodeID, _ backing: Backing?) {
-        precondition(nodes[id] == nil, "only a node without opens is decided on")
-        nodes[id] = Node(opens: 1, backing: backing)
-        if backing != nil { passthroughs += 1 }
-    }
-
-    /// One open of the node is gone. - Returns: the registration that ends with it.
-    mutating func close(_ id: NodeID) -> Backing? {
-        guard var node = nodes[id] else { return nil }
-        node.opens -= 1
-        if node.opens > 0 {
-            nodes[id] = node
-            return nil
-        }
+    /// One open of the node is gone. - Returns: the number of the registration that ends with it.
+    mutating func close(_ id: NodeID) -> Int32? {
+        guard let opens = nodes[id] else { return nil }
+        nodes[id]!.count -= 1
+        guard opens.count == 1 else { return nil }
         nodes[id] = nil
-        if node.backing != nil { passthroughs -= 1 }
-        return node.backing
+        if opens.backing != nil { passthroughs -= 1 }
+        return opens.backing?.number
     }
 }
 
-/// What says that two descriptors are of one file.
+/// Equal for two descriptors of one file.
 struct FileIdentity: Hashable {
     var device: UInt64
     var inode: UInt64

@@ -2,53 +2,35 @@ import CFuse
 import Glibc
 import ReelVolume
 
-func openDirectory(_ request: fuse_req_t?, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
-    guard let request else { return }
+func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
     let adapter = Adapter.of(request)
-    adapter.later(request) { pending in
-        adapter.filesystem.openDirectory(node) { result in
-            guard let reply = pending.take() else { return pending.finish() }
-            switch result {
-            case .success(let handle):
-                let directory = Unmanaged.passRetained(OpenDirectory(handle))
-                var answer = fuse_file_info()
-                answer.fh = UInt64(UInt(bitPattern: directory.toOpaque()))
-                // Names are kept by the kernel, and dropped at the next open unless it knows their attributes too:
-                // without these it would ask for one after the other, where reading them anew takes a few requests.
-                answer.cache_readdir = 1
-                answer.keep_cache = handle.isHeldByKernel ? 1 : 0
-                if !reply.open(answer) { directory.release() }
-            case .failure(let error): reply.fail(error)
-            }
-            pending.finish()
-        }
+    adapter.later(request) {
+        adapter.filesystem.openDirectory(node, $0)
+    } answer: { handle, reply in
+        var answer = fuse_file_info()
+        let (box, number) = DirectoryBox.retained(handle)
+        answer.fh = number
+        // Names are kept by the kernel, and dropped at the next open unless it knows their attributes too: without
+        // these it would ask for one after the other, where reading them anew takes a few requests.
+        answer.cache_readdir = 1
+        answer.keep_cache = handle.isHeldByKernel ? 1 : 0
+        let isTaken = reply.send { fuse_reply_open($0, &answer) }
+        if !isTaken { box.release() }
+        return isTaken
     }
 }
 
-func readDirectory(
-    _ request: fuse_req_t?, _: fuse_ino_t, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?
-) {
-    list(request, size: size, from: offset, info, withAttributes: false)
-}
-
-func readDirectoryWithAttributes(
-    _ request: fuse_req_t?, _: fuse_ino_t, _ size: Int, _ offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?
-) {
-    list(request, size: size, from: offset, info, withAttributes: true)
-}
-
-func releaseDirectory(_ request: fuse_req_t?, _: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>?) {
-    guard let request, let info, let pointer = UnsafeRawPointer(bitPattern: UInt(info.pointee.fh)) else { return }
-    Unmanaged<OpenDirectory>.fromOpaque(pointer).release()
+func releaseDirectory(_ request: fuse_req_t!, _: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>!) {
+    DirectoryBox.named(by: info).release()
     Reply(request).end(0)
 }
 
-private func list(
-    _ request: fuse_req_t?, size: Int, from offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>?,
+/// - Parameter offset: where the listing goes on; 0 is its beginning.
+func list(
+    _ request: fuse_req_t!, size: Int, from offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>!,
     withAttributes: Bool
 ) {
-    guard let request, let info, let pointer = UnsafeRawPointer(bitPattern: UInt(info.pointee.fh)) else { return }
-    let directory = Unmanaged<OpenDirectory>.fromOpaque(pointer).takeUnretainedValue()
+    let directory = DirectoryBox.named(by: info).takeUnretainedValue()
     let ownership = Adapter.of(request).ownership
     let reply = Reply(request)
     // A shorter answer than was asked for is followed by another question.

@@ -2,8 +2,8 @@ import CFuse
 import Glibc
 import ReelVolume
 
-/// The table that libfuse calls through. What is absent is ENOSYS, which the kernel remembers and then does itself:
-/// flush, fsync, lseek, locks, access, copy_file_range.
+/// The table that libfuse calls through, each time with a request. What is absent is ENOSYS, which the kernel remembers
+/// and then does itself: flush, fsync, lseek, locks, access, copy_file_range.
 func makeOperations() -> fuse_lowlevel_ops {
     var operations = fuse_lowlevel_ops()
     operations.`init` = initialize
@@ -15,8 +15,8 @@ func makeOperations() -> fuse_lowlevel_ops {
     operations.read = readFile
     operations.release = releaseFile
     operations.opendir = openDirectory
-    operations.readdir = readDirectory
-    operations.readdirplus = readDirectoryWithAttributes
+    operations.readdir = { list($0, size: $2, from: $3, $4, withAttributes: false) }
+    operations.readdirplus = { list($0, size: $2, from: $3, $4, withAttributes: true) }
     operations.releasedir = releaseDirectory
     operations.statfs = fileSystemCapacity
     operations.getxattr = getExtendedAttribute
@@ -25,8 +25,7 @@ func makeOperations() -> fuse_lowlevel_ops {
     return operations
 }
 
-private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: UnsafeMutablePointer<fuse_conn_info>?) {
-    guard let context, let connection else { return }
+private func initialize(_ context: UnsafeMutableRawPointer!, _ connection: UnsafeMutablePointer<fuse_conn_info>!) {
     // Everything that helps a read-only tree, and nothing that libfuse would otherwise add. No AUTO_INVAL_DATA: a node
     // is one version, its pages never go stale. No ASYNC_DIO: it makes background requests of O_DIRECT reads, which no
     // signal ends and of which one read(2) could make thousands.
@@ -48,68 +47,52 @@ private func initialize(_ context: UnsafeMutableRawPointer?, _ connection: Unsaf
     adapter.hasAnsweredInit.store(true, ordering: .relaxed)
 }
 
-private func lookup(_ request: fuse_req_t?, _ parent: fuse_ino_t, _ bytes: UnsafePointer<CChar>?) {
-    guard let request else { return }
+private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: UnsafePointer<CChar>?) {
     let adapter = Adapter.of(request)
     let name: String
     switch entryName(bytes) {
     case .success(let text): name = text
     case .failure(let error): return Reply(request).fail(error)
     }
-    adapter.later(request) { pending in
+    adapter.later(request) { (completion: @escaping Completion<Entry?>) in
         adapter.filesystem.lookup(name, in: parent) { result in
-            let reply = pending.take()
-            switch result {
-            case .success(let entry):
-                // Nobody waits: the reference that the lookup counted is not the kernel's.
-                guard let reply, reply.entry(adapter.ownership.parameters(of: entry)) else {
-                    adapter.filesystem.forget(entry.node, count: 1)
-                    break
-                }
-            case .failure(.notFound):
-                var missing = fuse_entry_param()
-                missing.entry_timeout = KernelTimeout.missing
-                if let reply { _ = reply.entry(missing) }
-            case .failure(let error):
-                if let reply { reply.fail(error) }
-            }
-            pending.finish()
+            // A name that is not there is an answer that the kernel keeps.
+            if case .failure(.notFound) = result { return completion(.success(nil)) }
+            completion(result.map { $0 })
         }
+    } answer: { entry, reply in
+        var parameters = entry.map { adapter.ownership.parameters(of: $0) } ?? fuse_entry_param()
+        if entry == nil { parameters.entry_timeout = KernelTimeout.missing }
+        return reply.send { fuse_reply_entry($0, &parameters) }
+    } undo: { entry in
+        // The reference that the lookup counted is not the kernel's.
+        if let entry { adapter.filesystem.forget(entry.node, count: 1) }
     }
 }
 
-private func forget(_ request: fuse_req_t?, _ node: fuse_ino_t, _ count: UInt64) {
-    guard let request else { return }
+private func forget(_ request: fuse_req_t!, _ node: fuse_ino_t, _ count: UInt64) {
     Adapter.of(request).filesystem.forget(node, count: count)
-    Reply(request).nothing()
+    fuse_reply_none(request)
 }
 
-private func forgetMany(_ request: fuse_req_t?, _ count: Int, _ forgets: UnsafeMutablePointer<fuse_forget_data>?) {
-    guard let request else { return }
+private func forgetMany(_ request: fuse_req_t!, _ count: Int, _ forgets: UnsafeMutablePointer<fuse_forget_data>?) {
     for item in UnsafeBufferPointer(start: forgets, count: count) {
         Adapter.of(request).filesystem.forget(item.ino, count: item.nlookup)
     }
-    Reply(request).nothing()
+    fuse_reply_none(request)
 }
 
-private func getAttributes(_ request: fuse_req_t?, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
-    guard let request else { return }
+private func getAttributes(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
     let adapter = Adapter.of(request)
-    adapter.later(request) { pending in
-        adapter.filesystem.attributes(of: node) { result in
-            guard let reply = pending.take() else { return pending.finish() }
-            switch result {
-            case .success(let attributes):
-                reply.attributes(adapter.ownership.stat(of: attributes), timeout: KernelTimeout.known)
-            case .failure(let error): reply.fail(error)
-            }
-            pending.finish()
-        }
+    adapter.later(request) {
+        adapter.filesystem.attributes(of: node, $0)
+    } answer: { attributes, reply in
+        var stat = adapter.ownership.stat(of: attributes)
+        return reply.send { fuse_reply_attr($0, &stat, KernelTimeout.known) }
     }
 }
 
-private func fileSystemCapacity(_ request: fuse_req_t?, _: fuse_ino_t) {
-    guard let request else { return }
+private func fileSystemCapacity(_ request: fuse_req_t!, _: fuse_ino_t) {
     let capacity = Adapter.of(request).filesystem.capacity()
     // Small enough that no cap is rounded away.
     let unit: Int64 = 4096
@@ -120,5 +103,18 @@ private func fileSystemCapacity(_ request: fuse_req_t?, _: fuse_ino_t) {
     result.f_bfree = fsblkcnt_t(max(0, capacity.total - capacity.used) / unit)
     result.f_bavail = result.f_bfree
     result.f_namemax = 255
-    Reply(request).capacity(result)
+    Reply(request).send { fuse_reply_statfs($0, &result) }
+}
+
+private func getExtendedAttribute(
+    _ request: fuse_req_t!, _ node: fuse_ino_t, _ bytes: UnsafePointer<CChar>?, _ room: Int
+) {
+    // No attribute has a name that is no UTF-8.
+    guard let bytes, let name = String(validatingCString: bytes) else { return Reply(request).fail(.noAttribute) }
+    Reply(request).attribute(Adapter.of(request).filesystem.extendedAttribute(name, of: node), room: room)
+}
+
+private func listExtendedAttributes(_ request: fuse_req_t!, _ node: fuse_ino_t, _ room: Int) {
+    let names = Adapter.of(request).filesystem.extendedAttributeNames(of: node)
+    Reply(request).attribute(names.map { $0.flatMap { Array($0.utf8) + [0] } }, room: room)
 }

@@ -1,34 +1,23 @@
 import CFuse
 import Glibc
 import Logging
+import ReelThreads
 import ReelVolume
-import Synchronization
 
 /// The kernel's register of backing files: a closure each, so that a test can refuse and count.
 package struct BackingCalls: Sendable {
     /// From the device and a descriptor to the kernel's number of it, over 0, or minus an errno.
     package var open: @Sendable (_ device: Int32, _ file: Int32) -> Int32
+    /// Gives the number back.
     package var close: @Sendable (_ device: Int32, _ number: Int32) -> Void
 
-    package init(
-        open: @escaping @Sendable (Int32, Int32) -> Int32, close: @escaping @Sendable (Int32, Int32) -> Void
-    ) {
-        self.open = open
-        self.close = close
-    }
-
+    /// The ioctls of the device.
     package static let kernel = BackingCalls(
         open: { reel_backing_open($0, $1) }, close: { _ = reel_backing_close($0, $1) })
 }
 
 /// Whether and how a mount hands files to the kernel (FUSE passthrough, Linux 6.9).
 final class Passthrough: Sendable {
-    enum Opening {
-        case served
-        case backed(Int32)
-        case stale
-    }
-
     private struct State: Sendable {
         var device: Int32 = -1
         var isNegotiated = false
@@ -41,7 +30,7 @@ final class Passthrough: Sendable {
     let depth: UInt32
     private let calls: BackingCalls
     private let logger: Logger
-    private let state = Mutex(State())
+    private let state = Lock(State(), .opens)
 
     init(depth: UInt32, calls: BackingCalls, logger: Logger) {
         self.depth = depth
@@ -58,57 +47,44 @@ final class Passthrough: Sendable {
     var isPossible: Bool { state.withLock { $0.isNegotiated && $0.refusal == nil } }
 
     /// Counts one open of the node and says how it reads.
-    /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want its reads aligned, and have them wait for
-    ///   what it cannot write; served, they are neither. So such an open does not begin passthrough, and beside others that
-    ///   did it is served.
-    func open(_ node: NodeID, _ handle: any FileHandle, isDirect: Bool = false) -> Opening {
+    /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want its reads aligned, and have them wait
+    ///   for what it cannot write; served, they are neither. So such an open does not begin passthrough, and beside
+    ///   others that did it is served.
+    func open(_ node: NodeID, _ handle: any FileHandle, isDirect: Bool = false) -> OpenModes.Opening {
         let asks = state.withLock { state in
             guard state.isNegotiated, !isDirect || state.modes.isPassthrough(node) else { return false }
             return state.refusal == nil || state.modes.hasPassthrough
         }
         let offer = asks ? handle.passthroughFile() : nil
         let identity = offer.flatMap { self.identity(of: $0) }
-        // The lock is held over the kernel's call, which takes a reference and a number and never sleeps: another open of
-        // the node has to know its outcome.
-        let (opening, refusal): (Opening, Int32?) = state.withLock { state in
-            let wasRefused = state.refusal
-            let opening = self.decide(node, offer?.descriptor, identity, &state)
-            return (opening, wasRefused == nil ? state.refusal : nil)
+        // The lock is held over the kernel's call, which takes a reference and a number and never sleeps: another open
+        // of the node has to know its outcome.
+        let (opening, newRefusal) = state.withLock { state -> (OpenModes.Opening, Int32?) in
+            let (device, refusal) = (state.device, state.refusal)
+            let isUsable = refusal == nil || state.modes.hasPassthrough
+            var newRefusal: Int32?
+            let opening = state.modes.open(node, offer: isUsable ? identity : nil) {
+                guard refusal == nil, let offer else { return nil }
+                let number = calls.open(device, offer.descriptor)
+                if isLasting(-number) { newRefusal = -number }
+                return number > 0 ? number : nil
+            }
+            state.refusal = refusal ?? newRefusal
+            return (opening, newRefusal)
         }
-        if let refusal { logger.info("no passthrough on this mount", metadata: ["errno": "\(refusal)"]) }
+        if let newRefusal { logger.info("no passthrough on this mount", metadata: ["errno": "\(newRefusal)"]) }
         if case .backed = opening { handle.passthroughBegan() }
         return opening
-    }
-
-    private func decide(
-        _ node: NodeID, _ descriptor: Int32?, _ identity: FileIdentity?, _ state: inout State
-    ) -> Opening {
-        let isUsable = state.refusal == nil || state.modes.hasPassthrough
-        switch state.modes.open(node, offer: isUsable ? identity : nil) {
-        case .served: return .served
-        case .passthrough(let backing): return .backed(backing.number)
-        case .stale: return .stale
-        case .register:
-            guard state.refusal == nil, let descriptor, let identity else {
-                state.modes.registered(node, nil)
-                return .served
-            }
-            let number = calls.open(state.device, descriptor)
-            if isLasting(-number) { state.refusal = -number }
-            let backing = number > 0 ? OpenModes.Backing(number: number, file: identity) : nil
-            state.modes.registered(node, backing)
-            return backing == nil ? .served : .backed(number)
-        }
     }
 
     /// One open is gone, or the kernel did not take its answer. Before the filesystem hears of it.
     func close(_ node: NodeID) {
         state.withLock { state in
-            if let backing = state.modes.close(node) { calls.close(state.device, backing.number) }
+            if let number = state.modes.close(node) { calls.close(state.device, number) }
         }
     }
 
-    /// The kernel would read past the end of a longer file, and a shorter one was cut by somebody.
+    /// The kernel would read past the end of a longer file, and a shorter one was cut by another process.
     private func identity(of file: PassthroughFile) -> FileIdentity? {
         var status = stat()
         guard fstat(file.descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
@@ -117,8 +93,8 @@ final class Passthrough: Sendable {
         return FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
     }
 
-    /// EPERM: no CAP_SYS_ADMIN in the first user namespace. ELOOP: the cache lies on a stacked filesystem, as all of its
-    /// files do. ENOTTY, EOPNOTSUPP: not in this kernel. The others (ENOMEM, ENOSPC, EBADF) may be another's fault.
+    /// EPERM: no CAP_SYS_ADMIN in the first user namespace. ELOOP: the cache lies on a stacked filesystem, as all of
+    /// its files do. ENOTTY, EOPNOTSUPP: not in this kernel. The others (ENOMEM, ENOSPC, EBADF) may be another's fault.
     private func isLasting(_ code: Int32) -> Bool { [EPERM, ELOOP, ENOTTY, EOPNOTSUPP].contains(code) }
 }
 
@@ -126,7 +102,7 @@ final class Passthrough: Sendable {
 package let libraryHasPassthrough = reel_has_passthrough()
 
 /// How deep filesystems may be stacked below the mount so that files of `directory` can be backing files; 0 where this
-/// process may not, or nobody wants it.
+/// process may not, or no directory is given.
 ///
 /// A mount of depth 1 can itself be a layer of an overlay, one of depth 2 (the kernel's limit) cannot: 2 only where the
 /// cache lies on an overlay, as in most containers.

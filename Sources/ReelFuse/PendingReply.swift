@@ -1,9 +1,10 @@
 import CFuse
 import Glibc
+import ReelThreads
 import ReelVolume
-import Synchronization
 
-/// A reply that is given later, from any thread: data, an interrupt and the end of the mount race for it, the first wins.
+/// A reply that is given later, from any thread: data, an interrupt and the end of the mount race for it, the first
+/// wins.
 ///
 ///     prepared ──arm──▶ armed ──take──▶ answered ──▶ removed from the table
 ///         └─giveUp: noted, acted on by arm (the filesystem may not know this read before its call has returned)
@@ -14,23 +15,23 @@ final class PendingReply: ParkedRead {
         var givenUp: Int32?
     }
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let adapter: Adapter
-    /// The file of a read: the filesystem is told when nobody waits any more.
-    private let file: OpenFile?
+    /// The file of a read: the filesystem is told when the kernel no longer waits.
+    private let file: (any FileHandle)?
     /// Names this reply to libfuse, which gives it back with an interrupt, perhaps after this object is gone.
     private let token: UInt
 
     /// - Parameter owner: whose share of parked reads it counts in; nil for what is no read.
     init(
-        _ reply: consuming Reply, of adapter: Adapter, file: OpenFile? = nil, _ owner: ParkedShares.Owner? = nil
+        _ reply: consuming Reply, of adapter: Adapter, file: (any FileHandle)? = nil, _ owner: ParkedShares.Owner? = nil
     ) {
         self.adapter = adapter
         self.file = file
         token = adapter.pending.newToken()
         // Before anybody else can answer: an answered request is freed, and must not be touched then.
         let request = reply.withRequest { $0 }
-        state = Mutex(State(reply: reply))
+        state = Lock(State(reply: reply))
         if let code = adapter.pending.insert(self, token, owner) { giveUp(code) }
         fuse_req_interrupt_func(request, interruptRequest, UnsafeMutableRawPointer(bitPattern: token))
     }
@@ -51,7 +52,7 @@ final class PendingReply: ParkedRead {
         if let code { giveUp(code) }
     }
 
-    /// The reply, for the first who asks. `finish` must follow its answer.
+    /// The reply, for the first caller; nil for all others. `finish` must follow its answer.
     func take() -> Reply? { state.withLock { $0.reply.take() } }
 
     func finish() { adapter.pending.remove(token) }
@@ -66,26 +67,23 @@ final class PendingReply: ParkedRead {
         }
         guard let reply else { return }
         reply.end(code)
-        if let file { adapter.filesystem.abandon(self, of: file.handle) }
+        if let file { adapter.filesystem.abandon(self, of: file) }
         finish()
     }
 
-    func succeed(_ bytes: UnsafeRawBufferPointer) {
-        guard let reply = take() else { return }
-        reply.bytes(bytes)
-        finish()
-    }
+    func succeed(_ bytes: UnsafeRawBufferPointer) { answer { $0.bytes(bytes) } }
 
-    func fail(_ error: VolumeError) {
+    func fail(_ error: VolumeError) { answer { $0.fail(error) } }
+
+    private func answer(_ give: (consuming Reply) -> Void) {
         guard let reply = take() else { return }
-        reply.fail(error)
+        give(reply)
         finish()
     }
 }
 
 /// libfuse calls this when the kernel interrupts a request, on the thread that received the interrupt.
-private func interruptRequest(_ request: fuse_req_t?, _ token: UnsafeMutableRawPointer?) {
-    guard let request, let token else { return }
+private func interruptRequest(_ request: fuse_req_t!, _ token: UnsafeMutableRawPointer!) {
     let thread = fuse_req_ctx(request).pointee.pid
     Adapter.of(request).pending.interrupt(UInt(bitPattern: token), of: thread)
 }

@@ -2,9 +2,9 @@ import Glibc
 
 /// The signals that wait for a thread which the kernel has woken.
 ///
-/// A program expects no EINTR of a file. It is right for one that is to end, or that has asked for it by a handler; being
-/// stopped and going on, being looked at by a debugger, put to sleep with the whole machine, or told that a window
-/// has another size are no reasons: on a local disk such a call ends as if nothing had been.
+/// A program expects no EINTR of a file. It is right for one that is to end, or that has asked for it by a handler;
+/// being stopped and going on, being looked at by a debugger, put to sleep with the whole machine, or told that a
+/// window has another size are no reasons: on a local disk such a call ends as if nothing had been.
 struct PendingSignals {
     /// Bit n - 1 for signal n.
     private let mask: UInt64
@@ -27,12 +27,10 @@ struct PendingSignals {
     /// One of them ends the thread's wait, as far as it is a file's to end.
     var endTheWait: Bool { mask & ~Self.harmless != 0 }
 
-    /// Whether the thread is to leave its wait; also where nobody tells, be it gone or another namespace's.
+    /// Whether the thread is to leave its wait; true also where its signals are not known, as it is gone or of another
+    /// namespace.
     static func endTheWait(of thread: pid_t) -> Bool {
-        guard thread > 0, let file = fopen("/proc/\(thread)/status", "re") else { return true }
-        defer { fclose(file) }
-        var bytes = [UInt8](repeating: 0, count: 8192)
-        let count = fread(&bytes, 1, bytes.count, file)
-        return PendingSignals(status: String(decoding: bytes.prefix(count), as: UTF8.self))?.endTheWait ?? true
+        guard thread > 0, let status = contents(of: "/proc/\(thread)/status") else { return true }
+        return PendingSignals(status: status)?.endTheWait ?? true
     }
 }

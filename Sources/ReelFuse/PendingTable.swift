@@ -1,6 +1,7 @@
 import Glibc
 import ReelThreads
 import ReelVolume
+import Synchronization
 
 /// The replies that are owed, by number.
 final class PendingTable: Sendable {
@@ -11,7 +12,6 @@ final class PendingTable: Sendable {
     }
 
     private struct State: Sendable {
-        var lastToken: UInt = 0
         var replies: [UInt: Row] = [:]
         var shares: ParkedShares
         /// The kernel tells once that a caller was woken; these threads were for nothing, and a thread looks at them as
@@ -24,21 +24,18 @@ final class PendingTable: Sendable {
     private static let watchPause = Duration.milliseconds(100)
 
     private let state: Monitor<State>
+    private let lastToken = Atomic<UInt>(0)
 
     /// - Parameter capacity: background requests that the kernel sends at once.
     init(capacity: Int = BackgroundLimit.granted()) {
         state = Monitor(State(shares: ParkedShares(capacity: capacity)))
     }
 
-    func newToken() -> UInt {
-        state.withLock { state in
-            state.lastToken += 1
-            return state.lastToken
-        }
-    }
+    /// A number that no other reply of the mount has had.
+    func newToken() -> UInt { lastToken.add(1, ordering: .relaxed).newValue }
 
-    /// - Returns: the errno to give up with: the mount is ending, or its owner has too many reads parked. Where that one
-    ///   was readahead, no program sees the errno.
+    /// - Returns: the errno to give up with: the mount is ending, or its owner has too many reads parked. Where that
+    ///   one was readahead, no program sees the errno.
     func insert(_ reply: PendingReply, _ token: UInt, _ owner: ParkedShares.Owner?) -> Int32? {
         state.withLock { state in
             let hasRoom = owner.map { state.shares.take($0) } ?? true

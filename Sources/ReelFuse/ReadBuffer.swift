@@ -4,9 +4,9 @@ import ReelCore
 /// The memory that each worker copies hits into, reused from request to request: a fresh buffer a request costs a third
 /// of the throughput (page faults), a shared one a lock.
 enum ReadBuffer {
-    /// The largest read that the kernel is to send. A longer one would keep a program waiting until all of it has come: at
-    /// 100 Mbit/s 40 ms for the 512 KiB of root's readahead, in which a player cannot even jump elsewhere. A shorter one
-    /// makes more requests of what a program reads at once.
+    /// The largest read that the kernel is to send. A longer one would keep a program waiting until all of it has come:
+    /// at 100 Mbit/s 40 ms for the 512 KiB of root's readahead, in which a player cannot even jump elsewhere. A shorter
+    /// one makes more requests of what a program reads at once.
     static let longestRead = 2 * Int(BlockSize.block)
     /// Of a directory the kernel asks for as much as a program wants, up to 256 pages (FUSE_MAX_MAX_PAGES).
     static let capacity = 1 << 20

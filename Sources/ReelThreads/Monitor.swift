@@ -3,18 +3,29 @@ import Glibc
 /// A value inside one lock, with a condition to wait on: what `Mutex` lacks where a thread has to sleep until another
 /// has changed something.
 ///
+/// It keeps to the order of locks (`LockRank`) as `Lock` does, and no thread may wait on it while it holds another
+/// lock.
+///
 /// `@unchecked Sendable`: the value is touched only between pthread_mutex_lock and pthread_mutex_unlock.
 package final class Monitor<Value: Sendable>: @unchecked Sendable {
     private var value: Value
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-    package init(_ value: Value) {
+    #if DEBUG
+        private let place: LockPlace
+    #endif
+
+    /// - Parameter file: names the lock in the message about a broken order.
+    package init(_ value: Value, _ rank: LockRank = .leaf, file: StaticString = #fileID) {
         self.value = value
+        #if DEBUG
+            place = LockPlace(rank, file)
+        #endif
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
-        // Deadlines must not move when somebody sets the clock.
+        // Deadlines must not move when the clock is set.
         pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
         pthread_cond_init(changed, &attributes)
         pthread_condattr_destroy(&attributes)
@@ -27,22 +38,22 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes or reads the value; whoever waits looks again afterwards.
-    /// - Parameter notifying: false where nothing is changed that anybody waits for: waking a thread is not free.
+    /// Changes or reads the value; threads that wait look at it again afterwards.
+    /// - Parameter notifying: false where no thread waits for this change: waking a thread is not free.
     @discardableResult
     package func withLock<Result>(notifying: Bool = true, _ body: (inout Value) -> Result) -> Result {
-        pthread_mutex_lock(mutex)
+        lock(sleeps: false)
         defer {
             if notifying { pthread_cond_broadcast(changed) }
-            pthread_mutex_unlock(mutex)
+            unlock()
         }
         return body(&value)
     }
 
     /// Sleeps until `body` returns something.
     package func wait<Result>(_ body: (inout Value) -> Result?) -> Result {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        lock(sleeps: true)
+        defer { unlock() }
         while true {
             if let result = body(&value) { return result }
             pthread_cond_wait(changed, mutex)
@@ -56,11 +67,26 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {
         let nanoseconds = deadline.tv_nsec + Int(limit.components.attoseconds / 1_000_000_000)
         deadline.tv_sec += Int(limit.components.seconds) + nanoseconds / 1_000_000_000
         deadline.tv_nsec = nanoseconds % 1_000_000_000
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
+        lock(sleeps: true)
+        defer { unlock() }
         while true {
             if let result = body(&value) { return result }
             if pthread_cond_timedwait(changed, mutex, &deadline) == ETIMEDOUT { return body(&value) }
         }
+    }
+
+    /// - Parameter sleeps: the thread may wait for a change of the value.
+    private func lock(sleeps: Bool) {
+        #if DEBUG
+            if sleeps { place.sleep() } else { place.enter() }
+        #endif
+        pthread_mutex_lock(mutex)
+    }
+
+    private func unlock() {
+        pthread_mutex_unlock(mutex)
+        #if DEBUG
+            place.leave()
+        #endif
     }
 }

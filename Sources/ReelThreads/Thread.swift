@@ -8,6 +8,7 @@ import Glibc
 ///
 /// `@unchecked Sendable`: pthread_t is a plain number on Linux.
 package struct Thread: @unchecked Sendable {
+    /// For pthread_kill(3).
     package let handle: pthread_t
 
     private final class Work: Sendable {
@@ -41,7 +42,10 @@ package struct Thread: @unchecked Sendable {
     /// Names the calling thread; of the main one, that is what `pgrep` and `top` show of the process.
     package static func nameCurrent(_ name: String) { reel_name_thread(pthread_self(), name) }
 
+    /// Waits until the thread has ended.
     package func join() { pthread_join(handle, nil) }
+    /// Lets the thread end by itself.
     package func detach() { pthread_detach(handle) }
+    /// True on the thread itself.
     package var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 }

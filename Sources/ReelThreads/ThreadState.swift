@@ -1,8 +1,8 @@
-/// What a thread and those who stop it share, in a `Monitor`.
+/// The state that a thread shares with the threads that stop it, in a `Monitor`.
 package protocol ThreadState: Sendable {
     /// The thread ends when it sees this.
     var isStopping: Bool { get set }
-    /// nil: none was started, or somebody has joined or detached it.
+    /// nil: none was started, or it was joined or detached.
     var thread: Thread? { get set }
 }
 

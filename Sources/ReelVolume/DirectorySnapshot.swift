@@ -1,50 +1,46 @@
 import ReelCore
 import ReelSources
 import ReelThreads
-import Synchronization
 
 /// A directory as it was when it was opened; `.` and `..` come first.
 final class DirectorySnapshot: DirectoryHandle {
-    private let volume: Volume
+    private let tree: Tree
     private let node: Node
+    private let directory: Directory
     private let parentInode: UInt64
+    private let entries: EntryList
     private let listed: Directory.Listed
     let isHeldByKernel: Bool
 
-    /// One reading from the beginning to the end, in which every entry went with its attributes.
-    private struct Telling {
-        /// Where it goes on; nil: something was left out.
-        var next: Int?
-        var beganAt: Duration
-    }
-
     private struct State {
-        var telling: Telling?
+        /// One reading from the beginning, in which every entry went with its attributes: where it goes on, and when it
+        /// began. nil: something was left out.
+        var telling: (next: Int, beganAt: Duration)?
         /// By URL: what the cache had when the first entry was told.
         var cached: [ExactText: Int64]?
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
-    init(_ volume: Volume, _ node: Node, parentInode: UInt64, _ listed: Directory.Listed) {
-        self.volume = volume
+    init(_ tree: Tree, _ node: Node, _ directory: Directory, parentInode: UInt64, _ listed: Directory.Listed) {
+        self.tree = tree
         self.node = node
+        self.directory = directory
         self.parentInode = parentInode
         self.listed = listed
-        let told = node.directory!.state.withLock { $0.told }
-        isHeldByKernel =
-            told.map { $0.entries.isIdentical(to: listed.entries) && now() - $0.at < KernelBelief.known } ?? false
+        entries = listed.entries
+        isHeldByKernel = directory.isTold(listed.entries)
     }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         let first = max(offset, 0)
-        if first == 0 { state.withLock { $0.telling = Telling(next: 0, beganAt: now()) } }
+        if first == 0 { state.withLock { $0.telling = (next: 0, beganAt: now()) } }
         var offset = first
         var isWhole = withAttributes
-        while offset < listed.entries.count + 2 {
+        while offset < entries.count + 2 {
             let item = item(at: offset, withAttributes: withAttributes)
             guard add(item) else {
-                if let entry = item.entry { volume.nodes.forget(entry.node, count: 1) }
+                if let entry = item.entry { tree.nodes.forget(entry.node, count: 1) }
                 break
             }
             isWhole = isWhole && (item.entry != nil || offset < 2)
@@ -54,55 +50,44 @@ final class DirectorySnapshot: DirectoryHandle {
     }
 
     private func item(at offset: Int, withAttributes: Bool) -> DirectoryItem {
-        switch offset {
-        case 0: return DirectoryItem(name: ".", inode: node.inode, isDirectory: true, nextOffset: 1, entry: nil)
-        case 1: return DirectoryItem(name: "..", inode: parentInode, isDirectory: true, nextOffset: 2, entry: nil)
-        default:
-            let place = offset - 2
-            let name = listed.entries.name(at: place)
-            var entry: Entry?
-            if withAttributes {
-                let known = volume.knownEntry(place, of: listed, in: node, cached: cached(place))
-                if case .entry(let found) = known { entry = found }
-            }
-            return DirectoryItem(
-                name: name, inode: entry?.attributes.inode ?? inodeNumber(of: name, in: node.inode),
-                isDirectory: listed.entries.isDirectory(at: place), nextOffset: offset + 1, entry: entry)
+        if offset < 2 {
+            let (name, inode) = offset == 0 ? (".", node.inode) : ("..", parentInode)
+            return DirectoryItem(name: name, inode: inode, isDirectory: true, nextOffset: offset + 1, entry: nil)
         }
+        let place = offset - 2
+        let name = entries.name(at: place)
+        let known = withAttributes ? tree.knownEntry(place, of: listed, in: node, cached: cached(place)) : nil
+        let entry = try? known?.get()
+        return DirectoryItem(
+            name: name, inode: entry?.attributes.inode ?? inodeNumber(of: name, in: node.inode),
+            isDirectory: entries.isDirectory(at: place), nextOffset: offset + 1, entry: entry)
     }
 
     /// One question to the index for all entries together, where they lie in one folder.
     private func cached(_ place: Int) -> Int64 {
-        guard let folder = listed.entries.folder else {
-            return volume.services.store.cachedBytes(of: listed.entries.url(at: place).text)
-        }
+        let store = tree.services.store
+        guard let folder = entries.folder else { return store.cachedBytes(of: entries.url(at: place).text) }
         var cached = state.withLock { $0.cached }
         if cached == nil {
             // The files of a list may lie deeper than its folder; those of a listing do not.
-            let isList = volume.source.isQueue(node.directory!.place)
-            cached = volume.services.store.cachedBytes(below: folder.text, isDeep: isList)
+            cached = store.cachedBytes(below: folder.text, isDeep: tree.source.isQueue(directory.place))
             state.withLock { $0.cached = cached }
         }
         guard let cached, !cached.isEmpty else { return 0 }
-        return cached[ExactText(listed.entries.url(at: place).text)] ?? 0
+        return cached[ExactText(entries.url(at: place).text)] ?? 0
     }
 
     /// The kernel reads an end that is empty last; then it has everything, and may answer by itself for as long as it
     /// believes what it was told first.
     private func told(_ range: Range<Int>, isWhole: Bool) {
-        let finished = state.withLock { state -> Duration? in
+        let beganAt = state.withLock { state -> Duration? in
             guard let telling = state.telling, telling.next == range.lowerBound, isWhole else {
-                state.telling?.next = nil
+                state.telling = nil
                 return nil
             }
             state.telling?.next = range.upperBound
-            return range.upperBound == listed.entries.count + 2 ? telling.beganAt : nil
+            return range.upperBound == entries.count + 2 ? telling.beganAt : nil
         }
-        guard let finished else { return }
-        node.directory!.state.withLock { state in
-            // Who has an old list open tells nothing of the one that is there now.
-            guard let current = state.listing?.entries, current.isIdentical(to: listed.entries) else { return }
-            state.told = (current, finished)
-        }
+        if let beganAt { directory.told(entries, began: beganAt) }
     }
 }

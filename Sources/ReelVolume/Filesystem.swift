@@ -6,40 +6,31 @@ import ReelCore
 /// kernel caches can never mix two versions. The inode number that programs see (`Attributes.inode`) stays the same.
 package typealias NodeID = UInt64
 
+/// The node of the mount's root.
 package let rootNode: NodeID = 1
 
-/// What `stat` tells. Owner and mode are the same for the whole mount and added by the kernel adapter.
+/// The attributes of one file, as `stat` tells them. Owner and mode are the same for the whole mount and added by the
+/// kernel adapter.
 package struct Attributes: Sendable, Hashable {
     /// Stable over remounts: made from the path.
     package var inode: UInt64
+    /// Else a regular file.
     package var isDirectory: Bool
-    /// Bytes; 0 for a resource whose length nobody knows yet.
+    /// Bytes; 0 for a resource whose length is not known yet.
     package var length: Int64
-    /// What `st_blocks` tells (there in units of 512).
+    /// For `st_blocks`, which tells them in units of 512.
     package var cachedBytes: Int64
     /// Seconds since 1970.
     package var modified: Int64
-
-    package init(inode: UInt64, isDirectory: Bool, length: Int64, cachedBytes: Int64, modified: Int64) {
-        self.inode = inode
-        self.isDirectory = isDirectory
-        self.length = length
-        self.cachedBytes = cachedBytes
-        self.modified = modified
-    }
 }
 
 /// A name resolved: one kernel reference to `node` is counted until `forget`.
 package struct Entry: Sendable {
     package var node: NodeID
     package var attributes: Attributes
-
-    package init(node: NodeID, attributes: Attributes) {
-        self.node = node
-        self.attributes = attributes
-    }
 }
 
+/// One line of a directory's listing.
 package struct DirectoryItem {
     package var name: String
     package var inode: UInt64
@@ -49,25 +40,14 @@ package struct DirectoryItem {
     /// With one kernel reference, which counts once the item was added; nil where attributes were not asked for or are
     /// not known without a request.
     package var entry: Entry?
-
-    package init(name: String, inode: UInt64, isDirectory: Bool, nextOffset: Int, entry: Entry?) {
-        self.name = name
-        self.inode = inode
-        self.isDirectory = isDirectory
-        self.nextOffset = nextOffset
-        self.entry = entry
-    }
 }
 
-/// What `statfs` tells, in bytes.
+/// The answer of `statfs`, in bytes.
 package struct Capacity: Sendable {
+    /// The cache's cap.
     package var total: Int64
+    /// What it holds, index and all.
     package var used: Int64
-
-    package init(total: Int64, used: Int64) {
-        self.total = total
-        self.used = used
-    }
 }
 
 /// Why an operation failed. `ReelFuse` holds the one table that turns these into errnos.
@@ -102,6 +82,7 @@ package protocol ParkedRead: AnyObject, Sendable {
     func fail(_ error: VolumeError)
 }
 
+/// The outcome of a read's first attempt.
 package enum ReadAnswer: Sendable {
     /// That many bytes are in the buffer; fewer than asked for only at the end of the file.
     case read(Int)
@@ -139,25 +120,20 @@ extension FileHandle {
 
 /// A complete, verified file on the local disk: byte for byte the file of the mount, and exactly as long.
 ///
-/// What an offer promises:
+/// An offer promises:
 /// - The file has `length` bytes, which is the `st_size` that the kernel was told, every one of them verified. The
-///   kernel does not clamp, it reads holes as zeros, and nobody sees it do so.
+///   kernel does not clamp, it reads holes as zeros, unseen by the daemon.
 /// - `descriptor` stays open until `passthroughBegan` has been called or the handle is closed.
 /// - Until the handle is closed no byte of the file is punched, truncated or replaced.
-/// - From the first offer on no byte of the file is punched, truncated or replaced while anybody may read it, and `close`
-///   does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one that was
-///   killed. What tells is a write lease (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor that the
-///   daemon has of the file): where it is not granted, the file may only be unlinked as a whole, and what is fetched
-///   again goes to a new file.
+/// - From the first offer on no byte of the file is punched, truncated or replaced while anybody may read it, and
+///   `close` does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one
+///   that was killed. What tells is a write lease (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor
+///   that the daemon has of the file): where it is not granted, the file may only be unlinked as a whole, and what is
+///   fetched again goes to a new file.
 /// - Until the last handle that has begun is closed, unlinking the file frees no room.
 package struct PassthroughFile: Sendable, Hashable {
     package var descriptor: Int32
     package var length: Int64
-
-    package init(descriptor: Int32, length: Int64) {
-        self.descriptor = descriptor
-        self.length = length
-    }
 }
 
 /// A directory as it was when it was opened.
@@ -185,7 +161,7 @@ package protocol Filesystem: AnyObject, Sendable {
     func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer
-    /// Nobody waits for this read any more. It may be answered all the same; the answer is ignored.
+    /// The kernel no longer waits for this read. It may be answered all the same; the answer is ignored.
     func abandon(_ read: any ParkedRead, of file: any FileHandle)
 
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
@@ -198,20 +174,21 @@ package protocol Filesystem: AnyObject, Sendable {
 
 /// How long the kernel may believe what it was told.
 package enum KernelBelief {
-    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached bytes
-    /// that `du` shows. A minute keeps a library scan of known files away from the daemon.
+    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached
+    /// bytes that `du` shows. A minute keeps a library scan of known files away from the daemon.
     package static let known = Duration.seconds(60)
     /// Players probe for neighbours (.srt, .nfo) many times while opening one film; a name that appears is seen soon.
     package static let missing = Duration.seconds(2)
 }
 
-/// What the filesystem asks of the kernel when something it may have cached is no longer so.
+/// Makes the kernel forget what it may have cached and is no longer so.
 package protocol KernelCache: AnyObject, Sendable {
     func forgetEntry(_ name: String, in parent: NodeID)
     /// Its attributes and the names that were read of it.
     func forgetDirectory(_ node: NodeID)
-    /// Complete files are opened for the kernel to read itself (`FileHandle.passthroughFile`), as long as nothing hinders.
+    /// Complete files are opened for the kernel to read itself (`FileHandle.passthroughFile`), as long as nothing
+    /// hinders.
     var readsDataFiles: Bool { get }
-    /// Bytes of a file that nobody reads again soon. No read of them waits for an answer.
+    /// Drops the pages of bytes that are not read again soon. No read of them may wait for an answer.
     func forgetPages(of node: NodeID, _ range: ByteRange)
 }

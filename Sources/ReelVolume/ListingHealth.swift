@@ -2,10 +2,9 @@ import Glibc
 import ReelCore
 import ReelSources
 import ReelThreads
-import Synchronization
 
-/// Directories whose listing could not be refreshed: what is held against it, and when to ask again. Kept apart from the
-/// nodes, which the kernel forgets.
+/// Directories whose listing could not be refreshed: what is held against it, and when to ask again. Kept apart from
+/// the nodes, which the kernel forgets.
 final class ListingHealth: Sendable {
     private struct Condition {
         var doubt: ListingDoubt
@@ -14,10 +13,10 @@ final class ListingHealth: Sendable {
         var askAgain: Duration
     }
 
-    /// An error passes: somebody who looks again after this finds the next attempt made.
+    /// An error passes: a look after this pause starts the next attempt.
     private static let pause = Duration.seconds(5)
 
-    private let conditions = Mutex<[String: Condition]>([:])
+    private let conditions = Lock<[String: Condition]>([:])
     /// How old a listing may be.
     private let refresh: Duration
 

@@ -2,10 +2,10 @@ import ReelCache
 import ReelCore
 import ReelSources
 
-/// What a newer listing says of files that were shown before.
+/// Compares a newer listing with what was shown of its files before.
 ///
-/// A listing tells dates by the minute, an answer by the second. Where a listing says what is shown, as far as it tells,
-/// what is shown stays.
+/// A listing tells dates by the minute, an answer by the second. Where a listing says what is shown, as far as it
+/// tells, what is shown stays.
 struct ListingNews {
     private let entries: EntryList
     /// By place.

@@ -2,7 +2,7 @@ import ReelCache
 import ReelCore
 import ReelSources
 
-/// What the resources of a cache are called inside the mount.
+/// The names that the resources of a cache have inside the mount.
 package struct MountNames: Sendable {
     /// Where the tree hangs; nil where there is none.
     private let root: ResourceURL?
@@ -17,7 +17,7 @@ package struct MountNames: Sendable {
             : [:]
     }
 
-    /// Of a cache that nobody has mounted: what a list calls its entries is not known then.
+    /// Of a cache that is not mounted: the names of a list's entries are not known then.
     package init(_ store: Store) {
         self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: [])
     }

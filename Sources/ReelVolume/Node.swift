@@ -1,6 +1,6 @@
 import ReelCore
 import ReelSources
-import Synchronization
+import ReelThreads
 
 /// One version of one path, as the kernel knows it.
 final class Node: Sendable {
@@ -12,9 +12,9 @@ final class Node: Sendable {
     let url: ResourceURL?
     let isDirectory: Bool
     let directory: Directory?
-    /// What the listing said when the node was made; of a directory it may say another date now.
+    /// The listing's facts when the node was made; it may tell another date of a directory now.
     let listed: Facts
-    let state: Mutex<State>
+    private let state: Lock<State>
 
     /// Length in bytes, date in seconds since 1970; nil where not told exactly.
     struct Facts: Equatable, Sendable {
@@ -42,18 +42,19 @@ final class Node: Sendable {
         private func minute(_ date: Int64) -> Int64 { date - seconds(date) }
     }
 
-    struct State {
-        /// What the kernel has been told; a node is never told another version.
+    private struct State {
+        /// The version that the kernel has been told; it is never told another one of this node.
         var information: ContentInformation?
         /// The path leads to another node now.
         var isSuperseded = false
-        /// While an open asks the origin, others wait for its outcome.
+        /// Opens that wait while the first of them asks the origin; nil: none does.
         var opening: [Completion<any FileHandle>]?
         var growing: GrowingFile?
     }
 
     init(
-        id: NodeID, parent: NodeID, name: String, inode: UInt64, place: SourcePlace, isDirectory: Bool, listed: Facts
+        id: NodeID, parent: NodeID, name: String, inode: UInt64, place: SourcePlace, isDirectory: Bool, listed: Facts,
+        listing: Directory.Listed? = nil
     ) {
         self.id = id
         self.parent = parent
@@ -62,22 +63,48 @@ final class Node: Sendable {
         url = place.url
         self.isDirectory = isDirectory
         self.listed = listed
-        directory = isDirectory ? Directory(place) : nil
-        state = Mutex(State())
+        directory = isDirectory ? Directory(place, listing) : nil
+        state = Lock(State(), .tree)
     }
 
-    /// The length and date that the kernel is told, for as long as the node lives; nil where nobody knows them.
+    /// The length and date that the kernel is told, for as long as the node lives; nil where they are not known.
     ///
     /// What the listing tells is shown as it stands: an answer tells the date by the second, or in another time zone,
     /// and a file must not change for programs because it was opened. What an answer tells is shown where it had to be
     /// asked for the length, before anything was shown.
     var shown: Facts {
-        guard listed.length == nil, let information = state.withLock({ $0.information }) else { return listed }
+        guard listed.length == nil, let information else { return listed }
         return Facts(length: information.length, modified: information.validator.lastModified ?? listed.modified)
     }
-}
 
-extension Node {
+    /// The version that the kernel has been told.
+    var information: ContentInformation? { state.withLock { $0.information } }
+
+    /// The path leads to another node now.
+    var isSuperseded: Bool { state.withLock { $0.isSuperseded } }
+    func supersede() { state.withLock { $0.isSuperseded = true } }
+
+    /// The body without a length that runs in for this node.
+    var growing: GrowingFile? { state.withLock { $0.growing } }
+    func grows(_ file: GrowingFile) { state.withLock { $0.growing = file } }
+    func grew(_ file: GrowingFile) { state.withLock { if $0.growing === file { $0.growing = nil } } }
+
+    /// The open waits for `opened`. - Returns: whether the caller has to ask the origin.
+    func open(_ completion: @escaping Completion<any FileHandle>) -> Bool {
+        state.withLock { state in
+            defer { state.opening = (state.opening ?? []) + [completion] }
+            return state.opening == nil
+        }
+    }
+
+    /// - Returns: the opens that waited.
+    func opened() -> [Completion<any FileHandle>] {
+        state.withLock { state in
+            defer { state.opening = nil }
+            return state.opening ?? []
+        }
+    }
+
     /// The node is one of this version from here on. - Returns: false where it is one of another.
     func take(_ information: ContentInformation) -> Bool {
         state.withLock { state in
@@ -93,7 +120,7 @@ extension Node {
         guard isDirectory == entry.isDirectory, url == entry.url else { return false }
         // Its date is the list's: see `NodeTable.modified`.
         if isDirectory { return true }
-        if state.withLock({ $0.isSuperseded }) { return false }
+        if isSuperseded { return false }
         // A listing that now says what the origin said all along changes nothing.
         return facts == listed || shown.agrees(with: facts)
     }

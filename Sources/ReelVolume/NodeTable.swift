@@ -1,12 +1,12 @@
 import ReelCore
 import ReelSources
-import Synchronization
+import ReelThreads
 
 /// The nodes that the kernel knows, each with the count of its references.
 ///
-/// The kernel may know a million: one of which nothing is known but what its directory's list says takes a slot here and
-/// a number there, and no object. A `Node` is made where one is used as more than that (a directory that is entered,
-/// a file that is opened), or where it is no longer what the list says.
+/// The kernel may know a million: one of which nothing is known but what its directory's list says takes a slot here
+/// and a number there, and no object. A `Node` is made where one is used as more than that (a directory that is
+/// entered, a file that is opened), or where it is no longer what the list says.
 final class NodeTable: Sendable {
     /// A `NodeID` is the slot's number and, above it, how often the slot was used before: no number comes twice.
     fileprivate struct Slot {
@@ -31,7 +31,7 @@ final class NodeTable: Sendable {
     }
 
     fileprivate struct State {
-        /// 0 is nobody, 1 the root.
+        /// 0 stands for none, 1 is the root.
         var slots = [Slot(generation: 0), Slot(references: 1, generation: 0)]
         var free = NodeTable.noPlace
         var families: [UInt32: Family] = [:]
@@ -39,7 +39,7 @@ final class NodeTable: Sendable {
 
     static let noPlace = UInt32.max
 
-    private let state = Mutex(State())
+    private let state = Lock(State(), .tree)
 
     init(root: Node) { state.withLock { $0.slots[1].node = root } }
 
@@ -109,9 +109,9 @@ final class NodeTable: Sendable {
         return UInt32(now)
     }
 
-    /// The node of a list's entry, with one reference more: the current one while it is of the same resource and nothing
-    /// else is known of it, else a new one that takes its place. nil where the list is no longer the directory's, and
-    /// says of the entry what is no longer so; and where the directory is forgotten.
+    /// The node of a list's entry, with one reference more: the current one while it is of the same resource and
+    /// nothing else is known of it, else a new one that takes its place. nil where the list is no longer the
+    /// directory's, and says of the entry what is no longer so; and where the directory is forgotten.
     /// - Parameters:
     ///   - facts: what is known of the entry's length and date, the listing's or better.
     ///   - isUsed: a `Node` is wanted.
@@ -153,7 +153,7 @@ final class NodeTable: Sendable {
 
     /// From here on the name leads to a new node.
     func supersede(_ node: Node) {
-        node.state.withLock { $0.isSuperseded = true }
+        node.supersede()
         state.withLock { state in
             if let slot = state.slot(node.id) { state.leave(slot) }
         }
@@ -170,7 +170,7 @@ final class NodeTable: Sendable {
             guard state.slots[slot].references == 0 else { return }
             state.leave(slot)
             family = state.families.removeValue(forKey: UInt32(slot))
-            // The kernel may forget a directory before its files; nobody can reach them then but to forget them.
+            // The kernel may forget a directory before its files; they can then only be forgotten.
             for child in family?.slots ?? [] where child != 0 { state.slots[Int(child)].place = NodeTable.noPlace }
             node = state.slots[slot].node
             state.slots[slot].node = nil

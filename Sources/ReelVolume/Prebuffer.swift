@@ -88,7 +88,7 @@ final class Prebuffer: Sendable {
     /// In a listing by name, as its order may be any; in a list as it stands there.
     private func next(after node: Node) -> ResourceURL? {
         guard let (nodes, source) = tree.withLock({ $0 }), let directory = nodes[node.parent]?.directory,
-            let listed = directory.state.withLock({ $0.listing })
+            let listed = directory.listing
         else { return nil }
         let entries = listed.entries
         let isItem: (Int) -> Bool = { !entries.isDirectory(at: $0) && MediaName.isMedia(entries.name(at: $0)) }

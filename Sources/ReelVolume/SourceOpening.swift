@@ -37,7 +37,7 @@ extension OriginFailure {
     }
 }
 
-/// What a SOURCE is: looked at once at mount time, then remembered, so that a mount starts without network.
+/// Finds out what a SOURCE is, once at mount time; that is remembered, so that a mount starts without network.
 struct SourceOpening {
     let services: Services
     let kinds: [any Source.Type]
@@ -55,7 +55,7 @@ struct SourceOpening {
     func open(_ address: String) throws(SourceError) -> Opened {
         let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first
         let place = own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)
-        // What is known is mounted without waiting long: its listings are refreshed when somebody looks.
+        // A known source is mounted without waiting long: its listings are refreshed at the next look.
         let known = own.map { services.store.hasListing($0.root.key) ? $0 : nil } ?? remembered(place)
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
@@ -88,7 +88,7 @@ struct SourceOpening {
             return Opened(source: source)
         }
         services.store.set("kind", type(of: source).kind)
-        // What names of files are relative to, also where nobody has mounted the cache.
+        // Names of files are relative to it, also in a cache that is not mounted.
         services.store.set("folder", source.isQueue(root) ? "" : root.key)
         guard let (entries, mark) = opened.listed, services.longestAge(of: root, in: source) != nil else {
             return opened
@@ -153,7 +153,7 @@ struct SourceOpening {
         return .refused(refusal)
     }
 
-    /// What is asked keeps its own time; the limit here is the belt to its braces.
+    /// The requests keep their own deadline; this limit holds where one of them fails to.
     private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
         let answer = Monitor<Answer?>(nil)
         ask { result in answer.withLock { $0 = result } }
@@ -187,7 +187,7 @@ struct SourceOpening {
     /// A login page, a notice or an error with status 200 is no film, where a library was.
     private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
 
-    /// What is remembered of the place; nil: nothing that could be mounted.
+    /// The source that is remembered of the place; nil: none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {
         // The user names a local file, and is told where it is missing.
         guard case .url(let url) = place, let name = services.store.setting("kind"),

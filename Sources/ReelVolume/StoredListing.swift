@@ -14,8 +14,8 @@ extension EntryList: StoredEntries {
 }
 
 extension Store {
-    /// The remembered listing of a folder, with the credentials of the source where an entry is of the same origin: they
-    /// are never written down.
+    /// The remembered listing of a folder, with the credentials of the source where an entry is of the same origin:
+    /// they are never written down.
     func entries(at folder: SourcePlace) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
         let found = listing(folder.key, begin: { builder = EntryList.Builder() }) { stored in

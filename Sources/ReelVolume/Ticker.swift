@@ -66,10 +66,11 @@ final class Ticker: Sendable {
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()
-        // They hold what holds the ticker.
-        state.withLock { state in
-            state.members = [:]
-            state.timers = []
+        // They hold what holds the ticker. Released outside of the lock: some take locks of their own at their end.
+        let held = state.withLock { state in
+            defer { (state.members, state.timers) = ([:], []) }
+            return (state.members, state.timers)
         }
+        withExtendedLifetime(held) {}
     }
 }

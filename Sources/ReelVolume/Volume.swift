@@ -7,28 +7,18 @@ import Synchronization
 
 /// The filesystem: joins a source's tree, the cache and the origin.
 ///
-/// `Volume+Listing` resolves names, `Volume+Open` finds out which version of a file to open, `RemoteFile` reads.
+/// `Tree` resolves names, `FileOpener` finds out which version of a file to open, `RemoteFile` reads.
 package final class Volume: Sendable {
     let services: Services
-    let source: any Source
+    let tree: Tree
     let files: FileTable
-    let nodes: NodeTable
-    let prober: Prober
-    let health: ListingHealth
-    /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
-    let missing = Mutex<[String: Duration]>([:])
-    /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
-    let socketPath = Mutex<String?>(nil)
+    let opener: FileOpener
     let prebuffer: Prebuffer
-    let root: Node
-    /// Where the tree hangs: names shown in `status` are relative to it.
-    let rootURL: ResourceURL?
-    /// Seconds since 1970: the date of what has none. The source's first mount, so that it stays.
-    let firstMountedAt: Int64
+    /// The commands on the cache.
+    package let maintenance: Maintenance
     /// Calls of `forget`.
-    let forgotten = Atomic<Int>(0)
+    private let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
-    private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
     /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
     /// - Parameter source: an http(s) URL, or the path of a list.
@@ -48,40 +38,22 @@ package final class Volume: Sendable {
         }
     }
 
-    init(_ opened: SourceOpening.Opened, _ services: Services) {
+    private init(_ opened: SourceOpening.Opened, _ services: Services) {
         self.services = services
-        source = opened.source
         files = FileTable(services)
-        prober = Prober(files, services)
-        firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
-        services.store.set("mounted", "\(firstMountedAt)")
-        health = ListingHealth(refresh: services.options.refresh)
         prebuffer = Prebuffer(files, services)
-        let isQueue = source.isQueue(source.root)
-        rootURL = isQueue ? nil : source.root.url
-        root = Node(
-            id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
-            listed: Node.Facts())
-        nodes = NodeTable(root: root)
-        prebuffer.connect(nodes, source)
-        services.connect(source)
-        var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
-        if listed == nil, isQueue {
-            // What its files are called nothing else tells.
-            listed = services.store.entries(at: source.root).map {
-                Directory.Listed($0.entries, fetchedAt: $0.fetchedAt)
-            }
-        }
-        root.directory?.state.withLock { $0.listing = listed }
+        tree = Tree(opened, files, services)
+        opener = FileOpener(tree, files, prebuffer, services)
+        maintenance = Maintenance(tree: tree, files: files, opener: opener, services: services)
+        prebuffer.connect(tree.nodes, tree.source)
+        services.connect(tree.source)
     }
 
-    /// Who is told when something that the kernel may have cached has changed.
+    /// The cache that is told when something that the kernel may have cached has changed.
     package func connect(_ cache: any KernelCache) { services.kernel.withLock { $0 = cache } }
 
-    var kernelCache: (any KernelCache)? { services.kernel.withLock { $0 } }
-
-    /// Where whoever serves the mount can be talked to.
-    package func announce(socketPath path: String) { socketPath.withLock { $0 = path } }
+    /// Where the server of the mount listens.
+    package func announce(socketPath path: String) { tree.announce(socketPath: path) }
 
     /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
     package func shutdown() {
@@ -90,95 +62,102 @@ package final class Volume: Sendable {
         // The clock first: what it would find idle now is not over, but ended.
         services.ticker.stop()
         for file in files.all { file.shutdown() }
-        for file in growingFiles { file.shutdown() }
+        for file in opener.growingFiles { file.shutdown() }
         services.endLines()
     }
+}
 
-    // MARK: Growing files
-
-    /// Until its body is over and nobody has it open.
-    func keep(_ file: GrowingFile, of node: Node) {
-        growing.withLock { $0[ObjectIdentifier(file)] = file }
-        node.state.withLock { $0.growing = file }
-        file.onGone { [weak self, weak file] in
-            guard let self, let file else { return }
-            growing.withLock { $0[ObjectIdentifier(file)] = nil }
-            node.state.withLock { state in
-                if state.growing === file { state.growing = nil }
+/// The calls of the kernel adapter.
+extension Volume: Filesystem {
+    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
+        guard let node = tree.nodes[parent] else { return completion(.failure(.stale)) }
+        tree.listing(of: node) { [self] result in
+            switch result {
+            case .failure(let error): completion(.failure(error))
+            case .success(let listed):
+                guard let place = listed.entries.place(of: name) else { return completion(.failure(.notFound)) }
+                tree.resolve(place, of: listed, in: node, completion)
             }
         }
     }
 
-    var growingFiles: [GrowingFile] { growing.withLock { Array($0.values) } }
-
-    // MARK: Attributes
-
-    func attributes(of node: Node) -> Attributes {
-        let information = node.state.withLock { $0.information }
-        let cached = node.isDirectory ? 0 : cachedBytes(node, information)
-        let listedAt = node.directory?.state.withLock { $0.listing?.changedAt }
-        let shown = node.shown
-        let modified = node.isDirectory ? nodes.modified(node) : shown.modified
-        return Attributes(
-            inode: node.inode, isDirectory: node.isDirectory, length: shown.length ?? 0, cachedBytes: cached,
-            modified: modified ?? listedAt ?? firstMountedAt)
-    }
-
-    func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
-        guard let url = node.url else { return 0 }
-        guard let information, let length = information.length else {
-            return node.state.withLock { $0.growing }?.received ?? services.store.cachedBytes(of: url.text)
+    package func forget(_ node: NodeID, count: UInt64) {
+        tree.nodes.forget(node, count: count)
+        // A kernel short of memory forgets by the ten thousand, and so should we.
+        if forgotten.add(1, ordering: .relaxed).newValue % 65_536 == 0 {
+            services.giveBackMemory(after: .max)
         }
-        let version = Version(key: url.text, validator: information.validator, length: length)
-        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)
     }
 
-    // MARK: Status
+    package func attributes(of id: NodeID, _ completion: @escaping Completion<Attributes>) {
+        guard let node = tree.nodes.peek(id) else { return completion(.failure(.stale)) }
+        completion(.success(tree.attributes(of: node)))
+    }
 
-    package func status() -> VolumeStatus {
+    package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
+        guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
+        opener.open(node, completion)
+    }
+
+    package func close(_ file: any FileHandle) {
+        let file = file as! OpenFile
+        file.settleOffer()
+        switch file.body {
+        case .remote(let remote):
+            let isPlayed = remote.isPlayed
+            if files.close(remote) { prebuffer.closed(file.node, remote, isPlayed: isPlayed) }
+            if file.isHeld { prebuffer.released(file.node) }
+        case .growing(let file): file.closed()
+        }
+    }
+
+    package func read(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
+    ) -> ReadAnswer {
+        let file = file as! OpenFile
+        switch file.body {
+        case .remote(let remote):
+            let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
+            if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
+                prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
+            }
+            return answer
+        case .growing(let growing): return growing.read(offset, into: buffer, park: park)
+        }
+    }
+
+    package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
+        switch (file as! OpenFile).body {
+        case .remote(let file): file.abandon(read)
+        case .growing(let file): file.abandon(read)
+        }
+    }
+
+    package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
+        guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
+        let parentInode = tree.nodes.peek(node.parent)?.inode ?? node.inode
+        tree.listing(of: node) { [tree] result in
+            completion(result.map { DirectorySnapshot(tree, node, directory, parentInode: parentInode, $0) })
+        }
+    }
+
+    package func capacity() -> Capacity {
         let usage = services.store.usage
-        let names = names
-        let path: (String) -> String = { key in
-            names.path(ofKey: key)
-                ?? ResourceURL(key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
-        }
-        var shown: [String: VolumeStatus.File] = [:]
-        for object in services.store.objects() {
-            shown[object.key] = VolumeStatus.File(
-                path: path(object.key), length: object.length, cachedBytes: object.cachedBytes, openHandles: 0,
-                rate: 0)
-        }
-        for file in files.all {
-            shown[file.url.text] = VolumeStatus.File(
-                path: path(file.url.text), length: file.length, cachedBytes: file.cachedBytes,
-                openHandles: file.openHandles, rate: file.rate)
-        }
-        for file in growingFiles {
-            shown[file.url.text] = VolumeStatus.File(
-                path: path(file.url.text), length: nil, cachedBytes: file.received,
-                openHandles: file.openHandles, rate: file.rate)
-        }
-        let sorted = shown.values.sorted {
-            ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
-        }
-        return VolumeStatus(
-            cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: services.store.failure.map { "\($0)" },
-            bytesInMemory: services.store.bytesInMemory, damagedBlocks: services.store.damagedBlocks,
-            bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
-            bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
-            hits: services.counters.hits.load(ordering: .relaxed),
-            misses: services.counters.misses.load(ordering: .relaxed),
-            demanded: services.counters.demanded.load(ordering: .relaxed),
-            speculative: services.counters.speculative.load(ordering: .relaxed), wasted: wasted,
-            outages: services.origin.outages.map {
-                VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
-            },
-            staleDirectories: health.marked.prefix(500).map {
-                VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
-            }, files: Array(sorted.prefix(500)))
+        return Capacity(total: usage.cap, used: usage.used)
     }
 
-    private var wasted: Int64 {
-        services.counters.wasted.load(ordering: .relaxed) + files.unreadInVain
+    package func extendedAttribute(_ name: String, of id: NodeID) -> Result<[UInt8], VolumeError> {
+        // What `ls -l` asks of every file (security.selinux, system.posix_acl_access): said like this, it asks once.
+        guard name.hasPrefix("user.") else { return .failure(.unsupported) }
+        guard let node = tree.nodes.peek(id) else { return .failure(.stale) }
+        return tree.extendedAttribute(name, of: node).map { .success(Array($0.utf8)) } ?? .failure(.noAttribute)
+    }
+
+    package func extendedAttributeNames(of id: NodeID) -> Result<[String], VolumeError> {
+        guard let node = tree.nodes.peek(id) else { return .failure(.stale) }
+        return .success(Tree.attributeNames.filter { tree.extendedAttribute($0, of: node) != nil })
     }
 }

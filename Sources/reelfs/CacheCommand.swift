@@ -16,7 +16,7 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0).list() }
-        var work = Maintenance()
+        var work = MaintenanceTally()
         work.errors = all.compactMap(\.error)
         if json {
             sayJSON(all)
@@ -56,7 +56,7 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
     }
 
     func perform() throws -> Int32 {
-        var work = Maintenance()
+        var work = MaintenanceTally()
         var isOffline = false
         let bar = ProgressBar("verifying", isQuiet: quiet || json)
         for directory in paths.isEmpty ? try CacheKeeper.directories(options.cacheDirectory()) : [] {
@@ -100,7 +100,7 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         let limit = try to.map { try size("--to", $0, minimum: 0) } ?? 0
         let directories = try CacheKeeper.directories(options.cacheDirectory())
         let parts = directories.map { CacheKeeper($0).list() }
-        var work = Maintenance()
+        var work = MaintenanceTally()
         work.errors = parts.compactMap(\.error)
         let bar = ProgressBar("pruning", isQuiet: quiet || json)
         for (index, goal) in prunePlan(parts, to: limit).enumerated() {

@@ -90,14 +90,14 @@ final class CacheKeeper {
     }
 
     /// Removes the least recently used data until the source takes at most `bytes`.
-    func prune(to bytes: Int64, _ progress: (CareProgress) -> Void) throws(Failure) -> CareReport {
+    func prune(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
         try perform(ControlRequest(command: "prune", bytes: bytes), progress) { store throws(CacheError) in
             try store.pruneAll(to: bytes, progress)
         }
     }
 
     /// Verifies all checksums. - Parameter repairs: fetch damaged blocks again, or drop them; see ``isOffline``.
-    func verify(repairs: Bool, _ progress: (CareProgress) -> Void) throws(Failure) -> CareReport {
+    func verify(repairs: Bool, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
         try perform(ControlRequest(command: "verify", repairs: repairs), progress) { store throws(CacheError) in
             try store.verifyAll(repairs: repairs, progress)
         }
@@ -105,8 +105,8 @@ final class CacheKeeper {
 
     /// - Parameter here: what this process does where there is no daemon to be asked.
     private func perform(
-        _ request: ControlRequest, _ progress: (CareProgress) -> Void, here: (Store) throws(CacheError) -> CareReport
-    ) throws(Failure) -> CareReport {
+        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void, here: (Store) throws(CacheError) -> MaintenanceReport
+    ) throws(Failure) -> MaintenanceReport {
         switch access {
         case .daemon(let client): return try client.report(request, progress)
         case .none(let reason): throw .mount("\(printable(directory)): \(reason)")
@@ -121,11 +121,11 @@ final class CacheKeeper {
 }
 
 extension Store {
-    fileprivate func pruneAll(to bytes: Int64, _ progress: (CareProgress) -> Void) throws(CacheError) -> CareReport {
-        var report = CareReport()
+    fileprivate func pruneAll(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError) -> MaintenanceReport {
+        var report = MaintenanceReport()
         let surplus = max(0, usage.used - bytes)
         while true {
-            progress(CareProgress(done: min(report.bytes, surplus), total: surplus))
+            progress(MaintenanceProgress(done: min(report.bytes, surplus), total: surplus))
             let freed = try prune(to: bytes)
             guard freed > 0 else { return report }
             report.bytes += freed
@@ -133,15 +133,15 @@ extension Store {
     }
 
     fileprivate func verifyAll(
-        repairs: Bool, _ progress: (CareProgress) -> Void
-    ) throws(CacheError) -> CareReport {
+        repairs: Bool, _ progress: (MaintenanceProgress) -> Void
+    ) throws(CacheError) -> MaintenanceReport {
         let names = MountNames(self)
         let total = objects().reduce(Int64(0)) { $0 + $1.cachedBytes }
-        var report = CareReport()
+        var report = MaintenanceReport()
         for version in try versions() {
             let bad = try verify(version) { bytes in
                 report.bytes += bytes
-                progress(CareProgress(done: report.bytes, total: max(total, report.bytes)))
+                progress(MaintenanceProgress(done: report.bytes, total: max(total, report.bytes)))
                 return true
             }
             report.files += 1

@@ -26,12 +26,12 @@ struct ControlAnswer: Codable {
     var mount: MountStatus?
     /// Another line follows.
     var more: Bool?
-    var progress: CareProgress?
+    var progress: MaintenanceProgress?
     /// Of `list`: the next ones.
     var files: [CachedFile]?
     /// Of `list`, at its end.
     var cache: CacheStatus?
-    var report: CareReport?
+    var report: MaintenanceReport?
 }
 
 /// One mount, as `reelfs status` shows it.

@@ -93,8 +93,8 @@ final class ControlClient: Sendable {
 
     /// Asks for work that ends with a report.
     func report(
-        _ request: ControlRequest, _ progress: (CareProgress) -> Void = { _ in }
-    ) throws(Failure) -> CareReport {
+        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
+    ) throws(Failure) -> MaintenanceReport {
         let answer = ask(request) { if let news = $0.progress { progress(news) } }
         if let report = answer?.report { return report }
         throw .mount(answer?.error ?? Self.silence)

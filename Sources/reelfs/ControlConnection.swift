@@ -32,7 +32,7 @@ final class ControlConnection: Sendable {
     }
 
     /// Sends progress, unless it comes too soon after the last; the end is always sent.
-    func tell(_ progress: CareProgress) {
+    func tell(_ progress: MaintenanceProgress) {
         let isDue = lastTold.withLock { last in
             guard now() - last >= Self.pause || progress.done == progress.total else { return false }
             last = now()

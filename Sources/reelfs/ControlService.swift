@@ -23,7 +23,7 @@ struct ControlService: Sendable {
         return ControlAnswer(
             mount: MountStatus(
                 source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: getpid(),
-                passthrough: session.withLock(notifying: false) { $0?.isPassthroughPossible },
+                passthrough: session.withLock(notifying: false) { $0 }?.isPassthroughPossible,
                 volume: volume.status()))
     }
 
@@ -31,17 +31,17 @@ struct ControlService: Sendable {
 
     /// Performs a request that takes a while. Ends early, with an error, once the client has gone.
     func perform(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer {
-        let watch = CareWatch(progress: { client.tell($0) }, isOver: { client.isOver })
-        do throws(CareFailure) {
+        let watch = MaintenanceWatch(progress: { client.tell($0) }, isOver: { client.isOver })
+        do throws(MaintenanceFailure) {
             let path = request.path ?? ""
             switch request.command {
             case "list": return list(client)
-            case "pin": return ControlAnswer(report: try volume.pin(path, true, watch))
-            case "unpin": return ControlAnswer(report: try volume.pin(path, false, watch))
-            case "evict": return ControlAnswer(report: try volume.evict(path, watch))
-            case "prune": return ControlAnswer(report: try volume.prune(to: request.bytes ?? 0, watch))
+            case "pin": return ControlAnswer(report: try volume.maintenance.pin(path, true, watch))
+            case "unpin": return ControlAnswer(report: try volume.maintenance.pin(path, false, watch))
+            case "evict": return ControlAnswer(report: try volume.maintenance.evict(path, watch))
+            case "prune": return ControlAnswer(report: try volume.maintenance.prune(to: request.bytes ?? 0, watch))
             default:
-                let report = try volume.verify(request.path, repairs: request.repairs ?? false, watch)
+                let report = try volume.maintenance.verify(request.path, repairs: request.repairs ?? false, watch)
                 return ControlAnswer(report: report)
             }
         } catch {
@@ -51,7 +51,7 @@ struct ControlService: Sendable {
 
     /// Sends the files in lines of some hundred, so that no line grows with the cache.
     private func list(_ client: ControlConnection) -> ControlAnswer {
-        var rest = volume.cachedFiles()[...]
+        var rest = volume.maintenance.cachedFiles()[...]
         while !rest.isEmpty, !client.isOver {
             client.send(more: ControlAnswer(files: Array(rest.prefix(200))))
             rest = rest.dropFirst(200)

@@ -5,13 +5,13 @@ import ReelVolume
 protocol PathCommand: ParsableCommand, ReelfsCommand {
     var paths: [String] { get }
     /// The result, for people.
-    static func text(_ report: CareReport) -> String
+    static func text(_ report: MaintenanceReport) -> String
 }
 
 extension PathCommand {
     /// One request a path, named as the command is.
     func perform() throws -> Int32 {
-        var work = Maintenance()
+        var work = MaintenanceTally()
         for path in paths { work.add(path, ControlRequest(command: Self._commandName)) }
         if work.errors.isEmpty || work.report.files > 0 { say(Self.text(work.report)) }
         return work.finish()
@@ -31,7 +31,7 @@ struct PinCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
-    static func text(_ report: CareReport) -> String {
+    static func text(_ report: MaintenanceReport) -> String {
         let text = "\(count(report.files, "file")) pinned."
         guard report.unlistedDirectories > 0 else { return text }
         let skipped = count(report.unlistedDirectories, "directory", plural: "directories")
@@ -45,7 +45,7 @@ struct UnpinCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
-    static func text(_ report: CareReport) -> String { "\(count(report.files, "file")) unpinned." }
+    static func text(_ report: MaintenanceReport) -> String { "\(count(report.files, "file")) unpinned." }
 }
 
 struct EvictCommand: PathCommand {
@@ -55,7 +55,7 @@ struct EvictCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
-    static func text(_ report: CareReport) -> String {
+    static func text(_ report: MaintenanceReport) -> String {
         "\(humanSize(report.bytes)) of \(count(report.files, "file")) freed."
     }
 }

@@ -49,7 +49,7 @@ private func sizes(_ cached: Int64, _ length: Int64?) -> [String] {
 }
 
 /// The result of `reelfs cache verify`. - Parameter isOffline: some of the damage was where no daemon could fetch.
-func verifyText(_ report: CareReport, repairs: Bool, isOffline: Bool) -> String {
+func verifyText(_ report: MaintenanceReport, repairs: Bool, isOffline: Bool) -> String {
     var text = "\(humanSize(report.bytes)) in \(count(report.files, "file")) verified"
     guard report.damagedBlocks > 0 else { return text + ": no damage." }
     text += ": \(count(report.damagedBlocks, "damaged block")) in\n"

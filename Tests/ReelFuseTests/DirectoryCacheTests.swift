@@ -1,8 +1,9 @@
 import Glibc
-import ReelFuse
-import ReelVolume
 import TestKit
 import Testing
+
+@testable import ReelFuse
+@testable import ReelVolume
 
 @Suite("What the kernel keeps of a directory", .serialized, .enabled(if: fuseIsUsable))
 struct DirectoryCacheTests {

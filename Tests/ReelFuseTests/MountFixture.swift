@@ -1,9 +1,10 @@
 import Glibc
 import Logging
-import ReelFuse
 import ReelThreads
 import TestKit
 import Testing
+
+@testable import ReelFuse
 
 struct MountFixture {
     var path: String

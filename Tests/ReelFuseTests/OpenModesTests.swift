@@ -11,46 +11,42 @@ struct OpenModesTests {
     @Test("The first open decides, the last close ends the registration")
     func life() {
         var modes = OpenModes()
-        let backing = OpenModes.Backing(number: 7, file: one)
-        #expect(modes.open(2, offer: one) == .register)
-        modes.registered(2, backing)
+        #expect(modes.open(2, offer: one) { 7 } == .backed(7))
         #expect(modes.hasPassthrough)
-        #expect(modes.open(2, offer: one) == .passthrough(backing))
+        #expect(modes.open(2, offer: one) { 8 } == .backed(7))
         #expect(modes.close(2) == nil)
-        #expect(modes.close(2) == backing)
+        #expect(modes.close(2) == 7)
         #expect(!modes.hasPassthrough && modes.openNodes == 0)
     }
 
     @Test("A served node stays served until its last close, whatever is offered")
     func served() {
         var modes = OpenModes()
-        #expect(modes.open(2, offer: nil) == .served)
-        #expect(modes.open(2, offer: one) == .served)
-        #expect(modes.open(3, offer: one) == .register)
+        #expect(modes.open(2, offer: nil) { 7 } == .served)
+        #expect(modes.open(2, offer: one) { 7 } == .served)
+        #expect(modes.open(3, offer: one) { 8 } == .backed(8))
         #expect(modes.close(2) == nil)
-        #expect(modes.open(2, offer: one) == .served)
+        #expect(modes.open(2, offer: one) { 7 } == .served)
         #expect(modes.close(2) == nil && modes.close(2) == nil)
-        #expect(modes.open(2, offer: one) == .register)
+        #expect(modes.open(2, offer: one) { 9 } == .backed(9))
     }
 
     @Test("A registration that failed leaves the node served")
     func refused() {
         var modes = OpenModes()
-        #expect(modes.open(2, offer: one) == .register)
-        modes.registered(2, nil)
-        #expect(modes.open(2, offer: one) == .served && !modes.hasPassthrough)
+        #expect(modes.open(2, offer: one) { nil } == .served)
+        #expect(modes.open(2, offer: one) { 7 } == .served && !modes.hasPassthrough)
         #expect(modes.close(2) == nil && modes.close(2) == nil && modes.openNodes == 0)
     }
 
     @Test("No other file than the one that the node is read from, and not none")
     func mismatch() {
         var modes = OpenModes()
-        #expect(modes.open(2, offer: one) == .register)
-        modes.registered(2, OpenModes.Backing(number: 7, file: one))
-        #expect(modes.open(2, offer: other) == .stale)
-        #expect(modes.open(2, offer: nil) == .stale)
-        #expect(modes.close(2)?.number == 7)
-        #expect(modes.open(2, offer: other) == .register)
+        #expect(modes.open(2, offer: one) { 7 } == .backed(7))
+        #expect(modes.open(2, offer: other) { 8 } == .stale)
+        #expect(modes.open(2, offer: nil) { 8 } == .stale)
+        #expect(modes.close(2) == 7)
+        #expect(modes.open(2, offer: other) { 8 } == .backed(8))
     }
 
     /// The kernel's own rules: what fs/fuse/iomode.c refuses with EIO.
@@ -71,6 +67,7 @@ struct OpenModesTests {
         var modes = OpenModes()
         var kernel = Kernel()
         var registered: Set<Int32> = []
+        var files: [Int32: FileIdentity] = [:]
         var last: Int32 = 0
         func close(_ node: UInt64, _ backing: Int32?) {
             if backing == nil {
@@ -78,7 +75,7 @@ struct OpenModesTests {
             } else {
                 kernel.backed[node]!.removeLast()
             }
-            if let ended = modes.close(node) { #expect(registered.remove(ended.number) != nil, "seed \(seed)") }
+            if let ended = modes.close(node) { #expect(registered.remove(ended) != nil, "seed \(seed)") }
         }
         var opens: [(node: UInt64, backing: Int32?)] = []
         for _ in 0..<5000 {
@@ -89,26 +86,23 @@ struct OpenModesTests {
             }
             let node = UInt64.random(in: 2...4, using: &generator)
             let offer = [nil, one, one, other].randomElement(using: &generator)!
-            var decision = modes.open(node, offer: offer)
-            if decision == .register {
+            let opening = modes.open(node, offer: offer) {
                 last += 1
-                let backing = OpenModes.Backing(number: last, file: offer!)
-                let succeeds = Int.random(in: 0..<4, using: &generator) > 0
-                if succeeds { registered.insert(last) }
-                modes.registered(node, succeeds ? backing : nil)
-                decision = succeeds ? .passthrough(backing) : .served
+                guard Int.random(in: 0..<4, using: &generator) > 0 else { return nil }
+                registered.insert(last)
+                files[last] = offer
+                return last
             }
-            switch decision {
+            switch opening {
             case .served:
                 try #require(kernel.allows(node, backing: nil), "seed \(seed)")
                 kernel.served[node, default: 0] += 1
                 opens.append((node, nil))
-            case .passthrough(let backing):
-                try #require(kernel.allows(node, backing: backing.number) && backing.file == offer, "seed \(seed)")
-                kernel.backed[node, default: []].append(backing.number)
-                opens.append((node, backing.number))
+            case .backed(let number):
+                try #require(kernel.allows(node, backing: number) && files[number] == offer, "seed \(seed)")
+                kernel.backed[node, default: []].append(number)
+                opens.append((node, number))
             case .stale: #expect(!kernel.backed[node, default: []].isEmpty, "seed \(seed)")
-            case .register: Issue.record("decided already")
             }
         }
         for open in opens { close(open.node, open.backing) }

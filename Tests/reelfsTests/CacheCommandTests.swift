@@ -1,7 +1,7 @@
 import Glibc
-import ReelVolume
 import Testing
 
+@testable import ReelVolume
 @testable import reelfs
 
 @Suite("Commands on the cache")
@@ -56,7 +56,7 @@ struct CacheCommandTests {
         "A bar is as full as the work is done",
         arguments: [(0, "[....]"), (50, "[##..]"), (99, "[###.]"), (100, "[####]")])
     func bar(done: Int64, expected: String) {
-        #expect(ProgressBar.bar(CareProgress(done: done, total: 100), width: 4) == expected)
+        #expect(ProgressBar.bar(MaintenanceProgress(done: done, total: 100), width: 4) == expected)
     }
 
     @Test(
@@ -71,7 +71,7 @@ struct CacheCommandTests {
 
     @Test("What verify found is told with its numbers")
     func verdict() {
-        var report = CareReport()
+        var report = MaintenanceReport()
         report.files = 1
         report.bytes = 1 << 20
         #expect(verifyText(report, repairs: true, isOffline: false) == "1.0 MiB in 1 file verified: no damage.")

@@ -1,10 +1,10 @@
 import Glibc
 import ReelCache
 import ReelCore
-import ReelVolume
 import TestKit
 import Testing
 
+@testable import ReelVolume
 @testable import reelfs
 
 /// What facts mean, without a network, a disk or a mount.

@@ -1,4 +1,4 @@
-import Glibc
+import ReelThreads
 import TestKit
 import Testing
 
@@ -9,8 +9,7 @@ struct PageTests {
 
     @Test("Every test that a page names exists", arguments: pages)
     func tests(page: String) throws {
-        let text = contents(of: HelpTests.repository + "/Sources/reelfs/Documentation.docc/\(page).md")
-        let named = text.matches(of: #/`(\w+Tests)\.(\w+)`/#).map { (suite: String($0.1), test: String($0.2)) }
+        let named = named(in: text(of: page))
         #expect(page != "ThreatModel" || named.count > 50)
         let sources = try swiftFiles(below: HelpTests.repository + "/Tests").map { contents(of: $0) }
         for (suite, test) in named {
@@ -19,6 +18,50 @@ struct PageTests {
                     && source.contains("func \(test)(")
             }
             #expect(exists, "\(page).md names \(suite).\(test)")
+        }
+    }
+
+    @Test("Every row of a page's tables names a test, or says why there is none", arguments: pages)
+    func rows(page: String) {
+        // Tables with a column for tests; those of a page that has none yet are not looked at.
+        let rows = tables(in: text(of: page)).filter { $0[0].last == "test" }.flatMap { $0.dropFirst(2) }
+        #expect(page == "Errors" || rows.count > 30)
+        for row in rows {
+            let test = row.last ?? ""
+            #expect(!named(in: test).isEmpty || test.hasPrefix("none: "), "\(page).md: \(row[0])")
+        }
+    }
+
+    @Test("No table of the promises is without a column for tests")
+    func columns() {
+        for table in tables(in: text(of: "Semantics")) { #expect(table[0].last == "test", "\(table[0])") }
+    }
+
+    @Test("The page's order of locks is the one that a debug build holds threads to")
+    func locks() {
+        let table = tables(in: text(of: "Architecture")).first { $0[0].first == "rank" }
+        let ranks = table?.dropFirst(2).compactMap(\.first) ?? []
+        #expect(ranks == LockRank.allCases.map { "`\($0)`" })
+    }
+
+    private func text(of page: String) -> String {
+        contents(of: HelpTests.repository + "/Sources/reelfs/Documentation.docc/\(page).md")
+    }
+
+    /// Tests named as `Suite.test`.
+    private func named(in text: String) -> [(suite: String, test: String)] {
+        text.matches(of: #/`(\w+Tests)\.(\w+)`/#).map { (suite: String($0.1), test: String($0.2)) }
+    }
+
+    /// Each table as its rows of cells: the head, the line below it, then the rest.
+    private func tables(in text: String) -> [[[String]]] {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.split { !$0.hasPrefix("|") }.map { table in
+            table.map { line in
+                line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map {
+                    String($0.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
+                }
+            }
         }
     }
 

@@ -1,37 +1,29 @@
 /// One file of a cache, as `reelfs cache list` shows it.
 package struct CachedFile: Codable, Sendable {
-    /// Inside the mount, without a leading `/`; nil where it is not known what it is called there.
+    /// Inside the mount, without a leading `/`; nil where its name there is not known.
     package var path: String?
     /// Without user, password and query.
     package var url: String
-    /// nil for a resource whose length nobody knows yet.
+    /// nil for a resource whose length is not known yet.
     package var length: Int64?
+    /// On the disk or in memory.
     package var cachedBytes: Int64
     /// Milliseconds since 1970; nil where nothing of it was cached yet.
     package var lastUse: Int64?
+    /// Never evicted by itself.
     package var isPinned: Bool
-    package var openHandles: Int
+    /// Of programs in the mount; 0 without a mount.
+    package var openHandles = 0
 
-    package init(
-        path: String?, url: String, length: Int64?, cachedBytes: Int64, lastUse: Int64?, isPinned: Bool,
-        openHandles: Int = 0
-    ) {
-        self.path = path
-        self.url = url
-        self.length = length
-        self.cachedBytes = cachedBytes
-        self.lastUse = lastUse
-        self.isPinned = isPinned
-        self.openHandles = openHandles
-    }
-
-    /// As people know it.
+    /// The name that a user knows it by.
     package var name: String { path ?? url }
 }
 
 /// How far a long piece of work is, in bytes.
-package struct CareProgress: Codable, Sendable, Hashable {
+package struct MaintenanceProgress: Codable, Sendable, Hashable {
+    /// At most `total`.
     package var done: Int64
+    /// 0 where it is not known.
     package var total: Int64
 
     package init(done: Int64, total: Int64) {
@@ -40,8 +32,8 @@ package struct CareProgress: Codable, Sendable, Hashable {
     }
 }
 
-/// What came of pinning, evicting, pruning or verifying.
-package struct CareReport: Codable, Sendable {
+/// The outcome of pinning, evicting, pruning or verifying.
+package struct MaintenanceReport: Codable, Sendable {
     /// Files that it was done to.
     package var files = 0
     /// Bytes looked at, or freed.
@@ -54,12 +46,12 @@ package struct CareReport: Codable, Sendable {
     package var damagedFiles: [String] = []
     /// Why not all of them were fetched again.
     package var failure: String?
-    /// Directories that were left out, as nobody has listed them yet.
+    /// Directories that were left out, as they have not been listed yet.
     package var unlistedDirectories = 0
 
     package init() {}
 
-    package mutating func add(_ other: CareReport) {
+    package mutating func add(_ other: MaintenanceReport) {
         // Wrapping: the daemon that says these numbers may be another user's.
         files &+= other.files
         bytes &+= other.bytes
@@ -73,14 +65,15 @@ package struct CareReport: Codable, Sendable {
     package mutating func addDamaged(_ name: String) { if damagedFiles.count < 100 { damagedFiles.append(name) } }
 }
 
-/// Who waits for care to be taken: hears how far it is, and says when nobody wants it any more.
-package struct CareWatch: Sendable {
-    /// Called as often as there is news, and every 200 ms while there is none.
-    package var progress: @Sendable (CareProgress) -> Void
+/// The client of a piece of maintenance: is told how far it is, and says when it no longer wants it.
+package struct MaintenanceWatch: Sendable {
+    /// Called with each news, and every 200 ms while there is none.
+    package var progress: @Sendable (MaintenanceProgress) -> Void
+    /// True once the client no longer wants the work.
     package var isOver: @Sendable () -> Bool
 
     package init(
-        progress: @escaping @Sendable (CareProgress) -> Void = { _ in },
+        progress: @escaping @Sendable (MaintenanceProgress) -> Void = { _ in },
         isOver: @escaping @Sendable () -> Bool = { false }
     ) {
         self.progress = progress
@@ -88,8 +81,8 @@ package struct CareWatch: Sendable {
     }
 }
 
-/// Why nothing came of it: one sentence.
-package struct CareFailure: Error, Hashable, Sendable, CustomStringConvertible {
+/// Why maintenance failed: one sentence.
+package struct MaintenanceFailure: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String
 
     package init(_ description: String) { self.description = description }

@@ -1,40 +1,46 @@
 import ReelCache
 import ReelCore
 import ReelThreads
-import Synchronization
 
-/// Which version of a file an open gets.
-extension Volume {
-    /// What the origin confirmed this many seconds ago holds: programs open a file several times in a row.
+/// Opens files: finds out which version of a file each open gets.
+final class FileOpener: Sendable {
+    /// A confirmation of the origin holds for this many seconds: programs open a file several times in a row.
     private static let freshFor: Int64 = 5
-    /// Who has remembered bytes waits this long for a confirmation, then plays what there is.
+    /// An open of remembered bytes waits this long for a confirmation, then plays what there is.
     private static let confirmationLimit = Duration.seconds(2)
     /// Two answers so far apart that there is no such thing are believed.
     private static let secondLook = Duration.seconds(5)
 
-    func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+    private let tree: Tree
+    private let files: FileTable
+    private let prebuffer: Prebuffer
+    private let services: Services
+    /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
+    private let missing = Lock<[String: Duration]>([:])
+    private let growing = Lock<[ObjectIdentifier: GrowingFile]>([:])
+
+    init(_ tree: Tree, _ files: FileTable, _ prebuffer: Prebuffer, _ services: Services) {
+        self.tree = tree
+        self.files = files
+        self.prebuffer = prebuffer
+        self.services = services
+    }
+
+    func open(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
         prebuffer.opened(node)
-        if let growing = node.state.withLock({ $0.growing }), growing.tryOpen() {
+        if let growing = node.growing, growing.tryOpen() {
             return completion(.success(OpenFile(node, .growing(growing))))
         }
-        let isFirst = node.state.withLock { state in
-            defer { state.opening = (state.opening ?? []) + [completion] }
-            return state.opening == nil
-        }
-        guard isFirst else { return }
+        guard node.open(completion) else { return }
         decide(node) { [self] result in
-            let waiting = node.state.withLock { state in
-                defer { state.opening = nil }
-                return state.opening ?? []
-            }
-            for (index, completion) in waiting.enumerated() {
+            for (index, completion) in node.opened().enumerated() {
                 completion(result.map { opened(node, index == 0 ? $0 : again($0)) as any FileHandle })
             }
         }
     }
 
     private func opened(_ node: Node, _ body: OpenFile.Body) -> OpenFile {
-        // How a complete file is read the kernel may keep to itself.
+        // The kernel may read a complete file without a word to the volume.
         if case .remote(let file) = body, file.isComplete, prebuffer.holds(node) {
             return OpenFile(node, body, isHeld: true)
         }
@@ -52,21 +58,23 @@ extension Volume {
 
     private func decide(_ node: Node, _ completion: @escaping Completion<OpenFile.Body>) {
         guard let url = node.url else { return completion(.failure(.failed)) }
-        if node.state.withLock({ $0.isSuperseded }) { return completion(.failure(.stale)) }
+        if node.isSuperseded { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
             return firstOpen(node, url, completion)
         }
         // A clock that was set back makes nothing fresh.
-        let isFresh = (0...Volume.freshFor).contains(wallClock() - remembered.checkedAt)
-        if isFresh || !services.origin.isWorthAsking(url) { return open(node, url, remembered.information, completion) }
-        let limit = min(Volume.confirmationLimit, services.options.timeout)
+        let isFresh = (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
+        if isFresh || !services.origin.isWorthAsking(url) {
+            return openVersion(node, url, remembered.information, completion)
+        }
+        let limit = min(Self.confirmationLimit, services.options.timeout)
         let isDoubted = remembered.checkedAt == Services.doubted
         InformationRequest.start(url, known: remembered.information, isDoubted: isDoubted, limit: limit, services) {
             [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
-            case .unchanged: open(node, url, files.learn(remembered.information, of: url), completion)
-            case .information(let new): open(node, url, files.learn(new, of: url), completion)
+            case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
+            case .information(let new): openVersion(node, url, files.learn(new, of: url), completion)
             case .failure(let failure):
                 switch VolumeError(failure) {
                 case .accessDenied: completion(.failure(.accessDenied))
@@ -74,7 +82,7 @@ extension Volume {
                 default:
                     // Away, unwell or gone for a moment: what is remembered plays, what is missing will say so.
                     services.logger.info("\(url): not confirmed: \(failure)")
-                    open(node, url, remembered.information, completion)
+                    openVersion(node, url, remembered.information, completion)
                 }
             }
         }
@@ -97,11 +105,11 @@ extension Volume {
             if missing.count >= 10_000 { missing = missing.filter { moment - $1 < .seconds(60) } }
             let first = missing[url.text] ?? moment
             missing[url.text] = first
-            return moment - first >= Volume.secondLook
+            return moment - first >= Self.secondLook
         }
     }
 
-    private func open(
+    private func openVersion(
         _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
         _ completion: @escaping Completion<OpenFile.Body>
     ) {
@@ -166,54 +174,27 @@ extension Volume {
             facts = Node.Facts(
                 length: information.length, modified: information.validator.lastModified ?? facts.modified)
         }
-        let parent = nodes[node.parent]
+        let parent = tree.nodes[node.parent]
         let isFirst = parent?.directory?.correct(node.name, facts) ?? false
-        nodes.supersede(node)
-        kernelCache?.forgetEntry(node.name, in: node.parent)
+        tree.nodes.supersede(node)
+        services.kernelCache?.forgetEntry(node.name, in: node.parent)
         // A listing that is wrong of one file is of an older time. One that says the same again is not asked once more.
-        if isFirst, let parent, let directory = parent.directory,
-            services.longestAge(of: directory.place, in: source) != nil
-        {
-            refresh(parent, directory)
+        if isFirst, let parent, let directory = parent.directory { tree.refresher.contradicted(parent, directory) }
+    }
+
+    // MARK: Growing files
+
+    /// Until its body is over and no handle is open.
+    private func keep(_ file: GrowingFile, of node: Node) {
+        growing.withLock { $0[ObjectIdentifier(file)] = file }
+        node.grows(file)
+        file.onGone { [weak self, weak file] in
+            guard let self, let file else { return }
+            growing.withLock { $0[ObjectIdentifier(file)] = nil }
+            node.grew(file)
         }
     }
-}
 
-/// An open file, as the kernel's handle names it.
-final class OpenFile: FileHandle {
-    enum Body: Sendable {
-        case remote(RemoteFile)
-        case growing(GrowingFile)
-    }
-
-    let node: Node
-    let body: Body
-    /// `Prebuffer.released` is due at its end.
-    let isHeld: Bool
-    private let isOffered = Atomic(false)
-
-    init(_ node: Node, _ body: Body, isHeld: Bool = false) {
-        self.node = node
-        self.body = body
-        self.isHeld = isHeld
-    }
-
-    var wantsDirectIO: Bool { if case .growing = body { true } else { false } }
-
-    func passthroughFile() -> PassthroughFile? {
-        guard case .remote(let file) = body, let descriptor = file.object.offer() else { return nil }
-        isOffered.store(true, ordering: .relaxed)
-        return PassthroughFile(descriptor: descriptor, length: file.length)
-    }
-
-    func passthroughBegan() {
-        if case .remote(let file) = body { file.object.share() }
-    }
-
-    /// An offer holds the file as it is until the handle is gone. The kernel opens the file only some time after it has taken
-    /// the answer, and nothing tells when: until then a lease would say that nobody reads the file.
-    func settleOffer() {
-        guard case .remote(let file) = body, isOffered.exchange(false, ordering: .relaxed) else { return }
-        file.object.settle()
-    }
+    /// Bodies without a length that run in or are open.
+    var growingFiles: [GrowingFile] { growing.withLock { Array($0.values) } }
 }

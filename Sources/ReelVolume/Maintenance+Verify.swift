@@ -1,10 +1,9 @@
 import ReelCache
 import ReelCore
-import ReelSources
 import ReelThreads
 
 /// Holding what is cached against its checksums, and putting right what is wrong.
-extension Volume {
+extension Maintenance {
     /// Blocks that one request of a repair asks for: a MiB.
     private static let blocksARequest = 8
 
@@ -14,25 +13,25 @@ extension Volume {
     ///   - path: inside the mount, without a leading `/`; nil for everything, whether it is listed or not.
     ///   - repairs: bad blocks are taken out and fetched again at once, and nothing else.
     package func verify(
-        _ path: String?, repairs: Bool, _ watch: CareWatch = CareWatch()
-    ) throws(CareFailure) -> CareReport {
+        _ path: String?, repairs: Bool, _ watch: MaintenanceWatch = MaintenanceWatch()
+    ) throws(MaintenanceFailure) -> MaintenanceReport {
         let store = services.store
-        var versions = try careful { () throws(CacheError) in try store.versions() }
+        var versions = try onCache { () throws(CacheError) in try store.versions() }
         if let path {
-            let chosen = Set(try choose(path, watch).keys.map { ExactText($0) })
+            let chosen = Set(try Selection(path, of: tree, until: watch.isOver).keys.map { ExactText($0) })
             versions.removeAll { !chosen.contains(ExactText($0.key)) }
         }
         let keys = Set(versions.map { ExactText($0.key) })
         let total = store.objects().reduce(Int64(0)) { $0 + (keys.contains(ExactText($1.key)) ? $1.cachedBytes : 0) }
-        let names = names
-        var report = CareReport()
+        let names = tree.names
+        var report = MaintenanceReport()
         // An origin that is away is asked once, not for every file.
         var isAway = false
         for version in versions where !watch.isOver() {
-            let bad = try careful { () throws(CacheError) in
+            let bad = try onCache { () throws(CacheError) in
                 try store.verify(version) { bytes in
                     report.bytes += bytes
-                    watch.progress(CareProgress(done: report.bytes, total: max(total, report.bytes)))
+                    watch.progress(MaintenanceProgress(done: report.bytes, total: max(total, report.bytes)))
                     return !watch.isOver()
                 }
             }
@@ -41,7 +40,7 @@ extension Volume {
             report.damagedBlocks += bad.count
             report.addDamaged(names.path(ofKey: version.key) ?? url(ofKey: version.key)?.description ?? "?")
             guard repairs else { continue }
-            let progress = CareProgress(done: report.bytes, total: max(total, report.bytes))
+            let progress = MaintenanceProgress(done: report.bytes, total: max(total, report.bytes))
             let (refetched, error) = try repair(version, bad, fetches: !isAway, watch, progress)
             report.refetchedBlocks += refetched
             guard let error else { continue }
@@ -53,8 +52,8 @@ extension Volume {
 
     /// - Returns: blocks that were fetched again, and why not all of them.
     private func repair(
-        _ version: Version, _ bad: [Int], fetches: Bool, _ watch: CareWatch, _ progress: CareProgress
-    ) throws(CareFailure) -> (refetched: Int, error: VolumeError?) {
+        _ version: Version, _ bad: [Int], fetches: Bool, _ watch: MaintenanceWatch, _ progress: MaintenanceProgress
+    ) throws(MaintenanceFailure) -> (refetched: Int, error: VolumeError?) {
         guard let url = url(ofKey: version.key) else { return (0, .failed) }
         let remembered = services.store.information(for: version.key)?.information
         let information = ContentInformation(
@@ -71,9 +70,9 @@ extension Volume {
         defer { files.close(file) }
         try onWriter(watch, progress) { () throws(CacheError) in file.dropDamaged(bad) }
         var refetched = 0
-        for run in runs(of: bad, most: Volume.blocksARequest) where fetches {
+        for run in runs(of: bad, most: Self.blocksARequest) where fetches {
             let read = file.refetch(run)
-            do throws(CareFailure) {
+            do throws(MaintenanceFailure) {
                 switch try wait(watch, progress, read.answer) {
                 case .success: refetched += run.count
                 case .failure(let error): return (refetched, error)
@@ -88,9 +87,8 @@ extension Volume {
 
     /// With the credentials of the source, where it is of the same origin.
     private func url(ofKey key: String) -> ResourceURL? {
-        let entries = root.directory?.state.withLock { $0.listing?.entries } ?? EntryList([])
-        if let entry = entries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
-        return rootURL?.resolve(key) ?? ResourceURL(key)
+        if let entry = tree.rootEntries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
+        return tree.rootURL?.resolve(key) ?? ResourceURL(key)
     }
 }
 

@@ -3,12 +3,37 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Fetching listings, and what becomes of the one that is there.
-extension Volume {
+/// Fetches listings, and decides what becomes of the ones that are there.
+final class ListingRefresher: Sendable {
+    /// Directories whose listing could not be refreshed.
+    let health: ListingHealth
+    private let source: any Source
+    private let nodes: NodeTable
+    private let services: Services
+
+    init(_ source: any Source, _ nodes: NodeTable, _ services: Services) {
+        self.source = source
+        self.nodes = nodes
+        self.services = services
+        health = ListingHealth(refresh: services.options.refresh)
+    }
+
+    /// A program looks at a listing of that age: refreshes it where it is due. - Parameter fetchedAt: seconds since
+    /// 1970.
+    func look(_ node: Node, _ directory: Directory, fetchedAt: Int64) {
+        let age = services.longestAge(of: directory.place, in: source)
+        if health.isDue(directory.place, age, fetchedAt: fetchedAt) { refresh(node, directory) }
+    }
+
+    /// Refreshes a listing that was found wrong, unless it never changes.
+    func contradicted(_ node: Node, _ directory: Directory) {
+        if services.longestAge(of: directory.place, in: source) != nil { refresh(node, directory) }
+    }
+
     /// In the background: the listing that is there was answered already.
-    func refresh(_ node: Node, _ directory: Directory) {
+    private func refresh(_ node: Node, _ directory: Directory) {
         guard let url = directory.place.url, !services.origin.isWorthAsking(url) else {
-            return fetch(node, directory) { _ in }
+            return directory.loading.join({ _ in }) { fetch(node, directory, $0) }
         }
         // Not asked; a doubt that passes leaves no mark.
         if let outage = services.origin.outage(of: url) {
@@ -16,24 +41,14 @@ extension Volume {
         }
     }
 
+    /// Asks the origin, as the directory's one `loading`.
     func fetch(_ node: Node, _ directory: Directory, _ completion: @escaping Completion<Directory.Listed>) {
-        let (isFirst, old) = directory.state.withLock { state in
-            state.waiting.append(completion)
-            defer { state.isFetching = true }
-            return (!state.isFetching, state.listing)
-        }
-        guard isFirst else { return }
+        let old = directory.listing
         FolderFetch.start(
             source.list(directory.place, known: old?.entries), known: old?.mark, limit: services.options.timeout,
             services
         ) { [self] outcome in
-            let result = settle(outcome, node, directory)
-            let waiting = directory.state.withLock { state in
-                defer { state.waiting = [] }
-                state.isFetching = false
-                return state.waiting
-            }
-            for completion in waiting { completion(result) }
+            completion(settle(outcome, node, directory))
         }
     }
 
@@ -41,15 +56,13 @@ extension Volume {
         _ outcome: FolderFetch.Outcome, _ node: Node, _ directory: Directory
     ) -> Result<Directory.Listed, VolumeError> {
         let place = directory.place
-        guard let old = directory.state.withLock({ $0.listing }) else {
+        guard let old = directory.listing else {
             if case .entries(let entries, let mark, _) = outcome {
                 return .success(take(entries, mark, nil, node, directory))
             }
-            if let (trouble, error) = outcome.trouble {
-                services.logger.warning("\(place): no listing: \(trouble.name)")
-                return .failure(error)
-            }
-            return .failure(.failed)
+            guard let (trouble, error) = outcome.trouble else { return .failure(.failed) }
+            services.logger.warning("\(place): no listing: \(trouble.name)")
+            return .failure(error)
         }
         var trouble = outcome.trouble?.name
         if case .entries(let entries, _, _) = outcome, entries.isEmpty, !old.entries.isEmpty { trouble = .empty }
@@ -60,15 +73,10 @@ extension Volume {
         case (.believe, .entries(let entries, let mark, let remark)):
             if let remark, entries != old.entries { services.logger.warning("\(place): \(remark)") }
             return .success(take(entries, mark, old, node, directory))
-        case (.believe, _):
-            return .success(
-                directory.state.withLock { state in
-                    state.listing?.fetchedAt = wallClock()
-                    return state.listing ?? old
-                })
+        case (.believe, _): return .success(directory.confirm() ?? old)
         case (.keep, _): return .success(old)
         case (.gone, _):
-            if !wasGone, let kernel = kernelCache {
+            if !wasGone, let kernel = services.kernelCache {
                 for entry in old.entries { kernel.forgetEntry(entry.name, in: node.id) }
             }
             return .failure(.stale)
@@ -87,18 +95,13 @@ extension Volume {
         let entries = isSame ? old!.entries : list
         var listed = Directory.Listed(entries, fetchedAt: wallClock(), mark: mark)
         if let old, isSame { listed.changedAt = old.changedAt }
-        directory.state.withLock { state in
-            state.listing = listed
-            // What the listing says as before is contradicted as before.
-            if !isSame { state.corrections = state.corrections.filter { old?[$0.key.text] == listed[$0.key.text] } }
-            if !isSame { state.told = nil }
-        }
+        directory.replace(old, with: listed, isSame: isSame)
         nodes.adopt(listed, of: node)
         // One that says the same need not be written: known a little older than it is, it is asked for a little sooner.
         if isSame { return listed }
         services.store.remember(
             StoredListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
-        if let old, let kernel = kernelCache {
+        if let old, let kernel = services.kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
             // The kernel may know that there was no such name.
             for entry in entries where old[entry.name] == nil { kernel.forgetEntry(entry.name, in: node.id) }
@@ -107,10 +110,11 @@ extension Volume {
         return listed
     }
 
-    /// What the kernel knows of an entry that a newer list has another one for, or none.
+    /// Makes the kernel forget an entry that a newer list has another one for, or none.
     private func revoke(_ entry: SourceEntry, _ newer: SourceEntry?, _ parent: Node, _ kernel: any KernelCache) {
         if entry == newer { return }
-        // By its number: without its name it would be another one for who stands in it or has mounted below it.
+        // By its number: without its name it would be another one for a program that stands in it, or has mounted
+        // below.
         if let newer, entry.isStill(newer) {
             if let child = nodes.known(entry.name, in: parent) { kernel.forgetDirectory(child) }
         } else {

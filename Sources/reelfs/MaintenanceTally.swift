@@ -2,13 +2,13 @@ import Glibc
 import ReelVolume
 
 /// The sum of several pieces of maintenance. A piece that fails does not keep the others from being done.
-struct Maintenance {
-    private(set) var report = CareReport()
+struct MaintenanceTally {
+    private(set) var report = MaintenanceReport()
     var errors: [String] = []
 
     /// Adds a request to the daemon of the mount that `path` is on.
     mutating func add(
-        _ path: String, _ request: ControlRequest, _ progress: (CareProgress) -> Void = { _ in }
+        _ path: String, _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
     ) {
         add { () throws(Failure) in
             let place = try MountedPath(path)
@@ -19,7 +19,7 @@ struct Maintenance {
     }
 
     /// Adds a piece of work, or its error.
-    mutating func add(_ work: () throws(Failure) -> CareReport) {
+    mutating func add(_ work: () throws(Failure) -> MaintenanceReport) {
         do throws(Failure) { report.add(try work()) } catch { errors.append(error.sentence) }
     }
 
@@ -48,7 +48,7 @@ final class ProgressBar {
     }
 
     /// Shows progress, unless the bar is quiet.
-    func show(_ progress: CareProgress) {
+    func show(_ progress: MaintenanceProgress) {
         guard progress.total > 0 else { return }
         switch style {
         case .none: return
@@ -70,12 +70,12 @@ final class ProgressBar {
         lastTenth = 0
     }
 
-    private static func text(_ progress: CareProgress) -> String {
+    private static func text(_ progress: MaintenanceProgress) -> String {
         "\(humanSize(progress.done)) of \(humanSize(progress.total)), \(percent(progress.done, progress.total))"
     }
 
     /// `[##..]`. - Parameter width: characters between the brackets.
-    static func bar(_ progress: CareProgress, width: Int) -> String {
+    static func bar(_ progress: MaintenanceProgress, width: Int) -> String {
         let part = Double(progress.done) / Double(max(1, progress.total))
         let full = Int(min(1, max(0, part)) * Double(width))
         return "[" + String(repeating: "#", count: full) + String(repeating: ".", count: width - full) + "]"

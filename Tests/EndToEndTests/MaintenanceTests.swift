@@ -5,7 +5,7 @@ import Testing
 
 extension EndToEnd {
     /// `reelfs cache`, `pin`, `unpin` and `evict`, beside a running mount and without one.
-    @Suite struct CareTests {
+    @Suite struct MaintenanceTests {
         private static let length: Int64 = 6 << 20 + 7
 
         private func withFilms(

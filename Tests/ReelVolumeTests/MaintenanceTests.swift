@@ -9,7 +9,7 @@ import Testing
 @testable import ReelVolume
 
 /// What a person does with a cache beside its readers.
-@Suite struct CareTests {
+@Suite struct MaintenanceTests {
     private static let length: Int64 = 5 << 20 + 77
 
     // MARK: Verify and repair
@@ -24,12 +24,12 @@ import Testing
             try fixture.restart()
             try flip(fixture, at: Int64(block) * BlockSize.block + 5)
 
-            let found = try fixture.volume.verify(nil, repairs: false)
+            let found = try fixture.volume.maintenance.verify(nil, repairs: false)
             #expect(found.files == 1 && found.bytes == Self.length && found.damagedFiles == ["a.mkv"])
             #expect(found.damagedBlocks == 1 && found.refetchedBlocks == 0)
 
             let before = (server.requests.count, server.bodyBytesSent)
-            let repaired = try fixture.volume.verify("a.mkv", repairs: true)
+            let repaired = try fixture.volume.maintenance.verify("a.mkv", repairs: true)
             #expect(repaired.damagedBlocks == 1 && repaired.refetchedBlocks == 1 && repaired.failure == nil)
             let expected = BlockSize.bytes(of: block, length: Self.length)
             #expect(server.requests.count - before.0 == 1)
@@ -37,7 +37,7 @@ import Testing
             #expect(eventually { server.bodyBytesSent - before.1 == expected.count })
             #expect(server.requests.last?["range"] == "bytes=\(expected.lower)-\(expected.upper - 1)")
 
-            let again = try fixture.volume.verify(nil, repairs: true)
+            let again = try fixture.volume.maintenance.verify(nil, repairs: true)
             #expect(again.damagedBlocks == 0 && again.bytes == Self.length)
             server.stop()
             let file = try fixture.open("a.mkv").get()
@@ -59,7 +59,7 @@ import Testing
             #expect(fixture.store.objects()[0].cachedBytes < Self.length / 2)
             try flip(fixture, at: BlockSize.block / 2)
             let before = (server.requests.count, server.bodyBytesSent)
-            #expect(try fixture.volume.verify(nil, repairs: true).refetchedBlocks == 1)
+            #expect(try fixture.volume.maintenance.verify(nil, repairs: true).refetchedBlocks == 1)
             #expect(eventually { fixture.volume.files.all.allSatisfy { $0.isDone } })
             #expect(eventually { server.bodyBytesSent - before.1 == BlockSize.block })
             #expect(server.requests.count - before.0 == 1)
@@ -74,7 +74,7 @@ import Testing
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
             let before = server.bodyBytesSent
             try flip(fixture, at: 3 * BlockSize.block)
-            #expect(try fixture.volume.verify("a.mkv", repairs: false).damagedBlocks == 1)
+            #expect(try fixture.volume.maintenance.verify("a.mkv", repairs: false).damagedBlocks == 1)
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
             #expect(eventually { server.bodyBytesSent - before == BlockSize.block })
             fixture.volume.close(file)
@@ -92,11 +92,11 @@ import Testing
             let readers = (0..<2).map { _ in
                 startJoinable { (0..<4).allSatisfy { _ in fixture.readAll(file).isRight(film, 0, Self.length) } }
             }
-            let report = try fixture.volume.verify(nil, repairs: true)
+            let report = try fixture.volume.maintenance.verify(nil, repairs: true)
             #expect(readers.allSatisfy { $0.join() })
             // What a reader met first it had fetched itself.
             #expect(report.refetchedBlocks == report.damagedBlocks && report.failure == nil)
-            #expect(try fixture.volume.verify(nil, repairs: false).damagedBlocks == 0)
+            #expect(try fixture.volume.maintenance.verify(nil, repairs: false).damagedBlocks == 0)
             fixture.volume.close(file)
         }
     }
@@ -110,7 +110,7 @@ import Testing
             try flip(fixture, at: 2 * BlockSize.block)
             try flip(fixture, at: 9 * BlockSize.block)
             server.stop()
-            let report = try fixture.volume.verify(nil, repairs: true)
+            let report = try fixture.volume.maintenance.verify(nil, repairs: true)
             #expect(report.damagedBlocks == 2 && report.refetchedBlocks == 0 && report.failure != nil)
             #expect(fixture.store.objects()[0].cachedBytes == Self.length - 2 * BlockSize.block)
             let file = try fixture.open("a.mkv").get()
@@ -130,7 +130,7 @@ import Testing
             try readWhole(fixture, "a.mkv", film)
             try fixture.restart()
             unlink(try dataFiles(fixture)[0])
-            let report = try fixture.volume.verify(nil, repairs: true)
+            let report = try fixture.volume.maintenance.verify(nil, repairs: true)
             #expect(report.damagedBlocks == 41 && report.refetchedBlocks == 41 && report.failure == nil)
             #expect(fixture.store.objects()[0].cachedBytes == Self.length)
         }
@@ -142,13 +142,15 @@ import Testing
             try readWhole(fixture, "a.mkv", try #require(films["/a.mkv"]))
             try fixture.restart()
             let use = fixture.store.objects()[0].lastUse
-            let told = Mutex<[CareProgress]>([])
-            _ = try fixture.volume.verify(nil, repairs: true, CareWatch { news in told.withLock { $0.append(news) } })
+            let told = Mutex<[MaintenanceProgress]>([])
+            _ = try fixture.volume.maintenance.verify(
+                nil, repairs: true, MaintenanceWatch { news in told.withLock { $0.append(news) } })
             #expect(fixture.store.objects()[0].lastUse == use)
-            #expect(told.withLock { $0.last } == CareProgress(done: Self.length, total: Self.length))
+            #expect(told.withLock { $0.last } == MaintenanceProgress(done: Self.length, total: Self.length))
             let calls = Mutex(0)
-            let watch = CareWatch(progress: { _ in calls.withLock { $0 += 1 } }, isOver: { calls.withLock { $0 >= 3 } })
-            #expect(try fixture.volume.verify(nil, repairs: true, watch).bytes == 3 * BlockSize.block)
+            let watch = MaintenanceWatch(
+                progress: { _ in calls.withLock { $0 += 1 } }, isOver: { calls.withLock { $0 >= 3 } })
+            #expect(try fixture.volume.maintenance.verify(nil, repairs: true, watch).bytes == 3 * BlockSize.block)
         }
     }
 
@@ -158,23 +160,23 @@ import Testing
     func pins() throws {
         try withFilms(cap: 12 << 20) { fixture, films, server in
             for name in ["a.mkv", "b.mkv"] { try readWhole(fixture, name, try #require(films["/" + name])) }
-            #expect(try fixture.volume.pin("a.mkv", true).files == 1)
-            #expect(fixture.volume.cachedFiles().filter(\.isPinned).map(\.path) == ["a.mkv"])
+            #expect(try fixture.volume.maintenance.pin("a.mkv", true).files == 1)
+            #expect(fixture.volume.maintenance.cachedFiles().filter(\.isPinned).map(\.path) == ["a.mkv"])
             for name in ["sub/c.mkv", "sub/d.mkv"] { try readWhole(fixture, name, try #require(films["/" + name])) }
             #expect(cached(fixture, "a.mkv") == Self.length)
             #expect(cached(fixture, "b.mkv") < Self.length)
             try fixture.restart()
             // The volume before may still let go of its files, and what somebody has open elsewhere is left alone.
             let isPruned = eventually {
-                _ = try? fixture.volume.prune(to: 0)
-                return fixture.volume.cachedFiles().map(\.path) == ["a.mkv"]
+                _ = try? fixture.volume.maintenance.prune(to: 0)
+                return fixture.volume.maintenance.cachedFiles().map(\.path) == ["a.mkv"]
             }
-            #expect(isPruned, "\(fixture.volume.cachedFiles())")
+            #expect(isPruned, "\(fixture.volume.maintenance.cachedFiles())")
             server.stop()
             #expect(cached(fixture, "a.mkv") == Self.length)
-            #expect(try fixture.volume.pin("a.mkv", false).files == 1)
-            _ = try fixture.volume.prune(to: 0)
-            #expect(fixture.volume.cachedFiles().isEmpty)
+            #expect(try fixture.volume.maintenance.pin("a.mkv", false).files == 1)
+            _ = try fixture.volume.maintenance.prune(to: 0)
+            #expect(fixture.volume.maintenance.cachedFiles().isEmpty)
         }
     }
 
@@ -182,17 +184,20 @@ import Testing
     func directoryPin() throws {
         try withFilms { fixture, films, _ in
             #expect(try fixture.names().get().contains("sub"))
-            let early = try fixture.volume.pin("sub", true)
+            let early = try fixture.volume.maintenance.pin("sub", true)
             #expect(early.files == 0 && early.unlistedDirectories == 1)
             #expect(try fixture.names("sub").get() == ["c.mkv", "d.mkv"])
             try readWhole(fixture, "sub/c.mkv", try #require(films["/sub/c.mkv"]))
-            #expect(try fixture.volume.pin("sub", true).files == 2)
-            #expect(Set(fixture.volume.cachedFiles().filter(\.isPinned).map(\.path)) == ["sub/c.mkv", "sub/d.mkv"])
+            #expect(try fixture.volume.maintenance.pin("sub", true).files == 2)
+            #expect(
+                Set(fixture.volume.maintenance.cachedFiles().filter(\.isPinned).map(\.path)) == [
+                    "sub/c.mkv", "sub/d.mkv",
+                ])
             try readWhole(fixture, "sub/d.mkv", try #require(films["/sub/d.mkv"]))
-            _ = try fixture.volume.prune(to: 0)
+            _ = try fixture.volume.maintenance.prune(to: 0)
             #expect(cached(fixture, "sub/c.mkv") == Self.length && cached(fixture, "sub/d.mkv") == Self.length)
-            #expect(try fixture.volume.pin("", false).files == 4)
-            _ = try fixture.volume.prune(to: 0)
+            #expect(try fixture.volume.maintenance.pin("", false).files == 4)
+            _ = try fixture.volume.maintenance.prune(to: 0)
             #expect(eventually { fixture.store.objects().allSatisfy { $0.cachedBytes == 0 } })
         }
     }
@@ -201,9 +206,9 @@ import Testing
     func unknown(_ path: String) throws {
         try withFilms { fixture, _, _ in
             _ = fixture.names("sub")
-            #expect(throws: CareFailure.self) { try fixture.volume.pin(path, true) }
-            #expect(throws: CareFailure.self) { try fixture.volume.evict(path) }
-            #expect(throws: CareFailure.self) { try fixture.volume.verify(path, repairs: false) }
+            #expect(throws: MaintenanceFailure.self) { try fixture.volume.maintenance.pin(path, true) }
+            #expect(throws: MaintenanceFailure.self) { try fixture.volume.maintenance.evict(path) }
+            #expect(throws: MaintenanceFailure.self) { try fixture.volume.maintenance.verify(path, repairs: false) }
         }
     }
 
@@ -218,13 +223,13 @@ import Testing
                 (0..<12).allSatisfy { _ in fixture.readAll(file).isRight(film, 0, Self.length) }
             }
             var freed: Int64 = 0
-            for _ in 0..<20 { freed += try fixture.volume.evict("a.mkv").bytes }
+            for _ in 0..<20 { freed += try fixture.volume.maintenance.evict("a.mkv").bytes }
             #expect(reader.join())
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
-            freed += try fixture.volume.evict("a.mkv").bytes
+            freed += try fixture.volume.maintenance.evict("a.mkv").bytes
             #expect(freed > 0)
             fixture.volume.close(file)
-            _ = try fixture.volume.evict("")
+            _ = try fixture.volume.maintenance.evict("")
             #expect(fixture.store.objects().allSatisfy { $0.cachedBytes == 0 })
         }
     }
@@ -239,13 +244,13 @@ import Testing
                 try readWhole(fixture, name, try #require(films["/" + name]))
             }
             let used = fixture.store.usage.used
-            let report = try fixture.volume.prune(to: used - 6 << 20)
+            let report = try fixture.volume.maintenance.prune(to: used - 6 << 20)
             #expect(report.bytes >= 6 << 20 && report.bytes <= 6 << 20 + BlockSize.extent)
             #expect(cached(fixture, "b.mkv") == 0 && cached(fixture, "sub/d.mkv") > 0)
             // A client may ask for anything.
-            _ = try fixture.volume.prune(to: .min)
-            #expect(fixture.volume.cachedFiles().map(\.path) == ["a.mkv"])
-            #expect(fixture.volume.cachedFiles()[0].openHandles == 1)
+            _ = try fixture.volume.maintenance.prune(to: .min)
+            #expect(fixture.volume.maintenance.cachedFiles().map(\.path) == ["a.mkv"])
+            #expect(fixture.volume.maintenance.cachedFiles()[0].openHandles == 1)
             #expect(cached(fixture, "a.mkv") == Self.length)
             fixture.volume.close(file)
         }
@@ -263,7 +268,7 @@ import Testing
         let file = try fixture.open("film.mkv").get()
         #expect(fixture.readAll(file).isRight(film, 0, 1000))
         fixture.volume.close(file)
-        let shown = fixture.volume.cachedFiles()
+        let shown = fixture.volume.maintenance.cachedFiles()
         #expect(shown.map(\.path) == ["film.mkv"])
         #expect(!shown.contains { $0.url.contains("word") || $0.url.contains("hidden") || $0.url.contains("user") })
     }

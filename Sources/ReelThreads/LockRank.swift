@@ -1,0 +1,23 @@
+/// The order of the program's locks. While a thread holds a lock it may take only locks of a later rank, and none under
+/// a leaf. The page Architecture has the same table; a test compares the two.
+@usableFromInline package enum LockRank: Int, CaseIterable, Sendable {
+    /// The nodes that the kernel knows, and the listings of directories.
+    case tree
+    /// The state of each origin, with its running requests.
+    case circuit
+    /// The reader of one folder's listing, while it reads.
+    case folder
+    /// One open version: its ledger and the reads that wait.
+    case file
+    /// How the opens of each node read; held over an ioctl(2) of the mount's device.
+    case opens
+    /// One commit of the cache at a time; held over fdatasync(2).
+    case commit
+    /// The SQLite connections; held over statements.
+    case gate
+    /// Everything else.
+    case leaf
+
+    /// How many there are.
+    package static let count = allCases.count
+}

@@ -1,0 +1,66 @@
+import ReelCache
+import ReelCore
+import ReelSources
+
+/// The files that a path of the mount stands for, from what is remembered. No request is made.
+struct Selection {
+    /// Of the cache, each once.
+    private(set) var keys: [String] = []
+    /// Directories that have not been listed yet.
+    private(set) var unlisted = 0
+
+    /// - Parameters:
+    ///   - path: inside the mount, without a leading `/`; empty for all of it.
+    ///   - isOver: ends the walk early.
+    init(_ path: String, of tree: Tree, until isOver: () -> Bool) throws(MaintenanceFailure) {
+        var place = tree.source.root
+        var names = path.split(separator: "/")[...]
+        while let name = names.popFirst() {
+            guard let entries = tree.entries(of: place), let index = entries.place(of: String(name)),
+                entries.isDirectory(at: index) || names.isEmpty
+            else { throw MaintenanceFailure("\(path) is not listed in the mount") }
+            if !entries.isDirectory(at: index) {
+                keys = [entries.url(at: index).text]
+                return
+            }
+            place = .url(entries.url(at: index))
+        }
+        addAll(below: place, of: tree, until: isOver)
+    }
+
+    /// Adds the listed files, and those that are cached or pinned although no listing names them any more.
+    private mutating func addAll(below folder: SourcePlace, of tree: Tree, until isOver: () -> Bool) {
+        var known: Set<ExactText> = []
+        var seen: Set<ExactText> = []
+        var rest = [folder]
+        while let folder = rest.popLast(), !isOver() {
+            guard let entries = tree.entries(of: folder) else {
+                unlisted += 1
+                continue
+            }
+            for entry in entries {
+                let key = ExactText(entry.url.text)
+                if entry.isDirectory {
+                    if seen.insert(key).inserted { rest.append(.url(entry.url)) }
+                } else if known.insert(key).inserted {
+                    keys.append(key.text)
+                }
+            }
+        }
+        let store = tree.services.store
+        let start = Array(folder.key.utf8)
+        let isAll = folder == tree.source.root
+        for key in store.objects().map({ ExactText($0.key) }) + ((try? store.pins()) ?? [])
+        where isAll || key.text.utf8.starts(with: start) {
+            if known.insert(key).inserted { keys.append(key.text) }
+        }
+    }
+}
+
+extension Tree {
+    /// The last good listing of a folder; nil where there is none yet.
+    fileprivate func entries(of folder: SourcePlace) -> EntryList? {
+        if folder == source.root, let listing = root.directory?.listing { return listing.entries }
+        return services.store.entries(at: folder)?.entries
+    }
+}

@@ -1,0 +1,204 @@
+import ReelCache
+import ReelCore
+import ReelSources
+import ReelThreads
+
+/// The names of a mount: which node each leads to, and which attributes it shows.
+final class Tree: Sendable {
+    /// Entries whose lengths are asked for together with the requested one: `ls -l` goes on there.
+    private static let probedAhead = 64
+
+    let services: Services
+    let source: any Source
+    let root: Node
+    let nodes: NodeTable
+    /// Fetches listings, and knows which could not be fetched.
+    let refresher: ListingRefresher
+    private let files: FileTable
+    private let prober: Prober
+    /// Seconds since 1970: the date of what has none. The source's first mount, so that it stays.
+    private let firstMountedAt: Int64
+    /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
+    private let socketPath = Lock<String?>(nil)
+
+    init(_ opened: SourceOpening.Opened, _ files: FileTable, _ services: Services) {
+        self.services = services
+        self.files = files
+        source = opened.source
+        prober = Prober(files, services)
+        firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
+        services.store.set("mounted", "\(firstMountedAt)")
+        var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
+        // Nothing else tells the names of a list's files.
+        if listed == nil, source.isQueue(source.root) { listed = services.remembered(source.root) }
+        root = Node(
+            id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
+            listed: Node.Facts(), listing: listed)
+        nodes = NodeTable(root: root)
+        refresher = ListingRefresher(source, nodes, services)
+    }
+
+    /// Where the tree hangs: names shown in `status` are relative to it. nil: a list, whose files may lie anywhere.
+    var rootURL: ResourceURL? { source.isQueue(source.root) ? nil : source.root.url }
+
+    /// The names that the files of the cache have in this mount.
+    var names: MountNames { MountNames(root: rootURL, entries: rootEntries) }
+
+    /// As the root is listed now.
+    var rootEntries: EntryList { root.directory?.listing?.entries ?? EntryList([]) }
+
+    // MARK: Listings
+
+    /// The listing of a directory: what is known at once, else from the origin.
+    func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
+        guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
+        if let listed = directory.listing { return answer(.success(listed), node, directory, completion) }
+        directory.loading.join { [self] in
+            answer($0, node, directory, completion)
+        } work: { done in
+            if let listed = directory.recall(services.remembered(directory.place)) { return done(.success(listed)) }
+            refresher.fetch(node, directory, done)
+        }
+    }
+
+    private func answer(
+        _ result: Result<Directory.Listed, VolumeError>, _ node: Node, _ directory: Directory,
+        _ completion: Completion<Directory.Listed>
+    ) {
+        completion(result.flatMap { refresher.health.isGone(directory.place) ? .failure(.stale) : .success($0) })
+        if case .success(let listed) = result { refresher.look(node, directory, fetchedAt: listed.fetchedAt) }
+    }
+
+    // MARK: Entries
+
+    /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.
+    func resolve(
+        _ place: Int, of listed: Directory.Listed, in parent: Node, _ completion: @escaping Completion<Entry>
+    ) {
+        let entry = listed.entries[place]
+        if entry.length == nil, !entry.isDirectory { probeAhead(of: place, listed) }
+        if let known = knownEntry(place, of: listed, in: parent) { return completion(known) }
+        prober.probe(entry.url) { [self] result in
+            completion(result.flatMap { _ in knownEntry(place, of: listed, in: parent) ?? .failure(.failed) })
+        }
+    }
+
+    /// The same without a request; a success has a kernel reference. nil: the length takes a request. `stale`: another
+    /// listing has replaced this one, and the kernel looks the path up once more.
+    /// - Parameter cached: how much of the entry's bytes the cache has, where the caller knows it already.
+    func knownEntry(
+        _ place: Int, of listed: Directory.Listed, in parent: Node, cached: Int64? = nil
+    ) -> Result<Entry, VolumeError>? {
+        let entries = listed.entries
+        let isDirectory = entries.isDirectory(at: place)
+        let facts = parent.directory!.facts(of: place, in: entries)
+        var information: ContentInformation?
+        if !isDirectory, facts.length == nil {
+            guard let remembered = services.store.information(for: entries.url(at: place).text) else { return nil }
+            information = remembered.information
+            if remembered.checkedAt == Services.doubted {
+                askAgain(place, of: listed, in: parent, remembered.information)
+            }
+        }
+        guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
+        else { return .failure(.stale) }
+        guard let node else {
+            let bytes = isDirectory ? 0 : cached ?? services.store.cachedBytes(of: entries.url(at: place).text)
+            let attributes = Attributes(
+                inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
+                length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? firstMountedAt)
+            return .success(Entry(node: id, attributes: attributes))
+        }
+        if let information, !node.take(information) {
+            // It is of another version than the kernel was told: another node takes its place.
+            nodes.supersede(node)
+            nodes.forget(id, count: 1)
+            return knownEntry(place, of: listed, in: parent, cached: cached)
+        }
+        return .success(Entry(node: id, attributes: attributes(of: node)))
+    }
+
+    /// Checks remembered facts that are shown and may be outdated: if they are, the kernel asks for the name once more.
+    private func askAgain(
+        _ place: Int, of listed: Directory.Listed, in parent: Node, _ known: ContentInformation
+    ) {
+        let entry = listed.entries[place]
+        guard services.origin.isWorthAsking(entry.url) else { return }
+        prober.probe(entry.url, isDemanded: false) { [services] result in
+            guard case .success(let new) = result, !new.isSameVersion(as: known) else { return }
+            parent.directory?.untold()
+            services.kernelCache?.forgetEntry(entry.name, in: parent.id)
+        }
+    }
+
+    /// Keeps the lengths of the next entries coming: looks half a window ahead, so that one window follows the other.
+    private func probeAhead(of place: Int, _ listed: Directory.Listed) {
+        let entry = listed.entries[place]
+        let window = listed.entries[min(place + 1, listed.entries.count)...].prefix(Tree.probedAhead)
+        let isUnknown: (SourceEntry) -> Bool = { [self] in
+            !$0.isDirectory && $0.length == nil && services.store.information(for: $0.url.text) == nil
+        }
+        guard window.dropFirst(Tree.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else {
+            return
+        }
+        for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
+    }
+
+    // MARK: Attributes
+
+    /// The attributes of a node, as `stat` tells them.
+    func attributes(of node: Node) -> Attributes {
+        let shown = node.shown
+        let modified = node.isDirectory ? nodes.modified(node) ?? node.directory?.listing?.changedAt : shown.modified
+        return Attributes(
+            inode: node.inode, isDirectory: node.isDirectory, length: shown.length ?? 0,
+            cachedBytes: node.isDirectory ? 0 : cachedBytes(node, node.information),
+            modified: modified ?? firstMountedAt)
+    }
+
+    /// Every extended attribute that a node may have.
+    static let attributeNames = [
+        "user.mime_type", "user.reelfs.url", "user.reelfs.cached", "user.reelfs.socket", "user.reelfs.stale",
+    ]
+
+    /// Where the server of the mount listens.
+    func announce(socketPath path: String) { socketPath.withLock { $0 = path } }
+
+    /// The value of one of these, from what is known; nil: the node has none.
+    func extendedAttribute(_ name: String, of node: Node) -> String? {
+        switch name {
+        case "user.reelfs.url": return node.url?.text
+        case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
+        case "user.reelfs.stale": return node.directory.flatMap { refresher.health.mark(of: $0.place) }
+        case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
+        case "user.reelfs.cached" where !node.isDirectory:
+            let information = information(of: node)
+            guard let length = information?.length, length > 0 else { return information == nil ? "0" : "100" }
+            return "\(cachedBytes(node, information) * 100 / length)"
+        default: return nil
+        }
+    }
+
+    private func information(of node: Node) -> ContentInformation? {
+        node.information ?? node.url.flatMap { services.store.information(for: $0.text)?.information }
+    }
+
+    private func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
+        guard let url = node.url else { return 0 }
+        guard let information, let length = information.length else {
+            return node.growing?.received ?? services.store.cachedBytes(of: url.text)
+        }
+        let version = Version(key: url.text, validator: information.validator, length: length)
+        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)
+    }
+}
+
+extension Services {
+    /// The kernel's cache; nil before the mount.
+    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+
+    /// The remembered listing of a folder; nil where there is none.
+    fileprivate func remembered(_ folder: SourcePlace) -> Directory.Listed? {
+        store.entries(at: folder).map { Directory.Listed($0.entries, fetchedAt: $0.fetchedAt) }
+    }
+}
