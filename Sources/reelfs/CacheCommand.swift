@@ -89,7 +89,7 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         discussion: "Without --to, removes everything that is neither pinned nor open.")
 
     @Option(
-        help: ArgumentHelp("Size to prune to, over all sources: K, M, G, T.", valueName: "size")
+        help: ArgumentHelp("Total size to keep, over all sources: K, M, G, T.", valueName: "size")
     )
     var to: String?
     @OptionGroup var options: OptionArguments<CacheScope>
