@@ -5,7 +5,7 @@ import ReelVolume
 /// A connection to the daemon of a mount.
 ///
 /// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs. Only a daemon
-/// of root or of the calling user is believed.
+/// of root or of the calling user is believed, and by root the daemon of the user who has mounted.
 final class ControlClient: Sendable {
     private let descriptor: Int32
 
@@ -22,8 +22,8 @@ final class ControlClient: Sendable {
     /// and only a disk that stands still keeps it from that.
     private static let longPatience: Int32 = 60_000
 
-    /// Throws where no daemon listens, or another user's.
-    init(path: String) throws(Failure) {
+    /// Throws where no daemon listens, or another user's. - Parameter mounter: the user who has mounted, if one is known.
+    init(path: String, mounter: uid_t? = nil) throws(Failure) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -32,7 +32,7 @@ final class ControlClient: Sendable {
         var owner: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, 0)
         var length = socklen_t(MemoryLayout.size(ofValue: owner))
         getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &length)
-        guard Self.isTrusted(owner.user, by: geteuid()) else {
+        guard Self.isTrusted(owner.user, by: geteuid(), mounter: mounter) else {
             throw .mount("the daemon belongs to another user (uid \(owner.user)), so its answer is not trusted")
         }
     }
@@ -43,11 +43,15 @@ final class ControlClient: Sendable {
         guard let path = Mountpoint.answered({ mount.attribute("user.reelfs.socket") }) ?? nil else {
             throw .mount(Self.silence)
         }
-        try self.init(path: path)
+        // The kernel shows the user whom fusermount3 has mounted for.
+        let mounter = mount.options.first { $0.hasPrefix("user_id=") }.flatMap { uid_t($0.dropFirst(8)) }
+        try self.init(path: path, mounter: mounter)
     }
 
     /// - Parameter owner: of the daemon that listens.
-    static func isTrusted(_ owner: uid_t, by user: uid_t) -> Bool { owner == 0 || owner == user }
+    static func isTrusted(_ owner: uid_t, by user: uid_t, mounter: uid_t? = nil) -> Bool {
+        owner == 0 || owner == user || user == 0 && owner == mounter
+    }
 
     /// Asks for what is known at once. - Returns: nil where no answer comes within two seconds.
     func ask(_ command: String) -> ControlAnswer? {

@@ -15,10 +15,13 @@ struct ControlClientTests {
     }
 
     @Test(
-        "Only a daemon of root or of the asking user is trusted",
-        arguments: [(0, 0, true), (0, 1000, true), (1000, 1000, true), (1000, 0, false), (1000, 1001, false)])
-    func trusted(owner: uid_t, user: uid_t, expected: Bool) {
-        #expect(ControlClient.isTrusted(owner, by: user) == expected)
+        "Only a daemon of root or of the asking user is trusted, and by root that of the user who has mounted",
+        arguments: [
+            (0, 0, nil, true), (0, 1000, 1000, true), (1000, 1000, nil, true), (1000, 0, nil, false),
+            (1000, 0, 1001, false), (1000, 0, 1000, true), (1000, 1001, 1000, false),
+        ] as [(uid_t, uid_t, uid_t?, Bool)])
+    func trusted(owner: uid_t, user: uid_t, mounter: uid_t?, expected: Bool) {
+        #expect(ControlClient.isTrusted(owner, by: user, mounter: mounter) == expected)
     }
 
     /// Listens as the user `$2`, and reports any mount as well.
