@@ -3,6 +3,7 @@
 // that begins with a year, as listings have them.
 
 private let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+private let lowercasedMonths = months.map { asciiLowercased($0) }
 
 /// An HTTP date as seconds since 1970, in any of the three forms of RFC 9110, section 5.6.7; nil where it is none.
 package func httpDate(_ text: String) -> Int64? {
@@ -34,7 +35,7 @@ extension ByteCursor {
     /// Takes the first three letters of an English month, in any case: 1 to 12.
     package mutating func monthName() -> Int64? {
         let letters = asciiLowercased(rest.prefix(3))
-        guard let place = months.firstIndex(where: { asciiLowercased($0) == letters }) else { return nil }
+        guard let place = lowercasedMonths.firstIndex(of: letters) else { return nil }
         take(count: 3)
         return Int64(place + 1)
     }

@@ -27,9 +27,9 @@ private func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
 }
 
 /// A name as one segment of a path: every byte that may not stand there is escaped, `%` too.
-package func encodedSegment(_ name: some Sequence<UInt8>) -> [UInt8] {
+package func encodedSegment(_ name: ArraySlice<UInt8>) -> [UInt8] {
     var result: [UInt8] = []
-    result.reserveCapacity(name.underestimatedCount + 16)
+    result.reserveCapacity(name.count + 16)
     for byte in name {
         if isSegmentByte(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
     }
@@ -38,7 +38,7 @@ package func encodedSegment(_ name: some Sequence<UInt8>) -> [UInt8] {
 
 /// The same as text.
 package func percentEncodedSegment(_ name: some Sequence<UInt8>) -> String {
-    String(decoding: encodedSegment(name), as: UTF8.self)
+    String(decoding: encodedSegment(Array(name)[...]), as: UTF8.self)
 }
 
 /// A piece of a URL with what may not stand there escaped, and a `%` that starts no escape; escapes stay as they are.
@@ -77,7 +77,12 @@ package func hexDigit(_ byte: UInt8) -> UInt8? {
 
 /// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.
 package func isSegmentByte(_ byte: UInt8) -> Bool {
-    isLetter(byte) || isDigit(byte) || "-._~!$&'()*+,;=:@".utf8.contains(byte)
+    switch byte {
+    case 0x30...0x3A, 0x40...0x5A, 0x61...0x7A: true
+    // - . _ ~ and ! $ & ' ( ) * + , ; =
+    case 0x2D, 0x2E, 0x5F, 0x7E, 0x21, 0x24, 0x26...0x2C, 0x3B, 0x3D: true
+    default: false
+    }
 }
 
 func isPathByte(_ byte: UInt8) -> Bool { isSegmentByte(byte) || byte == UInt8(ascii: "/") }

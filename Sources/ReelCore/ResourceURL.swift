@@ -1,11 +1,11 @@
 /// An absolute `http` or `https` URL (RFC 3986), without a fragment, ready to be requested.
 ///
-/// Bytes that may not stand in a URL (spaces, controls, non-ASCII) are percent-encoded when it is made, so two spellings
-/// of one listing entry become one URL. User name and password are kept apart and are part of neither `text` nor
-/// equality: only the origin gets them.
+/// Bytes that may not stand in a URL (spaces, controls, non-ASCII) are percent-encoded when it is made, so two
+/// spellings of one listing entry become one URL. User name and password are kept apart and are part of neither `text`
+/// nor equality: only the origin gets them.
 ///
-/// It is read as bytes. As Characters, a mark that combines with a delimiter would hide it, and a row of flags would take
-/// time that grows with its square.
+/// It is read as bytes. As Characters, a mark that combines with a delimiter would hide it, and a row of flags would
+/// take time that grows with its square.
 package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     /// Bytes of a URL, as given and as requested: nginx and Apache take no longer line of a request.
     package static let longest = 8192

@@ -49,7 +49,7 @@ package struct ResponseHead: Sendable {
     /// True where the body is coded in a way that was not requested: its bytes are not the resource's.
     package var isEncoded: Bool { words("content-encoding").contains { $0 != "identity" } }
 
-    /// False where the body is packed for the way (`Transfer-Encoding: gzip`): libcurl unpacks that without being asked.
+    /// False where the body is packed for the way (`Transfer-Encoding: gzip`): libcurl unpacks that unasked.
     package var isPlainlyTransferred: Bool {
         words("transfer-encoding").allSatisfy { ["chunked", "identity"].contains($0) }
     }

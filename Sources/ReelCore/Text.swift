@@ -1,10 +1,10 @@
 // The few text operations that parsing headers, URLs and documents needs, on bytes: no locale, no Unicode tables.
 
 /// ASCII letters lowered, everything else kept.
-package func asciiLowercased(_ text: some StringProtocol) -> String { asciiLowercased(text.utf8) }
+package func asciiLowercased(_ text: some StringProtocol) -> String { asciiLowercased(Array(text.utf8)[...]) }
 
 /// The same of bytes that need not be text.
-package func asciiLowercased(_ bytes: some Sequence<UInt8>) -> String {
+package func asciiLowercased(_ bytes: ArraySlice<UInt8>) -> String {
     String(decoding: bytes.map { $0 >= 0x41 && $0 <= 0x5A ? $0 | 0x20 : $0 }, as: UTF8.self)
 }
 

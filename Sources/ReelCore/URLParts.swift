@@ -1,5 +1,5 @@
-/// A reference cut into its five parts, by the expression of RFC 3986, appendix B. Each part is a piece of the bytes, as
-/// it was given.
+/// A reference cut into its five parts, by the expression of RFC 3986, appendix B. Each part is a piece of the bytes,
+/// as it was given.
 ///
 /// libcurl's `curl_url_set` does not replace this, as it changes what a signature or a server may count on: it drops an
 /// empty query, writes a blank in a query as `+`, and takes `http:///x` for the host `x` and a host of `0x7f000001` for

@@ -13,7 +13,7 @@ func parseJSON(
     try reader.list { (reader) throws(SourceRefusal) in
         if stop.step() { throw .stopped }
         guard let item = try reader.item(), !item.name.isEmpty, item.name != [0x2E], item.name != [0x2E, 0x2E],
-            let url = directory.child(encodedSegment(item.name)[...], item.isDirectory)
+            let url = directory.child(encodedSegment(item.name[...])[...], item.isDirectory)
         else { return }
         entries.add(ListingLink(name: item.name, isDirectory: item.isDirectory, url: url), item.facts)
         if entries.isTooLarge { throw .tooManyEntries }

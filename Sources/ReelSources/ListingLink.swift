@@ -76,7 +76,8 @@ struct ListingDirectory {
         return .child(ListingLink(name: name, isDirectory: isDirectory, url: url))
     }
 
-    /// Escapes stay as the origin wrote them; what may not stand in a path is escaped. nil where it is too long for a URL.
+    /// Escapes stay as the origin wrote them; what may not stand in a path is escaped. nil where it is too long for a
+    /// URL.
     func child(_ segment: ArraySlice<UInt8>, _ isDirectory: Bool, query: ArraySlice<UInt8>? = nil) -> ResourceURL? {
         url.child(encoded(segment, keeping: isSegmentByte) + (isDirectory ? [0x2F] : []), query: query)
     }

@@ -59,7 +59,7 @@ final class ListingPage: MarkupHandler {
             endHeading()
             heading = []
         case "input":
-            if attributes["type"].map({ asciiLowercased($0) }) == "password" {
+            if attributes["type"].map({ asciiLowercased($0[...]) }) == "password" {
                 signs.asksForPassword = true
             }
         default: break

@@ -35,13 +35,13 @@ struct MarkupAttributes {
     }
 }
 
-/// Reads HTML, or XML in UTF-8, as tags and texts. Broken markup is read as far as it makes sense: no tag needs its end,
-/// and none is made up.
+/// Reads HTML, or XML in UTF-8, as tags and texts. Broken markup is read as far as it makes sense: no tag needs its
+/// end, and none is made up.
 ///
-/// One pass over the bytes, each looked at a few times at most, and nothing is kept of what was read: no tree, no stack,
-/// no entity but those of the language. A parser that builds on the nesting or compares the attributes of a tag with each
-/// other takes time that grows with the square of a hostile page, and cannot be stopped inside a tag; listings need
-/// neither.
+/// The reader passes the bytes once, looks at each a few times at most, and keeps nothing of what it has read: no tree,
+/// no stack, no entity but those of the language. A parser that builds on the nesting or compares the attributes of a
+/// tag with each other takes time that grows with the square of a hostile page, and cannot be stopped inside a tag;
+/// listings need neither.
 struct MarkupReader {
     enum Language { case html, xml }
 
@@ -104,7 +104,8 @@ struct MarkupReader {
         if language == .html, name == "script" || name == "style" { skipRawText(of: name) }
     }
 
-    /// Takes the rest of a tag. - Returns: whether it ends in `/>`; nil where the document ends before it, or is stopped.
+    /// Takes the rest of a tag.
+    /// - Returns: whether it ends in `/>`; nil where the document ends before that, or its reading is stopped.
     private mutating func takeAttributes() -> Bool? {
         attributes.pairs.removeAll(keepingCapacity: true)
         while !stop.step() {

@@ -1,6 +1,7 @@
 import ReelCore
 
-/// The storage of an `EntryList` and of its builder: a record an entry, one text for all names, a table that finds them.
+/// The storage of an `EntryList` and of its builder: a record for each entry, one text for all names, and a table that
+/// finds them.
 struct PackedEntries: Equatable {
     private(set) var text: [UInt8] = []
     var records: [Record] = []

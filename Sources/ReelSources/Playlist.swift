@@ -102,7 +102,7 @@ struct PlaylistTracks {
         let isExtension =
             (1...8).contains(suffix.utf8.count)
             && suffix.utf8.allSatisfy { $0 >= 0x30 && isSegmentByte($0) && $0 < 0x7B }
-        let end = asciiLowercased(title.utf8.suffix(suffix.utf8.count + 1))
+        let end = asciiLowercased(Array(title.utf8.suffix(suffix.utf8.count + 1))[...])
         let hasIt = end.utf8.elementsEqual(("." + suffix).utf8)
         return SafeName.make(Array((isExtension && !hasIt ? title + "." + suffix : title).utf8))
     }

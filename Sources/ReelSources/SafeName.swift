@@ -24,7 +24,7 @@ package enum SafeName {
             default: break
             }
         }
-        let name = shown(bytes)
+        let name = shown(Array(bytes))
         return name.utf8.count <= longest ? name : shortened(name, to: longest, hash: hash(bytes))
     }
 
@@ -67,24 +67,25 @@ package enum SafeName {
             ? String(fitting(text.unicodeScalars) { UTF8.width($0) }) : String(characters)
     }
 
-    private static func shown(_ bytes: some Collection<UInt8>) -> String {
+    private static func shown(_ bytes: [UInt8]) -> String {
         var result: [UInt8] = []
         result.reserveCapacity(bytes.count + 8)
-        func escape(_ bytes: some Sequence<UInt8>) { for byte in bytes { appendEscape(of: byte, to: &result) } }
         var parser = Unicode.UTF8.ForwardParser()
-        var (rest, next) = (bytes[...], bytes.makeIterator())
+        var (place, next) = (0, bytes.makeIterator())
         while true {
+            var (count, isShown) = (0, false)
             switch parser.parseScalar(from: &next) {
             case .valid(let character):
-                let scalar = UTF8.decode(character)
-                let isShown = scalar != "/" && scalar.properties.generalCategory != .control
-                if isShown { result += character } else { escape(character) }
-                rest = rest.dropFirst(character.count)
-            case .error(let count):
-                escape(rest.prefix(count))
-                rest = rest.dropFirst(count)
+                let value = UTF8.decode(character).value
+                let isControl = value < 0x20 || (0x7F..<0xA0).contains(value)
+                (count, isShown) = (character.count, !isControl && value != 0x2F)
+            case .error(let length): count = length
             case .emptyInput: return String(decoding: result, as: UTF8.self)
             }
+            for byte in bytes[place..<place + count] {
+                if isShown { result.append(byte) } else { appendEscape(of: byte, to: &result) }
+            }
+            place += count
         }
     }
 }

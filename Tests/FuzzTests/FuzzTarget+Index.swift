@@ -31,7 +31,8 @@ extension FuzzTarget {
             }
         },
         FuzzTarget("fills") { bytes in
-            // As the daemon that was killed left it: 32 bytes an entry. Random ones have no right checksum, so half get it.
+            // As the daemon that was killed left it: 32 bytes an entry. Random ones have no right checksum, so half
+            // get it.
             var file: [UInt8] = []
             var input = FuzzBytes(bytes)
             while !input.isEmpty {

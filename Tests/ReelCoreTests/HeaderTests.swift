@@ -26,7 +26,7 @@ import Testing
             ("Sun Nov  6 08:49:37 1994", 784_111_777), ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
             ("Tue, 29 Feb 2000 12:00:00 GMT", 951_825_600), ("Mon, 29 Feb 1999 12:00:00 GMT", nil),
             ("Sun, 32 Nov 1994 08:49:37 GMT", nil), ("yesterday", nil), ("", nil),
-            ("Sun, 06 Nov 1994 25:00:00 GMT", nil),
+            ("Sun, 06 Nov 1994 25:00:00 GMT", nil), ("Sun, 31 Feb 2024 12:00:00 GMT", nil), ("Sun, 06 Nov 1994", nil),
         ] as [(String, Int64?)])
     func dateIsReadInAllThreeForms(_ text: String, _ expected: Int64?) { #expect(httpDate(text) == expected) }
 

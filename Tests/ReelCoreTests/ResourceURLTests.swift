@@ -28,6 +28,21 @@ import Testing
         #expect(try #require(ResourceURL("http://a/b")).resolve(text) == nil)
     }
 
+    /// RFC 3986, section 3.1: letters, digits, `+`, `-` and `.`, a letter first.
+    @Test(arguments: ["a_b:c", "1:c", "a b:c", "a,b:c", "(a):c", ":c", "ü:c"])
+    func whatStandsBeforeAColonIsASchemeOnlyIfItIsSpelledLikeOne(_ name: String) throws {
+        let url = try #require(ResourceURL("http://h/d/")).resolve(name)
+        #expect(url.map { $0.path.hasPrefix("/d/") && $0.lastSegment == Array(name.utf8) } == true)
+        #expect(URLParts.scheme(of: Array(name.utf8)[...]) == nil)
+    }
+
+    /// What curl's parser makes of these is another request than the one that was signed, or another host.
+    @Test(arguments: [
+        ("http://h/a?", "http://h/a?"), ("http://h/?a=b c", "http://h/?a=b%20c"), ("http://h/%2e%2e/b", "http://h/b"),
+        ("http://0x7f000001/", "http://0x7f000001/"), ("http://h/a?x=%zz", "http://h/a?x=%25zz"),
+    ])
+    func aURLIsSentAsItWasGiven(_ text: String, _ expected: String) { #expect(ResourceURL(text)?.text == expected) }
+
     @Test(arguments: [
         ("HTTP://Host.Example:80/A b/ü%41", "http://host.example/A%20b/%C3%BC%41"), ("https://h:443", "https://h/"),
         ("http://h:8080/?a=b c", "http://h:8080/?a=b%20c"), ("http://[::1]:81/x", "http://[::1]:81/x"),

@@ -36,7 +36,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
     }
 
     @Test(
-        "The base is the given URL: its query does not count, its credentials go along, the last segment is no directory"
+        "The base is the given URL: its query does not count, credentials go along, the last segment is no directory"
     )
     func base() throws {
         let secret = try #require(ResourceURL("http://user:pass@host:8080/a%20b/list?token=1"))
@@ -72,6 +72,8 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
             ("06-May-2024 07:08 99999999999999999999", nil, Corpus.minute),
             ("06-May-2024 07:08 12 B", 12, Corpus.minute),
             ("2024-05-06T09:08:09+02:00 5", nil, Corpus.moment), ("", nil, nil),
+            ("2024-05-06 07:08:09.5 +0000 UTC", nil, Corpus.moment), ("2024-05-06T07:08:09Z 5", 5, Corpus.moment),
+            ("2024-05-06 05:38:09 -01:30", nil, Corpus.moment), ("06-may-2024 07:08 -12", nil, Corpus.minute),
         ] as [(String, Int64?, Int64?)])
     func facts(_ tail: String, _ length: Int64?, _ modified: Int64?) throws {
         let entry = try #require(
@@ -97,12 +99,14 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         "Other listings are taken too",
         arguments: [
             // Go's file server.
-            "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n<a href=\"x\">x</a>\n</pre>\n",
+            "<!doctype html>\n<meta name=\"viewport\" content=\"width=device-width\">\n<pre>\n"
+                + "<a href=\"x\">x</a>\n</pre>\n",
             "<pre>\n<a href=\"x\">x</a>\n</pre>\n",
             // Caddy's grid.
             """
             <html><head><title>odd</title></head><body><a href="?layout=list&sort=name&order=asc">List</a>
-            <div class="entry"><a href="./x" title="May 6"><div class="name">x</div><div class="size">2 B</div></a></div>
+            <div class="entry"><a href="./x" title="May 6"><div class="name">x</div><div class="size">2 B</div></a>
+            </div>
             """,
             // Jetty, IIS and many others.
             "<title>Directory: /odd/</title><table><tr><td><a href=\"/odd/x\">x</a></td></tr></table>",
@@ -119,7 +123,8 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
             <a href="?sort=name&order=asc">Name</a></th></tr></thead><tbody><tr class="file"><td></td><td>
             <a href="./x.mp4"><svg></svg><span class="name">x.mp4</span></a></td>
             <td class="size" data-size="1536"><div class="sizebar"><div class="sizebar-text">1.5 KiB</div></div></td>
-            <td class="timestamp hideable"><time datetime="2024-05-06T07:08:09Z">05/06/2024 07:08:09 AM +00:00</time></td>
+            <td class="timestamp hideable">
+            <time datetime="2024-05-06T07:08:09Z">05/06/2024 07:08:09 AM +00:00</time></td>
             </tr></tbody></table>
             """
         let entries = try Listing.parse(Array(page.utf8), mediaType: "text/html", url: Corpus.base)
@@ -133,7 +138,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
             "<title>Sign in</title><form><input name=u><a href=forgot>?</a></form>",
             "<title>Index of /odd/</title><pre><a href=x>x</a></pre><form><input type=Password></form>",
             "<title>My films</title><h1>Films</h1><p><a href='film.mp4'>film</a> <a href='../'>up</a>",
-            "<title>Welcome to the hotel</title><ul><li><a href='/login'>Log in</a></li><li><a href=terms>Terms</a></li></ul>",
+            "<title>Welcome to the hotel</title><ul><li><a href='/login'>Log in</a><li><a href=terms>Terms</a></ul>",
             "<h1>502 Bad Gateway</h1><hr><center>nginx</center>", "<pre>Error: <a href=x>x</a></pre>",
             "<title>Redirecting</title><pre></pre>", "<script>'<title>Index of</title>'</script><a href=x>x</a>",
         ])

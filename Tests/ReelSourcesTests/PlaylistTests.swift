@@ -85,8 +85,10 @@ extension Playlist {
               <title>The list</title><location>http://h/not-this</location>
               <trackList>
                 <track><location> http://h/a.mp3?x=1&amp;y=2 </location><title>A &lt;1&gt;</title>
-                  <extension application="x"><v:track><location>http://h/nor-this</location></v:track></extension></track>
-                <track><title><![CDATA[B & C]]></title><location>ftp://h/b.mp3</location><location>b.mp3</location></track>
+                  <extension application="x"><v:track><location>http://h/nor-this</location></v:track></extension>
+                </track>
+                <track><title><![CDATA[B & C]]></title><location>ftp://h/b.mp3</location>
+                  <location>b.mp3</location></track>
                 <track><title>Nowhere</title></track>
                 <track><location>%C3%BC.flac</location></track>
               </trackList>
@@ -111,7 +113,7 @@ extension Playlist {
         arguments: [
             "<!DOCTYPE p [<!ENTITY x SYSTEM \"file:///etc/passwd\">]><playlist><trackList><track><title>&x;</title>"
                 + "<location>http://h/&x;</location></track></trackList></playlist>",
-            "<!DOCTYPE p [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;&a;&a;&a;\"><!ENTITY c \"&b;&b;&b;&b;&b;&b;\">]>"
+            "<!DOCTYPE p [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;&a;&a;'><!ENTITY c '&b;&b;&b;&b;&b;&b;'>]>"
                 + "<playlist><trackList><track><location>http://h/&c;</location></track></trackList></playlist>",
             "<!DOCTYPE playlist SYSTEM \"http://localhost:1/x.dtd\"><playlist/>",
             "<playlist><trackList><track><location>http://h/a</location></track>", "", "x", "<html></html>",
@@ -133,13 +135,15 @@ extension Playlist {
     @Test("M3U without a tag: locations are entries, names of media with blanks too, prose is not")
     func untagged() throws {
         let text =
-            "Service unavailable\n{\"error\": \"no. such\"}\nPlease try again.\n01 - A song.MP3\nsub/b\nc.ogg\nhttp://h/d e\n"
+            "Service unavailable\n{\"error\": \"no. such\"}\nPlease try again.\n01 - A song.MP3\nsub/b\nc.ogg\n"
+            + "http://h/d e\n"
         #expect(
             try parse(text, .m3u).entries.map(\.url.text) == [
                 "http://h/music/01%20-%20A%20song.MP3", "http://h/music/sub/b", "http://h/music/c.ogg",
                 "http://h/d%20e",
             ])
         #expect(try parse("#EXTM3U\nA song\n", .m3u).entries.map(\.name) == ["A song"])
+        #expect(try parse("A film.VOB\nA text.doc\n", .m3u).entries.map(\.name) == ["A film.VOB"])
     }
 
     @Test("What cannot be fetched is counted with its reason, the rest stays")
@@ -212,6 +216,14 @@ extension Playlist {
             Array("<playlist><trackList><track><location>http://h/a.mp3</location><title>Gr".utf8) + [0xF6, 0xDF]
             + Array("e</title></track></trackList></playlist>".utf8)
         #expect(try Playlist.parse(body, format: .xspf, base: nil).shown == ["Größe.mp3 → http://h/a.mp3"])
+    }
+
+    @Test("A line that is no UTF-8 is Latin-1, whatever the others are")
+    func mixedEncodings() throws {
+        let body =
+            Array("#EXTM3U\n#EXTINF:1,日本\nhttp://h/a.mp3\n#EXTINF:1,Gr".utf8) + [0xF6, 0xDF]
+            + Array("e\nhttp://h/b.mp3\n".utf8)
+        #expect(try Playlist.parse(body, format: .m3u, base: nil).entries.map(\.name) == ["日本.mp3", "Größe.mp3"])
     }
 
     @Test("An HLS playlist is refused as a stream")

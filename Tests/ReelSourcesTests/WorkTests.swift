@@ -127,8 +127,8 @@ struct Hostile: Sendable, CustomTestStringConvertible {
         #expect(work.isLinear, "\(work)")
     }
 
-    @Test(arguments: ["a", ".", "/", "\0", "\u{301}", "🇩🇪", "👩‍👩‍👧", "e\u{301}", "%", " (2)"]) func safeName(_ unit: String)
-    {
+    @Test(arguments: ["a", ".", "/", "\0", "\u{301}", "🇩🇪", "👩‍👩‍👧", "e\u{301}", "%", " (2)"])
+    func safeName(_ unit: String) {
         let work = Work(size: 4096, input: Hostile(unit: unit).bytes) { _ = SafeName.make($0) }
         #expect(work.isLinear, "\(work)")
     }
