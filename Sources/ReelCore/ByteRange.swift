@@ -1,7 +1,7 @@
 /// Bytes `lower ..< upper` of a resource, counted from its first byte.
 ///
-/// Offsets and lengths come from origins, indexes and other programs: there is a range for any two of them, so that none
-/// can end the program.
+/// Offsets and lengths come from origins, indexes and other programs: there is a range for any two of them, so that
+/// none can end the program.
 package struct ByteRange: Hashable, Sendable, CustomStringConvertible {
     package var lower: Int64
     package var upper: Int64

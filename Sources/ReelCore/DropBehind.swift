@@ -1,7 +1,8 @@
 /// What a reader has left so far behind that it need not stay in memory.
 ///
-/// A film of some gigabytes that is read once would push everything else out of the page cache, and each of its pages would
-/// be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else of a read.
+/// A film of some gigabytes that is read once would push everything else out of the page cache, and each of its pages
+/// would be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else
+/// of a read.
 package struct DropBehind: Hashable, Sendable {
     /// Bytes that stay, so that files up to about this length do as a whole: a player that jumps back a little reads
     /// from memory.

@@ -2,10 +2,10 @@
 /// does not run away from its reader.
 extension Ledger {
     /// Shorter rests are over before a pause would be felt.
-    static let worthHolding: Int64 = 256 << 10
+    static let worthHolding = 2 * BlockSize.block
     /// A body that comes whole and has paused goes on when its reader has taken so much. A film takes a second or two for
     /// it; servers end a connection that takes nothing for 60 s (`send_timeout` of nginx, `TimeOut` of Apache).
-    static let pauseLength: Int64 = 1 << 20
+    static let pauseLength = Readahead.near
 
     /// Whether this stream has to wait. Never, where somebody waits for its bytes.
     private func isHeld(_ stream: Stream, now: Duration) -> Bool {
@@ -13,15 +13,15 @@ extension Ledger {
             !waiting.contains(where: { isWaiting($0, for: stream) })
         else { return false }
         guard acceptsRanges else { return stream.position > reach(isPaused: stream.isPaused) }
-        // What lies ahead of those who wait is theirs; the rest is in their way. And in the way of who has just jumped:
-        // what he asks for one after another comes sooner, also where he looks at some of it before he asks for more.
-        let landed = cursors.last.flatMap { $0.hasLanded && now - $0.lastRead < Self.landingTime ? $0 : nil }
-        guard landed != nil || !waiting.isEmpty else { return false }
-        if let landed, isAhead(stream, of: landed.start, landed.position, by: window(of: landed)) { return false }
-        // Nor is it in the way of anybody where somebody else has read before it since.
-        if let landed, waiting.isEmpty,
+        // What lies ahead of readers that wait is theirs; the rest is in their way. It is also in the way of a reader that
+        // has just sought: what it asks for one after another comes sooner, also where it looks at some of it in between.
+        let seeking = cursors.last.flatMap { $0.isSeeking && now - $0.lastRead < Self.seekTime ? $0 : nil }
+        guard seeking != nil || !waiting.isEmpty else { return false }
+        if let seeking, isAhead(stream, of: seeking.start, seeking.position, by: window(of: seeking)) { return false }
+        // Nor is it in the way where another reader has read before it since.
+        if let seeking, waiting.isEmpty,
             cursors.contains(where: {
-                $0.lastRead > landed.began && isAhead(stream, of: $0.start, $0.position, by: window(of: $0))
+                $0.lastRead > seeking.began && isAhead(stream, of: $0.start, $0.position, by: window(of: $0))
             })
         {
             return false
@@ -34,7 +34,7 @@ extension Ledger {
     }
 
     /// A player that has not asked for more by then has its picture.
-    private static let landingTime = Duration.milliseconds(500)
+    private static let seekTime = Duration.milliseconds(500)
 
     /// How far a body that comes as a whole may get. What is let go of there can only be had from the first byte again, so
     /// it goes on for a reader that has proven itself, if the cache can hold it all.

@@ -19,15 +19,15 @@ extension Ledger {
                     offset = min(streams[index].end, read.range.upper)
                 } else if acceptsRanges {
                     let reader = cursors.lastIndex { $0.isProven && $0.continues(with: read.range) }
-                    if let reader, read.readsOn, offset == read.range.lower, isLanding(cursors[reader]) {
-                        actions += land(at: offset, now)
+                    if let reader, read.readsOn, offset == read.range.lower, answersSeek(cursors[reader]) {
+                        actions += answerSeek(at: offset, now)
                     } else {
                         actions += startStream(
                             at: offset, count: demand(of: read, by: reader.map { cursors[$0] }, from: offset), .demand,
                             now)
                     }
                     offset = streams.last!.end
-                    trust(reader, offset - read.range.upper)
+                    countEarly(reader, offset - read.range.upper)
                 } else {
                     actions += dropOvertaken()
                     actions += startStream(at: 0, count: length, .demand, now)
@@ -43,7 +43,8 @@ extension Ledger {
         let count = read.range.upper - offset
         guard read.readsOn, let reader else { return count }
         let window = window(of: reader)
-        return max(count, min(segment(of: window, for: reader, lanes: lanes), reader.position + window - offset))
+        return max(
+            count, min(segment(of: window, for: reader, requests: limits.requests), reader.position + window - offset))
     }
 
     /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes that
@@ -63,7 +64,7 @@ extension Ledger {
         guard !present.isComplete, acceptsRanges, !isSuperseded, let cursor = cursors.last, now >= quietUntil,
             openHandles > 0, cursor.isProven, cursor.frontier < length
         else { return false }
-        return cursor.isHungry(now) || cursor.frontier - cursor.position < window(of: cursor) / 2
+        return cursor.underruns(now) || cursor.frontier - cursor.position < window(of: cursor) / 2
     }
 
     /// Starts what keeps the cursor that read last from running dry.
@@ -73,52 +74,52 @@ extension Ledger {
         let cursor = cursors[index]
         let window = window(of: cursor)
         let horizon = min(length, cursor.position + window)
-        let isHungry = cursor.isHungry(now) || cursor.hasLanded
-        let lanes = isHungry ? lanes : 1
-        let segment = isHungry ? segment(of: window, for: cursor, lanes: lanes) : window
+        let isUrgent = cursor.underruns(now) || cursor.isSeeking
+        let requests = isUrgent ? limits.requests : 1
+        let segment = isUrgent ? segment(of: window, for: cursor, requests: requests) : window
         var actions: [Action] = []
         while true {
             let frontier = firstUnplanned(from: max(cursors[index].frontier, cursor.position), limit: horizon)
             cursors[index].frontier = frontier
             // Short requests are mostly round trips: where the horizon moves on slowly, so does this.
             guard frontier < horizon, horizon == length || horizon - frontier >= min(window / 4, segment),
-                isHungry || frontier - cursor.position < window / 2,
-                busyLanes(of: cursor, upTo: horizon, lanes: lanes) < lanes
+                isUrgent || frontier - cursor.position < window / 2,
+                busyRequests(of: cursor, upTo: horizon, requests: requests) < requests
             else { return actions }
             actions += startStream(at: frontier, count: min(segment, horizon - frontier), .readahead, now)
-            trust(index, streams.last!.end - frontier)
+            countEarly(index, streams.last!.end - frontier)
         }
     }
 
-    /// So much is fetched for a reader that may yet turn out to want none of it.
-    private mutating func trust(_ index: Int?, _ count: Int64) {
+    /// Counts bytes fetched ahead for a reader that may yet want none of them.
+    private mutating func countEarly(_ index: Int?, _ count: Int64) {
         guard let index, count > 0, !isSettled(cursors[index]) else { return }
-        cursors[index].onTrust += count
-        account.onTrust += count
+        cursors[index].early += count
+        statistics.sums.early += count
     }
 
     /// How far ahead of this cursor to fetch.
     func window(of cursor: Cursor) -> Int64 {
-        guard isTrusting || isSettled(cursor) else { return 0 }
-        return cursor.window(atMost: min(windowLimit, max(room, Readahead.least)))
+        guard limits.allowsEarly || isSettled(cursor) else { return 0 }
+        return cursor.window(atMost: min(windowLimit, max(limits.room, Readahead.near)))
     }
 
-    private func segment(of window: Int64, for cursor: Cursor, lanes: Int) -> Int64 {
-        if lanes == 1 { return window }
-        if cursor.hasLanded { return Readahead.landingSegment }
+    private func segment(of window: Int64, for cursor: Cursor, requests: Int) -> Int64 {
+        if requests == 1 { return window }
+        if cursor.isSeeking { return Readahead.seekNext }
         let most = max(Readahead.segments.upperBound, min(4 * pace.turnaround, Readahead.longestSegment))
-        return min(max(window / Int64(lanes), Readahead.segments.lowerBound), most)
+        return min(max(window / Int64(requests), Readahead.segments.lowerBound), most)
     }
 
     /// Requests that fetch for this cursor, but for those that are over before a new one would be answered: a third of
-    /// the lanes, and one at least, may have its successor on the way.
-    private func busyLanes(of cursor: Cursor, upTo horizon: Int64, lanes: Int) -> Int {
+    /// `requests`, and one at least, may have its successor on the way.
+    private func busyRequests(of cursor: Cursor, upTo horizon: Int64, requests: Int) -> Int {
         var (all, ending) = (0, 0)
         for stream in streams where stream.end > cursor.position && stream.position < horizon {
             all += 1
             if stream.end - stream.position <= pace.handover { ending += 1 }
         }
-        return all - min(ending, max(1, lanes / 3))
+        return all - min(ending, max(1, requests / 3))
     }
 
     /// Bytes of these that `prebuffer` would ask for, each counted once.
@@ -144,10 +145,10 @@ extension Ledger {
     }
 
     /// Nobody will read what was fetched ahead.
-    package mutating func writeOff() { account.writeOff() }
+    package mutating func writeOff() { statistics.writeOff() }
 
     /// Read past the daemon, by who has the file itself.
-    package mutating func readAll() { account.read(ByteRange(0, length)) }
+    package mutating func readAll() { statistics.read(ByteRange(0, length)) }
 
     /// Asks for what of `range` is neither there nor on its way, although nobody reads there.
     package mutating func prebuffer(_ range: ByteRange, now: Duration) -> [Action] {
@@ -172,8 +173,6 @@ extension Ledger {
         return gone.map { .stop($0.id) }
     }
 
-    package var isPrebuffering: Bool { streams.contains { $0.purpose == .prebuffer } }
-
     // MARK: Requests
 
     /// First byte from `offset` on that is neither there nor on its way.
@@ -187,21 +186,21 @@ extension Ledger {
         return min(offset, limit)
     }
 
-    private func isLanding(_ cursor: Cursor) -> Bool {
-        lanes > 1 && cursor.hasLanded && window(of: cursor) >= Readahead.landing
+    private func answersSeek(_ cursor: Cursor) -> Bool {
+        limits.requests > 1 && cursor.isSeeking && window(of: cursor) >= Readahead.near
     }
 
-    /// For who has just jumped here, where connections are slow: what he needs for his first picture comes by two requests
-    /// at a time, and what lies before it in its block, which would be in its way, by a third.
-    private mutating func land(at offset: Int64, _ now: Duration) -> [Action] {
+    /// After a seek, where connections are slow: two requests at a time bring what a player needs for its first picture,
+    /// and a third what lies before it in its block, which would be in its way.
+    private mutating func answerSeek(at offset: Int64, _ now: Duration) -> [Action] {
         let front = startOfRequest(at: offset)
         // Known first, so that the others begin behind it; sent last.
         let before =
             front < offset ? startStream(at: front, count: offset - front, .demand, now, upTo: offset) : []
-        let first = startStream(at: offset, count: Readahead.landingFirst, .demand, now)
+        let first = startStream(at: offset, count: Readahead.seekFirst, .demand, now)
         let end = streams.last!.end
         guard end < length, firstUnplanned(from: end, limit: length) == end else { return first + before }
-        return first + startStream(at: end, count: Readahead.landingNext, .demand, now) + before
+        return first + startStream(at: end, count: Readahead.seekNext, .demand, now) + before
     }
 
     /// The start of the block, or the end of what is there or on its way of it.

@@ -51,8 +51,8 @@ extension Ledger {
         _ id: StreamID, _ range: ByteRange, news: [ByteRange], now: Duration
     ) -> (actions: [Action], answer: BodyDecision) {
         let count = news.reduce(0) { $0 + $1.count }
-        account.dropped(range.count - count)
-        for part in news { account.took(part, for: waiting.lazy.map(\.range)) }
+        statistics.dropped(range.count - count)
+        for part in news { statistics.took(part, for: waiting.lazy.map(\.range)) }
         let hasLost = notice()
         pace.bytes(range.count, of: id, now: now)
         quietUntil = .zero
@@ -80,7 +80,7 @@ extension Ledger {
     }
 
     /// Bytes came that have no place: their stream was let go of, or the cache takes nothing.
-    package mutating func dropped(_ count: Int64) { account.dropped(count) }
+    package mutating func dropped(_ count: Int64) { statistics.dropped(count) }
 
     /// The request of a stream is over; nil: its body came whole.
     /// - Parameter random: from 0 to 1, for the pause before the next attempt.
@@ -177,7 +177,7 @@ extension Ledger {
         let removals = present.removals
         guard removals != noticedRemovals else { return false }
         noticedRemovals = removals
-        for range in account.unread.ranges { for gap in gaps(in: range) { account.lost(gap) } }
+        for range in statistics.unread.ranges { for gap in gaps(in: range) { statistics.lost(gap) } }
         doubtFrontiers()
         return true
     }
@@ -200,9 +200,10 @@ extension Ledger {
     private func isNeeded(_ stream: Stream, now: Duration) -> Bool {
         if waiting.contains(where: { isWaiting($0, for: stream) }) { return true }
         if stream.retryAt != nil { return false }
-        if openHandles == 0 { return now - lastClose < .seconds(10) }
+        // It is short, or `cancelPrebuffer` ends it.
         if stream.purpose == .prebuffer { return true }
-        if !acceptsRanges || stream.end - stream.position <= 256 << 10 { return true }
+        if openHandles == 0 { return now - lastClose < .seconds(10) }
+        if !acceptsRanges || stream.end - stream.position <= Self.worthHolding { return true }
         // A paused player comes back to its place; one that waits elsewhere has left it.
         let latest = waiting.isEmpty ? cursors.map(\.lastRead).max() ?? now : now
         return cursors.contains { cursor in

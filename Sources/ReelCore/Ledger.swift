@@ -68,6 +68,20 @@ package struct Ledger: Sendable {
         var readsOn = true
     }
 
+    /// What the mount and the origin leave to this file.
+    package struct Limits: Sendable {
+        /// At a time, for one reader (`ConcurrencyLimit`).
+        package var requests = 1
+        /// Bytes that may still be fetched ahead; a reader that has proven itself is never left without any.
+        package var room = Int64.max
+        /// Whether to read ahead for readers that may yet stop early (`SpeculationBudget.allowsEarly`).
+        package var allowsEarly = true
+
+        package init(requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true) {
+            (self.requests, self.room, self.allowsEarly) = (requests, room, allowsEarly)
+        }
+    }
+
     /// Which bytes are there.
     let present: any PresentBytes
     /// `present.removals` when `notice` last looked.
@@ -82,13 +96,8 @@ package struct Ledger: Sendable {
     package var windowLimit: Int64
     /// All of it can be in the cache beside others.
     let fitsCache: Bool
-    /// Bytes that all files together may still fetch ahead; a reader that has proven itself is never left without any.
-    package var room: Int64 = .max
-    /// Whether readers that may yet stop early are read ahead for (`ProbeShield`).
-    package var isTrusting = true
-    /// Requests at a time for one reader (`Parallelism`).
-    package var lanes = 1
-    package internal(set) var account = Account()
+    package var limits = Limits()
+    package internal(set) var statistics = FetchStatistics()
     /// Longer than the kernel takes to ask again, shorter than a person.
     static let echo = Duration.milliseconds(300)
     package var openHandles = 0 { didSet { if openHandles == 0 { toldNext = 0 } } }
@@ -130,7 +139,7 @@ package struct Ledger: Sendable {
     package mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool = false) -> Bool {
         notice()
         guard present.covers(range) else { return false }
-        account.read(range)
+        statistics.read(range)
         // Of a complete file nothing is fetched, but who has played it through wants the next one.
         if wasParked { answered(range, now: now) } else { touchCursor(range, now: now) }
         return true
@@ -139,14 +148,14 @@ package struct Ledger: Sendable {
     /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not asked
     /// for in pieces, so it does not count.
     package var ahead: Int64 {
-        guard acceptsRanges else { return account.unread.count }
-        var count = account.unread.count
+        guard acceptsRanges else { return statistics.unread.count }
+        var count = statistics.unread.count
         for stream in streams { count += max(0, stream.end - stream.position) }
         return count
     }
 
     /// Half of the file, and no less than this, was read in a row: it is being played, or copied, as a whole.
-    package var isPlayed: Bool { cursors.last.map { $0.run >= max(length / 2, 1 << 20) } ?? false }
+    package var isPlayed: Bool { cursors.last.map { $0.run >= max(length / 2, Readahead.near) } ?? false }
 
     /// True once for each time that a file is played through, as soon as its own bytes are no worry: those of half a
     /// window ahead are there. And once more when all that its reader still wants is there.
@@ -170,7 +179,7 @@ package struct Ledger: Sendable {
         var index = 0
         while index < cursors.count - 1 {
             let position = cursors[index].position
-            if position > range.lower - Readahead.slack, position < range.upper + DropBehind.kept { return nil }
+            if position > range.lower - Readahead.near, position < range.upper + DropBehind.kept { return nil }
             index += 1
         }
         // The kernel holds the pages of a read that waits: who asks it to forget them waits as well.
@@ -188,7 +197,7 @@ package struct Ledger: Sendable {
     package var isPlayedFromCache: Bool { toldNext == 2 }
 
     /// A read that is no hit: true where its reader has proven itself, so that its bytes should have been there.
-    package func isStarving(_ range: ByteRange) -> Bool {
+    package func isUnderrun(_ range: ByteRange) -> Bool {
         cursors.contains { $0.isProven && $0.continues(with: range) } && !present.covers(range)
     }
 
@@ -205,9 +214,9 @@ package struct Ledger: Sendable {
         if let echo = timedOut.last(where: { $0.range.overlaps(range) }) { return [.fail(id, echo.failure)] }
         waiting.append(WaitingRead(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
         guard readsOn else { return planDemanded(now: now) + resumeHeld(now: now) }
-        let isStarving = isStarving(range)
+        let isUnderrun = isUnderrun(range)
         touchCursor(range, now: now)
-        if isStarving { cursors[cursors.count - 1].lastStarved = now }
+        if isUnderrun { cursors[cursors.count - 1].lastUnderrun = now }
         return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
     }
 
@@ -293,16 +302,16 @@ package struct Ledger: Sendable {
         while index >= 0, !cursors[index].continues(with: range) { index -= 1 }
         if index >= 0 {
             cursors[index].advance(to: range, now: now)
-            if cursors[index].onTrust > 0, isSettled(cursors[index]) {
-                account.onTrust -= cursors[index].onTrust
-                cursors[index].onTrust = 0
+            if cursors[index].early > 0, isSettled(cursors[index]) {
+                statistics.sums.early -= cursors[index].early
+                cursors[index].early = 0
             }
             if index != cursors.count - 1 { cursors.append(cursors.remove(at: index)) }
             return
         }
-        let isLanding = hasReadOn
+        let isSeek = hasReadOn
         if cursors.count == Readahead.cursorLimit { cursors.remove(at: leastRecentCursor) }
-        cursors.append(Cursor(at: range, now: now, isLanding: isLanding))
+        cursors.append(Cursor(at: range, now: now, isSeek: isSeek))
     }
 
     /// Who has waited goes on from now, and is not taken for who has gone.

@@ -1,4 +1,4 @@
-/// How fast the origin answers: what a new request costs in time, told in bytes that a running one would bring meanwhile.
+/// How fast the origin answers: the time that a new request costs, as bytes that a running one would bring meanwhile.
 package struct Pace: Sendable {
     private struct Body {
         var requested: Duration
@@ -19,17 +19,20 @@ package struct Pace: Sendable {
 
     package init() {}
 
+    private static let most = Double(Readahead.most / 2)
+
     /// Bytes that one body brings in the time that a new request takes to be answered.
-    package var handover: Int64 { Int64(min((rate ?? 4e6) * timeToHead, Double(16 << 20))) }
+    package var handover: Int64 { Int64(min((rate ?? 4e6) * timeToHead, Self.most)) }
 
     /// The same by the lower of the two rates: what a pause of a connection between two requests costs at least.
-    package var turnaround: Int64 { Int64(min((wholeRate ?? 0) * timeToHead, Double(16 << 20))) }
+    package var turnaround: Int64 { Int64(min((wholeRate ?? 0) * timeToHead, Self.most)) }
 
-    /// Up to this far it is better to wait for a stream than to start another. Within 1 MiB, what the
-    /// kernel asks for at once at most, and 16 MiB, what nobody wants to fetch for nothing.
-    package var joinDistance: Int64 { max(handover, 1 << 20) }
+    /// Up to this far it is better to wait for a stream than to start another: from 1 MiB, the most that the kernel
+    /// asks for at once, to `most`, which is not worth fetching in vain.
+    package var joinDistance: Int64 { max(handover, Readahead.near) }
 
-    /// Silence of this length is unusual: what hardly ever happens here, and no less than a wireless line takes to recover.
+    /// Silence of this length is unusual: what hardly ever happens here, and no less than a wireless line takes to
+    /// recover.
     package var hedgeAfter: Duration { max(.milliseconds(1500), .seconds(timeToHead + 4 * deviation)) }
 
     package mutating func started(_ id: UInt64, now: Duration) { requested[id] = now }

@@ -1,37 +1,37 @@
-/// Which item of a queue is fetched before anybody opens it: events in, actions out. Items go by a name of their own.
+/// Which item of a queue to fetch before it is opened: events in, actions out. Each item has a name of its own.
 ///
-/// The queue is the order of a directory or a list. One item at a time: the one behind the one that is being played
-/// through. It is let go of when the reader goes elsewhere.
+/// The queue is the order of a directory or a list. One item at a time is fetched: the one behind the one that is being
+/// played through. It is let go of when the reader goes elsewhere.
 package struct Prebuffering: Sendable {
     package enum Action: Hashable, Sendable {
         /// Its head and tail.
         case fetch(String)
         /// More of its head.
         case more(String)
-        /// Stop what is under way; nobody is expected to read what is there.
+        /// Stop what is under way; no reader is expected for what is there.
         case cancel(String)
     }
 
-    /// An item that is there as a whole may be read without our seeing it, by passthrough or from the page cache. Held open
-    /// for so long it is being played: a scanner looks at its head and tail and is gone, a song is not over yet.
+    /// The kernel may read a complete item without our seeing it, by passthrough or from the page cache. An item held
+    /// open for so long is being played: a scanner looks at head and tail and is gone, a song is not over yet.
     package static let unseenPlay = Duration.seconds(30)
-    /// Who has more items open at a time is no player.
+    /// A program that has more items open at a time is no player.
     private static let playersItems = 3
 
     private struct Held {
-        var opens: Int
-        var since: Duration
+        var opens = 0
+        let since: Duration
         var isJudged = false
-        var isPlayed = false
     }
 
-    private var current: (played: String, next: String, hasMore: Bool)?
+    private var current: (played: String, next: String, wantsMore: Bool)?
     /// Complete items that are open.
     private var held: [String: Held] = [:]
 
     package init() {}
 
-    /// A reader is so far in `item` that the next one comes soon. - Parameter isThere: it has all that it still wants.
+    /// A reader is so far in `item` that the next one comes soon. - Parameter isThere: nothing is left to fetch of
+    /// `item`.
     package mutating func played(_ item: String, next: String?, isThere: Bool) -> [Action] {
         var actions: [Action] = []
         if current?.played != item || current?.next != next {
@@ -40,23 +40,23 @@ package struct Prebuffering: Sendable {
             current = (item, next, false)
             actions.append(.fetch(next))
         }
-        if isThere, let next, current?.hasMore == false {
-            current?.hasMore = true
+        if isThere, let next, current?.wantsMore == false {
+            current?.wantsMore = true
             actions.append(.more(next))
         }
         return actions
     }
 
-    /// Somebody opens an item: what was fetched for is there, or another one is wanted.
+    /// A program opens an item: the one that was fetched, or another one that it wants instead.
     package mutating func opened(_ item: String) -> [Action] {
-        // What is under way of the next one is what its reader wants first.
+        // A reader of the next one wants first what is under way of it.
         guard let current, item != current.played, item != current.next else { return [] }
         return cancel()
     }
 
     /// The last reader has left an item. - Parameter isPlayed: as far as `played` means.
     package mutating func closed(_ item: String, isPlayed: Bool) -> [Action] {
-        guard let current, current.played == item, !isPlayed, held[item]?.isPlayed != true else { return [] }
+        guard let current, current.played == item, !isPlayed, held[item]?.isJudged != true else { return [] }
         return cancel()
     }
 
@@ -69,7 +69,7 @@ package struct Prebuffering: Sendable {
 
     /// A complete item was opened; `released` will follow.
     package mutating func holds(_ item: String, now: Duration) {
-        held[item, default: Held(opens: 0, since: now)].opens += 1
+        held[item, default: Held(since: now)].opens += 1
     }
 
     package mutating func released(_ item: String) {
@@ -79,14 +79,11 @@ package struct Prebuffering: Sendable {
 
     package func isHeld(_ item: String) -> Bool { held[item] != nil }
 
-    /// - Returns: the item that has turned out to be played.
+    /// - Returns: the item that has been open for so long that it is being played.
     package mutating func judge(now: Duration) -> String? {
         let due = held.filter { !$0.value.isJudged && now - $0.value.since >= Self.unseenPlay }
         for item in due.keys { held[item]!.isJudged = true }
-        guard held.count <= Self.playersItems, let latest = due.max(by: { $0.value.since < $1.value.since })?.key
-        else { return nil }
-        held[latest]!.isPlayed = true
-        return latest
+        return held.count <= Self.playersItems ? due.max { $0.value.since < $1.value.since }?.key : nil
     }
 
     /// Whether time may make a difference.

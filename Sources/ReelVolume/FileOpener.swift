@@ -116,7 +116,7 @@ final class FileOpener: Sendable {
         guard information.length != nil else { return firstOpen(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
-            if case .success(let file) = result { file.touchTail(node.name) }
+            if case .success(let file) = result { file.prefetchTail(node.name) }
             completion(result.map { .remote($0) })
         }
     }
@@ -134,7 +134,7 @@ final class FileOpener: Sendable {
                     files.close(file)
                     return completion(.failure(.stale))
                 }
-                file.touchTail(node.name)
+                file.prefetchTail(node.name)
                 completion(.success(.remote(file)))
             case .growing(let file):
                 keep(file, of: node)
@@ -148,14 +148,15 @@ final class FileOpener: Sendable {
 
     private func head(of node: Node) -> Int64 {
         let more = Readahead.firstOfMedia - Readahead.first
-        let isGiven = MediaName.isMedia(node.name) && services.heads.withLock { $0.take(more, now: now()) }
+        let isGiven =
+            MediaName.isMedia(node.name) && services.budget.withLock { $0.spend(more, on: .secondBlock, now: now()) }
         return isGiven ? Readahead.firstOfMedia : Readahead.first
     }
 
     /// Where the listing tells the length of a media file, its end can be asked for before anything else is known.
     private func tail(of node: Node) -> ByteRange? {
         guard MediaName.isMedia(node.name), let length = node.listed.length, let tail = Readahead.tail(of: length),
-            services.allowance.withLock({ $0.take(tail.count, now: now()) })
+            services.budget.withLock({ $0.spend(tail.count, on: .tail, now: now()) })
         else { return nil }
         return tail
     }

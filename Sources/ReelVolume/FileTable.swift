@@ -101,7 +101,8 @@ final class FileTable: Sendable {
         return isLast
     }
 
-    /// After its close its account stays open until then. - Parameter end: the past, where nobody is expected any more.
+    /// After its close its unread bytes do not count as wasted until then. - Parameter end: the past, where no reader is
+    /// expected any more.
     func keep(_ file: RemoteFile, until end: Duration) {
         change(file) { if $0.handles == 0 { $0.keptUntil = end } }
         services.ticker.add(self)
@@ -159,7 +160,7 @@ extension FileTable: Ticking {
             }
             guard isOurs else { continue }
             file.giveBackFragments()
-            file.closeAccount()
+            file.writeOff()
         }
         return done.count < idle.count
     }
@@ -177,7 +178,7 @@ extension FileTable: Ticking {
         // Somebody may have come and gone since it was looked at; from here on nobody comes.
         guard file.isDone else { return stay(version) }
         file.giveBackFragments()
-        file.closeAccount()
+        file.writeOff()
         let waiting = slots.withLock { $0.byVersion.removeValue(forKey: version)?.waiting ?? [] }
         if file.isSuperseded, !file.isOver { services.store.forget(version) }
         for open in waiting { open() }

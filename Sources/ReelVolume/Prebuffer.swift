@@ -5,32 +5,24 @@ import Synchronization
 
 /// Fetches the beginning and the end of the file that comes after the one that is being played through.
 final class Prebuffer: Sendable {
-    /// An item under way. Only who takes it out of the state closes its file.
-    private struct Running {
-        /// A handle of it is counted; nil until its first answer.
+    /// The item that is fetched, or was.
+    private struct Next {
+        let item: String
+        /// nil until it is open.
         var file: RemoteFile?
-        /// Bytes of its head that are wanted, where more than usual.
-        var amount: Int64?
-        var isCancelled = false
-        /// How often it was asked for, and how often that is done: before, nothing under way does not mean that it is over.
-        var asked = 0
-        var done = 0
+        var wantsMore = false
     }
 
     private struct State {
         var decisions = Prebuffering()
-        var running: [String: Running] = [:]
-        /// Taken out of it, and not yet closed.
-        var closing = 0
-        /// What was fetched and closed, and is expected to be opened.
-        var kept: (item: String, file: RemoteFile)?
+        var next: Next?
         /// Complete files that are open.
         var held: [String: Node] = [:]
     }
 
-    /// So many times the usual head is fetched where the reader of the played item lacks nothing any more.
+    /// So many times the usual head is fetched where nothing is left to fetch of the played item.
     private static let more: Int64 = 4
-    /// The rest of a long film: so long what was fetched of the next one is not in vain.
+    /// The rest of a long film: for so long the bytes of the next one do not count as wasted.
     private static let expectation = Duration.seconds(3 * 3600)
 
     private let files: FileTable
@@ -73,7 +65,7 @@ final class Prebuffer: Sendable {
     }
 
     func opened(_ node: Node) {
-        // Subtitles and covers are opened beside a film.
+        // Players open subtitles and covers beside a film.
         guard MediaName.isMedia(node.name), let url = node.url else { return }
         perform(state.withLock { $0.decisions.opened(url.text) })
     }
@@ -112,115 +104,79 @@ final class Prebuffer: Sendable {
     private func perform(_ actions: [Prebuffering.Action]) {
         for action in actions {
             switch action {
-            case .fetch(let item): if let url = ResourceURL(item) { fetch(url, item) }
+            case .fetch(let item):
+                state.withLock { $0.next = Next(item: item) }
+                open(item)
             case .more(let item):
-                if let url = ResourceURL(item) { fetch(url, item, services.options.prebuffer * Prebuffer.more) }
-            case .cancel(let item): cancel(item)
-            }
-        }
-    }
-
-    private func cancel(_ item: String) {
-        let (running, kept) = state.withLock { state -> (RemoteFile?, RemoteFile?) in
-            state.running[item]?.amount = nil
-            state.running[item]?.isCancelled = true
-            let kept = state.kept?.item == item ? state.kept.take()?.file : nil
-            return (state.running[item]?.file, kept)
-        }
-        running?.cancelPrebuffer()
-        if let kept { files.keep(kept, until: .zero) }
-    }
-
-    /// - Parameter amount: of its head, where it is more than usual.
-    private func fetch(_ url: ResourceURL, _ item: String, _ amount: Int64? = nil) {
-        let (isFirst, file) = state.withLock { state -> (Bool, RemoteFile?) in
-            let isFirst = state.running[item] == nil
-            var running = state.running[item] ?? Running()
-            running.isCancelled = false
-            running.amount = amount ?? running.amount
-            if running.file != nil { running.asked += 1 }
-            state.running[item] = running
-            return (isFirst, running.file)
-        }
-        if let file { ask(file, item) }
-        guard isFirst else { return }
-        if let known = services.store.information(for: url.text)?.information, known.length != nil {
-            files.open(url, known) { [self] result in
-                if case .success(let file) = result { begin(file, item) } else { forget(item) }
-            }
-        } else {
-            OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
-                switch found {
-                case .file(let file):
-                    services.store.remember(file.information, for: url.text, checkedAt: wallClock())
-                    begin(file, item)
-                case .growing(let file):
-                    // Of a body without a length nothing can be fetched but all.
-                    file.closed()
-                    forget(item)
-                case .failure: forget(item)
+                let file = state.withLock { state -> RemoteFile? in
+                    guard state.next?.item == item else { return nil }
+                    state.next?.wantsMore = true
+                    return state.next?.file
                 }
+                if let file { fetchMore(file) }
+            case .cancel(let item):
+                let file = state.withLock { $0.next?.item == item ? $0.next.take()?.file : nil }
+                if let file { letGo(file) }
             }
         }
     }
 
+    private func open(_ item: String) {
+        guard let url = ResourceURL(item) else { return }
+        if let known = services.store.information(for: url.text)?.information, known.length != nil {
+            return files.open(url, known) { [self] result in
+                if case .success(let file) = result { begin(file, item) }
+            }
+        }
+        OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
+            switch found {
+            case .file(let file):
+                services.store.remember(file.information, for: url.text, checkedAt: wallClock())
+                begin(file, item)
+            // Of a body without a length nothing can be fetched but all.
+            case .growing(let file): file.closed()
+            case .failure: break
+            }
+        }
+    }
+
+    /// The item is open. Its requests need no handle to go on.
     private func begin(_ file: RemoteFile, _ item: String) {
-        state.withLock { state in
-            state.running[item]?.file = file
-            state.running[item]?.asked += 1
+        let next = state.withLock { state -> Next? in
+            guard let next = state.next, next.item == item, next.file == nil else { return nil }
+            state.next?.file = file
+            return next
         }
-        ask(file, item)
-        services.ticker.add(self)
-    }
-
-    /// - Precondition: counted in `asked`.
-    private func ask(_ file: RemoteFile, _ item: String) {
-        defer { state.withLock { $0.running[item]?.done += 1 } }
-        let (isWanted, more) = state.withLock { state in
-            (state.running[item]?.isCancelled == false, state.running[item]?.amount)
-        }
-        guard isWanted else { return }
-        let usual = services.options.prebuffer
-        file.prebuffer([ByteRange(0, min(file.length, usual))] + (Readahead.tail(of: file.length).map { [$0] } ?? []))
-        if let more, file.length > usual { file.prebuffer([ByteRange(usual, min(file.length, more))], isSpare: true) }
-    }
-
-    private func forget(_ item: String) { state.withLock { $0.running[item] = nil } }
-
-    /// Closes what is fetched, unless somebody else does, or it was asked for once more since `asked` was read.
-    private func finish(_ item: String, _ file: RemoteFile, asked: Int) {
-        let isExpected = state.withLock { state -> Bool? in
-            guard let running = state.running[item], running.file === file, running.asked == asked else { return nil }
-            state.running[item] = nil
-            state.closing += 1
-            if !running.isCancelled { state.kept = (item, file) }
-            return !running.isCancelled
-        }
-        guard let isExpected else { return }
+        guard let next else { return _ = files.close(file) }
+        let head = ByteRange(0, min(file.length, services.options.prebuffer))
+        file.prefetch([head] + (Readahead.tail(of: file.length).map { [$0] } ?? []), as: .nextItem)
+        if next.wantsMore { fetchMore(file) }
         files.close(file)
-        if isExpected { files.keep(file, until: now() + Prebuffer.expectation) }
-        let isKept = state.withLock { state in
-            state.closing -= 1
-            return state.kept?.file === file
-        }
-        // It may have been cancelled before its account could be kept open.
-        if isExpected, !isKept { files.keep(file, until: .zero) }
+        files.keep(file, until: now() + Prebuffer.expectation)
+        // It may have been cancelled since.
+        if state.withLock({ $0.next?.item != item }) { letGo(file) }
+    }
+
+    private func fetchMore(_ file: RemoteFile) {
+        let usual = services.options.prebuffer
+        guard file.length > usual else { return }
+        file.prefetch([ByteRange(usual, min(file.length, usual * Prebuffer.more))], as: .moreOfNextItem)
+    }
+
+    /// Stops what is under way; what is there counts as wasted unless it is read.
+    private func letGo(_ file: RemoteFile) {
+        file.cancelPrebuffer()
+        files.keep(file, until: .zero)
     }
 }
 
 extension Prebuffer: Ticking {
-    /// Closes what is fetched, or does not come.
+    /// Looks which open file is being played.
     func tick(_ now: Duration) -> Bool {
-        let running = state.withLock { state in
-            state.running.compactMap { item, running in running.file.map { (item, $0, running) } }
-        }
-        for (item, file, at) in running where at.asked == at.done && !file.isPrebuffering {
-            finish(item, file, asked: at.asked)
-        }
         let (played, isJudging) = state.withLock { state in
             (state.decisions.judge(now: now).flatMap { state.held[$0] }, state.decisions.isJudging)
         }
         if let played { self.played(played, isThere: true) }
-        return isJudging || state.withLock { $0.closing > 0 || $0.running.contains { $0.value.file != nil } }
+        return isJudging
     }
 }

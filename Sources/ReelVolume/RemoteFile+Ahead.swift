@@ -1,84 +1,74 @@
 import ReelCore
 import ReelThreads
 
-/// What is fetched before anybody asks for it, and the account of it.
+/// What is fetched before a read asks for it, and the statistics of it.
 extension RemoteFile {
-    /// What all files of the mount, and the origin, leave to this one.
-    struct Limits {
-        var lanes: Int
-        /// Bytes that may still be fetched ahead, but for this file's own.
-        var room: Int64
-        var isTrusting: Bool
+    /// What all files of the mount, and the origin, leave to this one; `room` without what this one has taken.
+    /// - Parameter requests: at a time, for one reader.
+    func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
+        let counters = services.counters
+        let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
+        return services.budget.withLock {
+            Ledger.Limits(
+                requests: requests, room: $0.unreadLimit - ahead, allowsEarly: $0.allowsEarly(early, now: moment))
+        }
     }
 
-    func limits(lanes: Int, _ moment: Duration) -> Limits {
-        let onTrust = services.counters.onTrust.load(ordering: .relaxed)
-        return Limits(
-            lanes: lanes, room: services.aheadLimit - services.counters.ahead.load(ordering: .relaxed),
-            isTrusting: services.shield.withLock { $0.allows(onTrust, now: moment) })
-    }
-
-    /// Asks the ledger, under these limits and with the account told after it.
-    func decide<Answer>(_ limits: Limits? = nil, _ body: (inout State) -> sending Answer) -> sending Answer {
+    /// Asks the ledger under these limits, and reports what has changed in its statistics.
+    func decide<Answer>(_ limits: Ledger.Limits? = nil, _ body: (inout State) -> sending Answer) -> sending Answer {
         state.withLock { state in
             if let limits {
-                state.ledger.lanes = limits.lanes
-                state.ledger.room = limits.room + state.toldAhead
-                state.ledger.isTrusting = limits.isTrusting
+                state.ledger.limits = limits
+                state.ledger.limits.room += state.reportedAhead
             }
-            defer { tell(&state) }
+            defer { report(&state) }
             return body(&state)
         }
     }
 
     /// After a hit that has left too little before its reader.
     func readAhead(_ moment: Duration) {
-        perform(decide(limits(lanes: lanes.count, moment)) { $0.ledger.readAhead(now: moment) })
+        perform(decide(limits(concurrency.share, moment)) { $0.ledger.readAhead(now: moment) })
     }
 
-    /// Adds what is new in the account to the counters of the mount. Called under the lock, where an atomic addition is no
-    /// call out.
-    func tell(_ state: inout State) {
+    /// Adds what is new in the statistics to the counters of the mount. Called under the lock, where an atomic addition
+    /// is no call out.
+    func report(_ state: inout State) {
         let ahead = state.ledger.ahead
-        if ahead != state.toldAhead {
-            services.counters.ahead.add(ahead - state.toldAhead, ordering: .relaxed)
-            state.toldAhead = ahead
+        if ahead != state.reportedAhead {
+            services.counters.ahead.add(ahead - state.reportedAhead, ordering: .relaxed)
+            state.reportedAhead = ahead
         }
-        let sums = state.ledger.account.sums
-        guard sums != state.told else { return }
-        services.counters.demanded.add(sums.demanded - state.told.demanded, ordering: .relaxed)
-        services.counters.speculative.add(sums.speculative - state.told.speculative, ordering: .relaxed)
-        services.counters.wasted.add(sums.wasted - state.told.wasted, ordering: .relaxed)
-        services.counters.onTrust.add(sums.onTrust - state.told.onTrust, ordering: .relaxed)
-        state.told = sums
+        let (sums, before) = (state.ledger.statistics.sums, state.reported)
+        guard sums != before else { return }
+        services.counters.demanded.add(sums.demanded - before.demanded, ordering: .relaxed)
+        services.counters.speculative.add(sums.speculative - before.speculative, ordering: .relaxed)
+        services.counters.wasted.add(sums.wasted - before.wasted, ordering: .relaxed)
+        services.counters.early.add(sums.early - before.early, ordering: .relaxed)
+        state.reported = sums
     }
 
-    /// Nobody will read what was fetched ahead here: its file leaves the table.
-    func closeAccount() {
-        decide { $0.ledger.writeOff() }
-    }
+    /// The file leaves the table: no reader is expected for what was fetched ahead.
+    func writeOff() { decide { $0.ledger.writeOff() } }
 
     /// Fetched ahead and not read so far.
-    var unread: Int64 { state.withLock { $0.ledger.account.unread.count } }
+    var unread: Int64 { state.withLock { $0.ledger.statistics.unread.count } }
 
-    /// Asks for what of these is neither there nor under way, if the mount's allowance has so much left.
-    func prebuffer(_ ranges: [ByteRange], isSpare: Bool = false) {
+    /// Asks for what of these is neither there nor under way, if the mount's budget has so much left.
+    func prefetch(_ ranges: [ByteRange], as spending: SpeculationBudget.Spending) {
         let moment = now()
         let missing = state.withLock { $0.ledger.missing(in: ranges) }
-        guard missing > 0, services.allowance.withLock({ $0.take(missing, isSpare: isSpare, now: moment) })
-        else { return }
+        guard missing > 0, services.budget.withLock({ $0.spend(missing, on: spending, now: moment) }) else { return }
         services.ticker.add(self)
         perform(decide { state in ranges.flatMap { state.ledger.prebuffer($0, now: moment) } })
     }
 
     func cancelPrebuffer() { perform(decide { $0.ledger.cancelPrebuffer() }) }
 
-    var isPrebuffering: Bool { state.withLock { $0.ledger.isPrebuffering } }
-
     /// Players look at the end of a film right after its beginning.
-    func touchTail(_ name: String) {
+    func prefetchTail(_ name: String) {
         guard isMedia(name), let tail = Readahead.tail(of: length) else { return }
-        prebuffer([tail])
+        prefetch([tail], as: .tail)
     }
 
     private func isMedia(_ name: String) -> Bool {

@@ -96,7 +96,7 @@ extension RemoteFile {
             let range = state.ledger.place(of: id, count: Int64(bytes.count))
             state.ledger.dropped(Int64(bytes.count) - (range?.count ?? 0))
             guard let range else {
-                tell(&state)
+                report(&state)
                 return nil
             }
             state.isWriting = true
@@ -114,8 +114,8 @@ extension RemoteFile {
             return .stop
         }
         let isInMemory = object.isInMemory
-        let limits = limits(lanes: lanes.took(place.range.count, moment), moment)
-        let result = decide(limits) { state in
+        let requests = concurrency.value.withLock { $0.took(place.range.count, now: moment) }
+        let result = decide(limits(requests, moment)) { state in
             // What is in memory must have room there for all readers.
             state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
             return state.ledger.arrived(id, place.range, news: place.news, now: moment)
@@ -143,7 +143,7 @@ extension RemoteFile {
 
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
-        lanes.saw(failure, now())
+        concurrency.value.withLock { $0.ended(failure, now: now()) }
         // Before a reader hears of it: he may open the file anew at once.
         if failure?.isContradiction ?? false { services.doubt(url) }
         let actions = decide { state in

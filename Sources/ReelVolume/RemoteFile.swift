@@ -15,7 +15,7 @@ final class RemoteFile: Sendable {
     let state: Mutex<State>
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
-    let lanes: Lanes
+    let concurrency: ConcurrencyLimits.Shared
     /// Goes up each time that somebody is playing the file through and the next one may be fetched.
     let plays = Atomic<UInt64>(0)
 
@@ -37,9 +37,9 @@ final class RemoteFile: Sendable {
         var requests: [Ledger.StreamID: RequestHandle] = [:]
         var nextRead: Ledger.ReadID = 1
         var rate = RateMeter()
-        /// What of the ledger's account was added to the counters of the mount.
-        var told = Account.Sums()
-        var toldAhead: Int64 = 0
+        /// What of the ledger's statistics was added to the counters of the mount.
+        var reported = FetchStatistics.Sums()
+        var reportedAhead: Int64 = 0
         /// Set when the volume goes away: what is started now is stopped at once.
         var isOver = false
         /// The origin's thread is between asking where bytes go and telling that they are there.
@@ -56,7 +56,7 @@ final class RemoteFile: Sendable {
         let ledger = Ledger(
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
-        lanes = services.lanes[url]
+        concurrency = services.concurrency[url]
         state = Mutex(State(ledger: ledger))
     }
 
@@ -92,7 +92,7 @@ final class RemoteFile: Sendable {
         let (isHit, wantsMore, behind) = state.withLock { state in
             let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
             guard isHit else { return (false, false, nil as Behind?) }
-            tell(&state)
+            report(&state)
             if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
             return (true, state.ledger.wantsReadahead(now: moment), Behind(&state))
         }
@@ -124,9 +124,11 @@ final class RemoteFile: Sendable {
     func park(_ parked: Parked) {
         let moment = now()
         let (range, isRepair) = (parked.range, parked.isRepair)
-        let (isStarving, rate) = state.withLock { (!isRepair && $0.ledger.isStarving(range), $0.ledger.rate) }
-        let count = isStarving ? lanes.starved(self, rate, moment) : lanes.count
-        let actions = decide(limits(lanes: count, moment)) { state -> [Ledger.Action]? in
+        let (isUnderrun, rate) = state.withLock { (!isRepair && $0.ledger.isUnderrun(range), $0.ledger.rate) }
+        let requests = concurrency.value.withLock { limit in
+            isUnderrun ? limit.underrun(ObjectIdentifier(self), rate: rate, now: moment) : limit.share
+        }
+        let actions = decide(limits(requests, moment)) { state -> [Ledger.Action]? in
             guard !state.isOver else { return nil }
             let id = state.nextRead
             state.nextRead += 1

@@ -17,33 +17,23 @@ final class Services: Sendable {
     /// Who is told what to forget; nil before the mount.
     let kernel = Mutex<(any KernelCache)?>(nil)
     let ticker = Ticker()
-    let answers = Line("answers")
+    let answers = SerialQueue("answers")
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
     /// writing them down.
-    let chores = Line("chores")
+    let chores = SerialQueue("chores")
     /// How many requests at a time each origin is worth.
-    let lanes = LaneTable()
-    /// Ends of files and next items.
-    let allowance: Mutex<Allowance>
-    /// Second blocks of films that are opened: of thirty-two a minute, which is a person and no scanner.
-    let heads = Mutex(Allowance(perMinute: 32 * (Readahead.firstOfMedia - Readahead.first)))
-    let shield = Mutex(ProbeShield(perMinute: Services.speculationPerMinute))
-    /// As much as a line of 10 Mbit/s brings.
-    private static let speculationPerMinute: Int64 = 64 << 20
-    /// Bytes that all files together may have fetched ahead of their readers: what a few films need, and never more than
-    /// a quarter of the cache.
-    let aheadLimit: Int64
+    let concurrency = ConcurrencyLimits()
+    /// What may be fetched before a read asks for it.
+    let budget: Mutex<SpeculationBudget>
     private let answerBuffer = AnswerBuffer()
     /// Set once the mount ends: what is being read then is no longer of use.
     private let isEnding = Atomic(false)
 
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
         self.store = store
-        aheadLimit = min(256 << 20, store.usage.cap / 4)
+        // What two films need, and never more than a quarter of the cache.
+        budget = Mutex(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options
-        // Of the next item four times as much, of which the larger part is to leave half of the allowance: eight times,
-        // and ends of files beside them.
-        allowance = Mutex(Allowance(perMinute: max(Services.speculationPerMinute, 10 * options.prebuffer)))
         self.logger = logger
         self.origin = origin
         origin.watchOutages(deadline: options.timeout) { origin, outage in
@@ -66,12 +56,12 @@ final class Services: Sendable {
         return handle
     }
 
-    /// For jobs of the `answers` line only: they run one after another, so one buffer serves all.
+    /// For jobs of the `answers` queue only: they run one after another, so one buffer serves all.
     func withAnswerBuffer(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Void) {
         body(answerBuffer.bytes(count))
     }
 
-    /// Where no volume came of it.
+    /// Ends what runs where no volume came of it.
     func shutdown() {
         ticker.stop()
         endLines()
@@ -83,8 +73,8 @@ final class Services: Sendable {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
     }
 
-    /// Does a job on the line of chores; at once where that has ended with the mount, so that nothing that waits for the job
-    /// waits for ever.
+    /// Does a job on the `chores` queue; at once where that has ended with the mount, so that nothing that waits for
+    /// the job waits for ever.
     func later(_ job: @escaping @Sendable () -> Void) {
         if !chores.add(job) { job() }
     }
@@ -96,7 +86,7 @@ final class Services: Sendable {
     }
 }
 
-/// Only ever touched by the thread of the `answers` line.
+/// Only ever touched by the thread of the `answers` queue.
 private final class AnswerBuffer: @unchecked Sendable {
     private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * Int(BlockSize.block), alignment: 4096)
 
@@ -135,13 +125,13 @@ final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
-    /// As in `Account`, of all files; what is asked beside them (listings, content information) is demanded.
+    /// As in `FetchStatistics`, of all files; what is asked beside them (listings, content information) is demanded.
     let demanded = Atomic<Int64>(0)
     let speculative = Atomic<Int64>(0)
     let wasted = Atomic<Int64>(0)
     /// Fetched ahead and not read, or asked for, of the files in the table.
     let ahead = Atomic<Int64>(0)
-    let onTrust = Atomic<Int64>(0)
+    let early = Atomic<Int64>(0)
 
     func demandedBytes(_ count: Int) {
         bytesFromOrigin.add(Int64(count), ordering: .relaxed)

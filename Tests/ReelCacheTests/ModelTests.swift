@@ -42,7 +42,9 @@ private struct Model {
         candidates.sort { ($0.isEdge ? 1 : 0, $0.use) < ($1.isEdge ? 1 : 0, $1.use) }
         var freed: Int64 = 0
         for candidate in candidates where freed < wanted {
-            freed += files[candidate.version]!.map.filledBytes(inExtent: candidate.extent)
+            let map = files[candidate.version]!.map
+            let blocks = candidate.extent * 64..<min(map.blockCount, (candidate.extent + 1) * 64)
+            freed += blocks.filter { map[$0] }.reduce(0) { $0 + map.bytes(of: $1).count }
             empty(candidate.extent * 64..<(candidate.extent + 1) * 64, of: candidate.version)
         }
         return used + bytes <= cap

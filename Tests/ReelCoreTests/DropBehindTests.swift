@@ -8,10 +8,9 @@ private let kept = DropBehind.kept
 struct DropBehindTests {
     /// A file of 1 GiB, all of it there but for a block.
     private func ledger(without block: Int? = nil) -> Ledger {
-        var map = BlockMap(length: 1 << 30)
-        for index in map.extents.indices { map.load(extent: index, word: .max) }
-        if let block { map[block] = false }
-        var ledger = Ledger(map)
+        let length: Int64 = 1 << 30
+        let missing = block.map { BlockSize.bytes(of: $0, length: length) } ?? ByteRange(length, length)
+        var ledger = Ledger(length: length, there: [ByteRange(0, missing.lower), ByteRange(missing.upper, length)])
         ledger.openHandles = 1
         return ledger
     }

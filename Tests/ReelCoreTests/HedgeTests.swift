@@ -5,7 +5,7 @@ import Testing
 /// A second try beside a stream that is silent, on a scripted clock.
 @Suite struct HedgeTests {
     private func waitingLedger() -> (Ledger, Ledger.StreamID, ByteRange) {
-        var ledger = Ledger(BlockMap(length: 1 << 30))
+        var ledger = Ledger(length: 1 << 30)
         ledger.openHandles = 1
         let actions = ledger.park(1, ByteRange(0, 4096), deadline: .seconds(30), now: .zero)
         guard case .start(let id, let range, true) = actions.first else { return (ledger, 0, ByteRange(0, 0)) }
@@ -34,7 +34,7 @@ import Testing
         #expect(ledger.ended(winner, nil, now: .seconds(3), random: 0.5) == [])
         #expect(ledger.ended(loser, .cancelled, now: .seconds(3), random: 0.5) == [])
         #expect(ledger.isIdle)
-        #expect(ledger.account.wasted == 0)
+        #expect(ledger.statistics.sums.wasted == 0)
     }
 
     @Test(arguments: [true, false]) func whereOneFailsTheOtherGoesOn(firstFails: Bool) {

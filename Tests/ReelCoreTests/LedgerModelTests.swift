@@ -17,7 +17,7 @@ import Testing
         /// Have brought a byte: their head is long known.
         var begun: Set<Ledger.StreamID> = []
         var reads: [Ledger.ReadID: ByteRange] = [:]
-        /// What the account should say. Units that came and that nobody has read are marked.
+        /// What the statistics should say. Units that came and that nobody has read are marked.
         var demanded: Int64 = 0
         var speculative: Int64 = 0
         var wasted: Int64 = 0
@@ -65,7 +65,7 @@ import Testing
 
         func units(_ range: ByteRange) -> Range<Int> { Int(range.lower / unit)..<Int((range.upper - 1) / unit + 1) }
 
-        /// Nobody waits for bytes that only a paused stream would bring; what the account says is what came to pass.
+        /// Nobody waits for bytes that only a paused stream would bring; what the statistics say is what came to pass.
         func check(_ comment: Comment) {
             for read in reads.values {
                 for unit in units(read) where !there[unit] {
@@ -83,10 +83,10 @@ import Testing
                         "\(comment): nothing brings \(offset), which readahead takes for planned")
                 }
             }
-            let account = ledger.account
-            #expect(account.demanded == demanded && account.speculative == speculative, comment)
-            #expect(account.wasted == wasted && account.demanded + account.speculative == sent, comment)
-            #expect(account.unread.count == Int64(unread.count { $0 }) * unit, comment)
+            let sums = ledger.statistics.sums
+            #expect(sums.demanded == demanded && sums.speculative == speculative, comment)
+            #expect(sums.wasted == wasted && sums.demanded + sums.speculative == sent, comment)
+            #expect(ledger.statistics.unread.count == Int64(unread.count { $0 }) * unit, comment)
         }
 
         func isThere(_ range: ByteRange) -> Bool {
@@ -103,7 +103,7 @@ import Testing
         let hasRanges = round % 5 != 0
         var world = World(
             ledger: Ledger(
-                BlockMap(length: length), acceptsRanges: hasRanges, cacheCap: round % 3 == 0 ? 24 << 20 : .max),
+                length: length, acceptsRanges: hasRanges, cacheCap: round % 3 == 0 ? 24 << 20 : .max),
             there: Array(repeating: false, count: Int(length / unit)), unit: unit)
         world.unread = world.there
         world.ledger.openHandles = 1
@@ -112,9 +112,9 @@ import Testing
         var places: [Int64] = [0, 0]
         for step in 0..<600 {
             world.now += .milliseconds(Int64.random(in: 0...300, using: &random))
-            world.ledger.lanes = Int.random(in: 1...6, using: &random)
-            world.ledger.room = Int64.random(in: 0...(64 << 20), using: &random)
-            world.ledger.isTrusting = step % 100 < 80
+            world.ledger.limits = Ledger.Limits(
+                requests: Int.random(in: 1...6, using: &random), room: Int64.random(in: 0...(64 << 20), using: &random),
+                allowsEarly: step % 100 < 80)
             switch Int.random(in: 0..<19, using: &random) {
             case 0...3, 15...17:
                 var lower = Int64.random(in: 0..<length / unit, using: &random) * unit
@@ -175,7 +175,7 @@ import Testing
                     world.perform(world.ledger.ended(id, .cancelled, now: world.now, random: 0.5))
                 }
             case 13:
-                let blocks = BlockMap(length: length).blockCount
+                let blocks = Int((length + BlockSize.block - 1) / BlockSize.block)
                 let first = Int.random(in: 0..<blocks, using: &random)
                 for run in world.ledger.expendable([first..<min(blocks, first + 20)], sparingReadahead: false) {
                     world.ledger.forget(run)

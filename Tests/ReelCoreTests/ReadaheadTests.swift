@@ -16,7 +16,7 @@ import Testing
         private var running: [Ledger.StreamID: ByteRange] = [:]
 
         init(length: Int64, cap: Int64 = .max) {
-            ledger = Ledger(BlockMap(length: length), cacheCap: cap)
+            ledger = Ledger(length: length, cacheCap: cap)
             ledger.openHandles = 1
         }
 
@@ -133,7 +133,7 @@ import Testing
         var player = Player(length: gigabyte)
         for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
         player.requests = []
-        player.ledger.lanes = 6
+        player.ledger.limits.requests = 6
         let place: Int64 = 500 << 20 + 96 << 10
         player.read(place, 132 << 10, isServed: false)
         let expected = [
@@ -142,7 +142,7 @@ import Testing
         ]
         #expect(Array(player.requests.prefix(3)) == expected)
         #expect(player.requests.allSatisfy { $0.count <= 3 * block })
-        #expect(player.fetched <= Readahead.landing + 3 * block)
+        #expect(player.fetched <= Readahead.near + 3 * block)
         player.serve()
         #expect(player.waitingCount == 0)
     }
@@ -151,8 +151,8 @@ import Testing
         var player = Player(length: gigabyte)
         for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
         player.requests = []
-        player.ledger.lanes = 6
-        player.ledger.isTrusting = false
+        player.ledger.limits.requests = 6
+        player.ledger.limits.allowsEarly = false
         player.read(500 << 20 + 96 << 10, 4096)
         #expect(player.fetched == BlockSize.block)
     }
@@ -183,7 +183,7 @@ import Testing
         var player = Player(length: 64 << 20)
         for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
         player.requests = []
-        player.ledger.lanes = 6
+        player.ledger.limits.requests = 6
         player.read(64 << 20 - 100_000, 4096)
         #expect(player.requests.allSatisfy { $0.upper <= 64 << 20 && $0.count <= BlockSize.block })
         #expect(player.fetched == BlockSize.block)
@@ -245,7 +245,7 @@ import Testing
     }
 
     @Test func whoCopiesFasterThanLinesBringIsKeptNear() {
-        for (millisecond, most) in [(1, Readahead.near), (100, Readahead.longest)] {
+        for (millisecond, most) in [(1, Readahead.mostOfFastest), (100, Readahead.longest)] {
             var cursor = Cursor(at: ByteRange(0, 128 << 10), now: .zero)
             var now = Duration.zero
             // One of 1 GiB, and one of 10 MiB a second.
@@ -257,25 +257,25 @@ import Testing
         }
     }
 
-    @Test func withoutTrustNothingIsFetchedAheadForWhoHasReadLittle() {
+    @Test func withoutABudgetNothingIsFetchedAheadForReadersThatHaveReadLittle() {
         var player = Player(length: gigabyte)
-        player.ledger.isTrusting = false
+        player.ledger.limits.allowsEarly = false
         for offset in stride(from: Int64(0), to: 4 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
-        #expect(player.fetched == 4 << 20 && player.ledger.account.onTrust == 0)
+        #expect(player.fetched == 4 << 20 && player.ledger.statistics.sums.early == 0)
         for offset in stride(from: Int64(4 << 20), to: 12 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
         #expect(player.fetched > 12 << 20)
     }
 
-    @Test func trustComesBackFromWhoReadsOnOrToTheEnd() {
+    @Test func earlyReadaheadComesBackFromReadersThatReadOnOrToTheEnd() {
         for length in [gigabyte, 2 << 20] {
             var player = Player(length: length)
             for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
-            #expect(player.ledger.account.onTrust > 0)
-            #expect(player.ledger.account.onTrust <= player.fetched)
+            #expect(player.ledger.statistics.sums.early > 0)
+            #expect(player.ledger.statistics.sums.early <= player.fetched)
             for offset in stride(from: Int64(1 << 20), to: min(length, 6 << 20), by: 128 << 10) {
                 player.read(offset, 128 << 10)
             }
-            #expect(player.ledger.account.onTrust == 0)
+            #expect(player.ledger.statistics.sums.early == 0)
         }
     }
 
@@ -284,7 +284,7 @@ import Testing
         for _ in 0..<64 { player.readOn() }
         while player.runningCount == 0 { player.readOn(isServed: false) }
         let running = player.runningRanges.reduce(0) { $0 + $1.count }
-        #expect(running > 0 && player.ledger.ahead == player.ledger.account.unread.count + running)
+        #expect(running > 0 && player.ledger.ahead == player.ledger.statistics.unread.count + running)
     }
 
     @Test func aRequestInLineIsPromotedOnceSomebodyWaitsForIt() {
@@ -369,7 +369,7 @@ import Testing
     }
 
     @Test func whatWasSentBeforeItWasAStreamTellsNothingOfTheTimeToAnAnswer() {
-        var ledger = Ledger(BlockMap(length: gigabyte))
+        var ledger = Ledger(length: gigabyte)
         ledger.openHandles = 1
         let before = ledger.pace.hedgeAfter
         for number in Int64(0)..<8 {
@@ -380,23 +380,23 @@ import Testing
         #expect(ledger.pace.hedgeAfter == before)
     }
 
-    /// The scan of `ShieldTests`, without a clock: a megabyte read in a row of each of sixty films.
+    /// The scan of `TrafficTests`, without a clock: a megabyte read in a row of each of sixty films.
     @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytesAndABudget() {
-        let budget: Int64 = 64 << 20
-        var shield = ProbeShield(perMinute: budget)
-        var (onTrust, fetched): (Int64, Int64) = (0, 0)
+        var budget = SpeculationBudget()
+        var (early, fetched): (Int64, Int64) = (0, 0)
         let count = 60
         for _ in 0..<count {
             var player = Player(length: gigabyte)
             for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) {
-                player.ledger.isTrusting = shield.allows(onTrust + player.ledger.account.onTrust, now: .zero)
+                player.ledger.limits.allowsEarly = budget.allowsEarly(
+                    early + player.ledger.statistics.sums.early, now: .zero)
                 player.read(offset, 128 << 10)
             }
-            onTrust += player.ledger.account.onTrust
+            early += player.ledger.statistics.sums.early
             fetched += player.fetched
         }
-        #expect(fetched <= Int64(count) << 20 + budget + Readahead.early)
-        #expect(fetched > Int64(count) << 20 + budget / 2)
+        #expect(fetched <= Int64(count) << 20 + SpeculationBudget.perMinute + Readahead.early)
+        #expect(fetched > Int64(count) << 20 + SpeculationBudget.perMinute / 2)
     }
 
     @Test func aStreamThatNobodyWaitsForYieldsAndItsBytesAreAskedForAgain() {
@@ -447,7 +447,7 @@ import Testing
         read: Int64, cap: Int64, lead: Int64
     ) {
         let length: Int64 = 256 << 20
-        var ledger = Ledger(BlockMap(length: length), acceptsRanges: false, cacheCap: cap)
+        var ledger = Ledger(length: length, acceptsRanges: false, cacheCap: cap)
         ledger.openHandles = 1
         let started = ledger.park(1, ByteRange(0, read), deadline: .seconds(30), now: .zero)
         guard case .start(let id, _, _) = started.first else { return #expect(started.isEmpty) }
@@ -483,7 +483,7 @@ import Testing
         static let piece: Int64 = 128 << 10
 
         init(length: Int64, cap: Int64) {
-            ledger = Ledger(BlockMap(length: length), acceptsRanges: false, cacheCap: cap)
+            ledger = Ledger(length: length, acceptsRanges: false, cacheCap: cap)
             ledger.openHandles = 1
         }
 
@@ -566,10 +566,10 @@ import Testing
         #expect(rests.count > 100 && rests.dropFirst(4).allSatisfy { $0 <= 5 << 18 }, "\(rests)")
     }
 
-    @Test func aReaderThatWaitsIsServedByAsManyRequestsAsThereAreLanes() {
+    @Test func aReaderThatUnderrunsIsServedByAsManyRequestsAsTheLimitAllows() {
         var player = Player(length: gigabyte)
         for offset in stride(from: Int64(0), to: 12 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
-        player.ledger.lanes = 6
+        player.ledger.limits.requests = 6
         // As long as it waits for nothing one request is enough.
         while player.runningCount == 0 { player.readOn(isServed: false) }
         #expect(player.runningCount == 1)
@@ -585,7 +585,7 @@ import Testing
 
     @Test func whatAllFilesMayFetchAheadIsShared() {
         var player = Player(length: gigabyte)
-        player.ledger.room = 0
+        player.ledger.limits.room = 0
         for offset in stride(from: Int64(0), to: 64 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
         #expect(player.fetched <= 64 << 20 + Readahead.early + Readahead.first)
     }
@@ -604,7 +604,9 @@ import Testing
         var player = Player(length: gigabyte)
         player.read(0, 4096)
         player.take(player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now))
-        #expect(player.requests.last == ByteRange(128 << 10, 4 << 20) && player.ledger.isPrebuffering)
+        #expect(
+            player.requests.last == ByteRange(128 << 10, 4 << 20)
+                && player.ledger.streams.contains { $0.purpose == .prebuffer })
         #expect(player.ledger.missing(in: [ByteRange(0, 5 << 20)]) == 1 << 20)
         let again = player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now)
         #expect(again.isEmpty)
@@ -633,15 +635,15 @@ import Testing
         }
     }
 
-    @Test func theAccountTellsWhatWasWaitedForFromWhatWasNot() {
+    @Test func theStatisticsTellWhatWasWaitedForFromWhatWasNot() {
         var player = Player(length: 64 << 20)
         player.read(0, 4096)
-        #expect(player.ledger.account.demanded == 4096)
-        #expect(player.ledger.account.unread.count == 124 << 10)
+        #expect(player.ledger.statistics.sums.demanded == 4096)
+        #expect(player.ledger.statistics.unread.count == 124 << 10)
         player.read(4096, 60 << 10)
-        #expect(player.ledger.account.unread.count == 64 << 10 && player.ledger.account.wasted == 0)
+        #expect(player.ledger.statistics.unread.count == 64 << 10 && player.ledger.statistics.sums.wasted == 0)
         player.ledger.forget(0..<1)
-        #expect(player.ledger.account.wasted == 64 << 10)
+        #expect(player.ledger.statistics.sums.wasted == 64 << 10)
     }
 
     @Test func readaheadFitsASmallCache() {
@@ -725,19 +727,22 @@ import Testing
     @Test func whatIsExpendableIsFilledAndNoReaderIsNear() {
         var player = Player(length: 64 << 20, cap: 16 << 20)
         for offset in stride(from: Int64(0), to: 32 << 20, by: 128 << 10) { player.read(offset, 128 << 10) }
-        let map = BlockMap(length: player.ledger.length)
+        let length = player.ledger.length
         let all = [64..<128, 0..<64, 128..<1024]
         let runs = player.ledger.expendable(all, sparingReadahead: true)
         #expect(runs.first == 64..<128)
         let blocks = runs.flatMap { Array($0) }
-        let bytes = blocks.reduce(Int64(0)) { $0 + map.bytes(of: $1).count }
+        let bytes = blocks.reduce(Int64(0)) { $0 + BlockSize.bytes(of: $1, length: length).count }
         #expect(bytes >= 16 << 20)
         let end = (32 << 20) - BlockSize.block
-        #expect(blocks.allSatisfy { player.ledger.present.isFilled($0) && map.bytes(of: $0).upper <= end })
+        #expect(
+            blocks.allSatisfy {
+                player.ledger.present.isFilled($0) && BlockSize.bytes(of: $0, length: length).upper <= end
+            })
         // What was read ahead goes where nothing else is left.
         let more = player.ledger.expendable(all, sparingReadahead: false).flatMap { Array($0) }
         #expect(
-            Set(more).isSuperset(of: blocks) && more.contains(map.blocks(touching: ByteRange(end, end + 1)).lowerBound))
+            Set(more).isSuperset(of: blocks) && more.contains(Int(end / BlockSize.block)))
     }
 
     // MARK: Retry

@@ -10,11 +10,13 @@ final class TestBytes: PresentBytes {
     private struct State {
         var there = ByteRangeSet()
         var removals: UInt64 = 0
+
+        func firstRange(endingBehind offset: Int64) -> ByteRange? { there.ranges.first { $0.upper > offset } }
     }
 
-    init(length: Int64, _ map: BlockMap? = nil) {
+    init(length: Int64, there: [ByteRange] = []) {
         self.length = length
-        map?.forEachFilled { add(map!.bytes(of: $0)) }
+        for range in there { add(range) }
     }
 
     func add(_ range: ByteRange) { state.withLock { $0.there.insert(range) } }
@@ -28,16 +30,18 @@ final class TestBytes: PresentBytes {
 
     var isComplete: Bool { covers(ByteRange(0, length)) }
     var removals: UInt64 { state.withLock { $0.removals } }
-    func covers(_ range: ByteRange) -> Bool { state.withLock { $0.there.contains(range) } }
+    func covers(_ range: ByteRange) -> Bool { firstMissing(from: range.lower, limit: range.upper) >= range.upper }
     func isFilled(_ block: Int) -> Bool { covers(BlockSize.bytes(of: block, length: length)) }
 
     func firstMissing(from offset: Int64, limit: Int64) -> Int64 {
-        state.withLock { state in offset < limit ? min(limit, state.there.range(at: offset)?.upper ?? offset) : limit }
+        guard offset < limit else { return limit }
+        let range = state.withLock { $0.firstRange(endingBehind: offset) }
+        return min(limit, range.flatMap { $0.contains(offset) ? $0.upper : nil } ?? offset)
     }
 
     func firstCovered(from offset: Int64, limit: Int64) -> Int64 {
         state.withLock { state in
-            state.there.firstRange(endingBehind: offset).map { min(limit, max(offset, $0.lower)) } ?? limit
+            state.firstRange(endingBehind: offset).map { min(limit, max(offset, $0.lower)) } ?? limit
         }
     }
 
@@ -50,9 +54,9 @@ final class TestBytes: PresentBytes {
 }
 
 extension Ledger {
-    /// Of a version of which these blocks are there, to be changed by the test.
-    init(_ map: BlockMap, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
-        self.init(TestBytes(length: map.length, map), acceptsRanges: acceptsRanges, cacheCap: cacheCap)
+    /// Of a version of which these bytes are there, to be changed by the test.
+    init(length: Int64, there: [ByteRange] = [], acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
+        self.init(TestBytes(length: length, there: there), acceptsRanges: acceptsRanges, cacheCap: cacheCap)
     }
 
     private var bytes: TestBytes { present as! TestBytes }

@@ -166,7 +166,7 @@ import Testing
     }
 
     /// One who still has the old object open goes on, and leaves nothing behind.
-    @Test func theAccountOfAReplacedFileIsClosedWithItsLastHandle() throws {
+    @Test func theStatisticsOfAReplacedFileAreClosedWithItsLastHandle() throws {
         try withFilm { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))

@@ -6,7 +6,7 @@ import Testing
 @testable import ReelVolume
 
 /// Bytes that the origin sends, and what is said of them.
-@Suite struct ShieldTests {
+@Suite struct TrafficTests {
     private func withFilms(
         _ count: Int, length: Int64, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10),
         _ fault: FileOrigin.Fault? = nil,
@@ -62,12 +62,12 @@ import Testing
         }
     }
 
-    /// A megabyte read in a row of each: where the budget is used up it costs these and the ends of the files. How
-    /// large it is, and how it comes back, `ReadaheadTests` and `AllowanceTests` tell.
+    /// A megabyte read in a row of each: where the budget is used up it costs these and nothing more. How large it is,
+    /// and how it comes back, `ReadaheadTests` and `SpeculationBudgetTests` tell.
     @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytes() throws {
         let count = 20
         try withFilms(count, length: 1 << 30) { fixture, film, server in
-            fixture.volume.services.shield.withLock { $0 = ProbeShield(perMinute: 0) }
+            fixture.volume.services.budget.withLock { $0 = SpeculationBudget(perMinute: 0) }
             let before = fixture.volume.status().bytesFromOrigin
             for name in 0..<count {
                 let file = try fixture.open("\(name).bin").get()
@@ -77,8 +77,7 @@ import Testing
                 fixture.volume.close(file)
             }
             let status = settle(fixture)
-            let tail = Readahead.tail(of: 1 << 30)!.count
-            #expect(status.bytesFromOrigin - before == Int64(count) * (1 << 20 + tail))
+            #expect(status.bytesFromOrigin - before == Int64(count) << 20)
         }
     }
 
@@ -112,7 +111,7 @@ import Testing
             let file = try fixture.open("0.bin").get()
             let remote = fixture.volume.files.all[0]
             // Fetched, not read.
-            remote.prebuffer([ByteRange(0, 9_000_000)])
+            remote.prefetch([ByteRange(0, 9_000_000)], as: .tail)
             #expect(eventually { remote.isComplete })
             #expect(remote.unread > 8_000_000)
             remote.object.share()

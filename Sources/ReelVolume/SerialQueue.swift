@@ -1,7 +1,7 @@
 import ReelThreads
 
-/// One thread that does one thing after another.
-final class Line: Sendable {
+/// A thread that does its jobs one after another.
+final class SerialQueue: Sendable {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
         var isOver = false
@@ -33,7 +33,7 @@ final class Line: Sendable {
         self.thread = thread
     }
 
-    /// - Returns: false where the line has ended: the job is not done.
+    /// - Returns: false where the queue has ended: the job is not done.
     @discardableResult
     func add(_ job: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
@@ -42,7 +42,7 @@ final class Line: Sendable {
         }
     }
 
-    /// Does what is left and ends the thread.
+    /// Does the remaining jobs and ends the thread.
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()

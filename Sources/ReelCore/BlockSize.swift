@@ -1,0 +1,23 @@
+/// The sizes that the cache, the index and the ledger share, in bytes.
+package enum BlockSize {
+    /// 128 KiB: what the kernel asks for at once when it reads ahead, so one filled block answers one request.
+    package static let block: Int64 = 128 << 10
+    /// 64 blocks in a row, one word of the map: 8 MiB, the unit of index rows.
+    package static let blocksPerExtent = 64
+    package static let extent: Int64 = block * Int64(blocksPerExtent)
+    /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
+    package static let gathered: Int64 = 512 << 10
+
+    /// The blocks of a resource of that length which hold any byte of `range`; none hold what lies behind its end.
+    package static func blocks(touching range: ByteRange, length: Int64) -> Range<Int> {
+        let upper = min(range.upper, length)
+        guard range.lower < upper else { return 0..<0 }
+        return Int(range.lower / block)..<Int((upper - 1) / block) + 1
+    }
+
+    /// The bytes of a block of a resource of that length; shorter for the last, none for one behind it.
+    package static func bytes(of block: Int, length: Int64) -> ByteRange {
+        let lower = min(Int64(block) * Self.block, length)
+        return ByteRange(lower, lower + min(Self.block, length - lower))
+    }
+}

@@ -1,0 +1,106 @@
+/// How many requests at a time fetch for one reader of one origin: events in, a number out.
+///
+/// One, until a reader underruns (it has to wait although its bytes are fetched ahead) at an origin whose single
+/// connections are slow: then six. While readers keep underrunning, three and then one are tried now and then, and stay
+/// where they bring as much. A refusal (429, 503) leaves one, for longer each time.
+///
+///     one ──underrun──▶ six ──trial──▶ three ──trial──▶ one
+///      ▲                 └─◀─ less ────┘ └─◀─ less ─────┘
+///      └──refused── from everywhere
+package struct ConcurrencyLimit: Sendable {
+    /// Browsers open as many connections to one host.
+    package static let most = 6
+    /// For all readers together: the transport gives as many to requests that no read waits for.
+    private static let mostOfAll = 12
+    /// Bytes a second of one connection from which more connections only cost: half a gigabit.
+    private static let fast = 64e6
+    /// Connections open, and TCP windows grow, before what they bring is counted.
+    private static let settling = Duration.milliseconds(300)
+    private static let epoch = Duration.seconds(1)
+    /// Fewer requests are as good where they bring this share of what more bring.
+    private static let enough = 0.85
+
+    /// Requests at a time while a single reader underruns.
+    package private(set) var requests = 1
+    /// Not more than one before this.
+    private var heldUntil = Duration.zero
+    /// When each reader underran last.
+    private var underruns: [ObjectIdentifier: Duration] = [:]
+    private var refusals = 0
+    private var lastUnderrun = Duration.zero
+    private var countedFrom = Duration.zero
+    private var bytes: Int64 = 0
+    /// While fewer are tried: how many requests there were, and their bytes a second.
+    private var wider: (requests: Int, rate: Double)?
+    private var nextTrial = Duration.zero
+    private var trialPause = Duration.seconds(30)
+
+    package init() {}
+
+    /// Requests for one of the readers that underrun: all together stay within what one host is asked at a time.
+    package var share: Int { max(1, min(requests, Self.mostOfAll / max(1, underruns.count))) }
+
+    /// A reader waits for bytes that were fetched ahead.
+    /// - Parameters:
+    ///   - file: the file that it reads.
+    ///   - rate: of one connection, bytes a second; nil: unknown.
+    /// - Returns: `share` from now on.
+    package mutating func underrun(_ file: ObjectIdentifier, rate: Double?, now: Duration) -> Int {
+        lastUnderrun = now
+        underruns[file] = now
+        if underruns.count > 1 { underruns = underruns.filter { now - $1 < Readahead.underrunTime } }
+        if requests == 1, wider == nil, now >= heldUntil, let rate, rate < Self.fast {
+            become(Self.most, now)
+            nextTrial = now + .seconds(2)
+        }
+        return share
+    }
+
+    /// Bytes of any body came. - Returns: `share` from now on.
+    package mutating func took(_ count: Int64, now: Duration) -> Int {
+        if requests > 1 || wider != nil, now >= countedFrom {
+            bytes += count
+            let elapsed = now - countedFrom
+            if elapsed >= Self.epoch { judge(Double(bytes) / elapsed.seconds, now) }
+        }
+        return share
+    }
+
+    /// - Parameter rate: of all requests over the last epoch, bytes a second.
+    private mutating func judge(_ rate: Double, _ now: Duration) {
+        countedFrom = now
+        bytes = 0
+        // A reader that has what it wants tells nothing about the line.
+        guard now - lastUnderrun < .milliseconds(500) else { return }
+        if let wider {
+            self.wider = nil
+            if rate >= Self.enough * wider.rate {
+                nextTrial = now + .seconds(2)
+                if requests == 1 { heldUntil = now + .seconds(60) }
+            } else {
+                become(wider.requests, now)
+                nextTrial = now + trialPause
+                trialPause = min(trialPause * 2, .seconds(600))
+            }
+        } else if now >= nextTrial {
+            wider = (requests, rate)
+            become(requests > 3 ? 3 : 1, now)
+        }
+    }
+
+    /// A request has ended. - Parameter failure: 429 and 503 are refusals.
+    package mutating func ended(_ failure: OriginFailure?, now: Duration) {
+        guard case .status(let status, let retryAfter) = failure, status == 429 || status == 503 else { return }
+        // Requests that were under way together are refused together.
+        if requests > 1 || now >= heldUntil { refusals = min(refusals + 1, 6) }
+        wider = nil
+        become(1, now)
+        heldUntil = max(heldUntil, now + max(.seconds(15 << refusals), retryAfter ?? .zero))
+    }
+
+    private mutating func become(_ count: Int, _ now: Duration) {
+        requests = count
+        bytes = 0
+        countedFrom = now + Self.settling
+    }
+}

@@ -1,0 +1,54 @@
+/// Counts what the bytes of one file were fetched for, and what came of those fetched ahead. Each byte that comes is
+/// either demanded or speculative.
+package struct FetchStatistics: Hashable, Sendable {
+    /// Bytes, since the file was opened first.
+    package struct Sums: Hashable, Sendable {
+        /// A read waited for them.
+        package fileprivate(set) var demanded: Int64 = 0
+        /// All others.
+        package fileprivate(set) var speculative: Int64 = 0
+        /// Speculative bytes that came a second time or too late, or left the cache before they were read.
+        package fileprivate(set) var wasted: Int64 = 0
+        /// Asked for ahead of readers that have come neither as far as `Readahead.settled` nor to the end of the file.
+        package internal(set) var early: Int64 = 0
+
+        package init() {}
+    }
+
+    package internal(set) var sums = Sums()
+    /// Fetched ahead and not read yet.
+    package private(set) var unread = ByteRangeSet()
+
+    /// Counts bytes that were not there before they came.
+    /// - Parameter demands: ranges that reads wait for.
+    mutating func took(_ range: ByteRange, for demands: some Sequence<ByteRange>) {
+        let before = unread.count
+        unread.insert(range)
+        for demand in demands where demand.overlaps(range) { unread.remove(demand.clamped(to: range)) }
+        let ahead = unread.count - before
+        sums.speculative += ahead
+        sums.demanded += range.count - ahead
+    }
+
+    /// Counts bytes that came although they were there, or whose stream had been let go of.
+    mutating func dropped(_ count: Int64) {
+        sums.speculative += count
+        sums.wasted += count
+    }
+
+    /// Each hit calls this. It allocates only where a read cuts an unread range in two.
+    mutating func read(_ range: ByteRange) { unread.remove(range) }
+
+    /// Bytes have left the cache.
+    mutating func lost(_ range: ByteRange) {
+        let before = unread.count
+        unread.remove(range)
+        sums.wasted += before - unread.count
+    }
+
+    /// No reader is expected any more.
+    mutating func writeOff() {
+        sums.wasted += unread.count
+        unread = ByteRangeSet()
+    }
+}
