@@ -4,7 +4,10 @@ import Synchronization
 ///
 /// A debug build ends the program where a thread takes a lock out of order. A release build compiles this to `Mutex`
 /// alone.
-package struct Lock<State: ~Copyable>: ~Copyable, Sendable {
+///
+/// `@usableFromInline`, as `@inlinable` has no effect across modules without it: each lock would be a call of generic
+/// code.
+@usableFromInline package struct Lock<State: ~Copyable>: ~Copyable, Sendable {
     @usableFromInline let mutex: Mutex<State>
     #if DEBUG
         @usableFromInline let place: LockPlace
