@@ -26,6 +26,7 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The store was closed.
     case closed
 
+    /// A sentence for the user.
     package var description: String {
         switch self {
         case .inUse(let mountPoint) where mountPoint.isEmpty:

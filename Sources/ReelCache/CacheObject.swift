@@ -18,6 +18,7 @@ package protocol ObjectHolder: AnyObject, Sendable {
 }
 
 extension ObjectHolder {
+    /// A holder that does not tell counts as in use.
     package var isInUse: Bool { true }
 }
 

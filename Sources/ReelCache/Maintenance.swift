@@ -2,11 +2,15 @@ import ReelCore
 
 /// One data file, for lists. Lengths are in bytes.
 package struct ObjectSummary: Hashable, Sendable {
+    /// The resource's URL as text, without credentials.
     package var key: String
+    /// Of the version.
     package var length: Int64
+    /// In filled blocks on the disk.
     package var cachedBytes: Int64
     /// Milliseconds since 1970, moved on by at least one at each use.
     package var lastUse: Int64
+    /// Never evicted of itself.
     package var isPinned: Bool
 }
 

@@ -19,6 +19,7 @@ package struct StoredEntry: Hashable, Sendable {
     package var name: String
     /// As text, without credentials.
     package var url: String
+    /// Whether it is a directory of the source.
     package var isDirectory: Bool
     /// Bytes, where the listing tells exactly.
     package var length: Int64?
@@ -41,6 +42,7 @@ package protocol StoredEntries: Sendable {
 }
 
 extension [StoredEntry]: StoredEntries {
+    /// The entry itself.
     package func stored(at place: Int) -> StoredEntry { self[place] }
 }
 

@@ -8,6 +8,7 @@ package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
     /// This directory, or symbolic link, is another user's, or others may write to it.
     case untrusted(String)
 
+    /// The path and the reason, to stand inside a sentence.
     package var description: String {
         switch self {
         case .system(let path, let number): "\(path): \(String(cString: strerror(number)))"
