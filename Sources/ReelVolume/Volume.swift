@@ -161,15 +161,16 @@ package final class Volume: Sendable {
         let sorted = shown.values.sorted {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
         }
+        let demanded = services.counters.demanded.load(ordering: .relaxed)
+        let speculative = services.counters.speculative.load(ordering: .relaxed)
         return VolumeStatus(
             cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: services.store.failure.map { "\($0)" },
             bytesInMemory: services.store.bytesInMemory, damagedBlocks: services.store.damagedBlocks,
-            bytesFromOrigin: services.counters.bytesFromOrigin.load(ordering: .relaxed),
+            bytesFromOrigin: demanded + speculative,
             bytesServed: services.counters.bytesServed.load(ordering: .relaxed),
             hits: services.counters.hits.load(ordering: .relaxed),
             misses: services.counters.misses.load(ordering: .relaxed),
-            demanded: services.counters.demanded.load(ordering: .relaxed),
-            speculative: services.counters.speculative.load(ordering: .relaxed), wasted: wasted,
+            demanded: demanded, speculative: speculative, wasted: wasted,
             outages: services.origin.outages.map {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
             },
