@@ -11,7 +11,7 @@ package struct ConcurrencyLimit: Sendable {
     /// Browsers open as many connections to one host.
     package static let most = 6
     /// For all readers together: the transport gives as many to requests that no read waits for.
-    private static let mostOfAll = 12
+    private static let mostOfAll = 2 * most
     /// Bytes a second of one connection from which more connections only cost: half a gigabit.
     private static let fast = 64e6
     /// Connections open, and TCP windows grow, before what they bring is counted.
@@ -84,7 +84,7 @@ package struct ConcurrencyLimit: Sendable {
             }
         } else if now >= nextTrial {
             wider = (requests, rate)
-            become(requests > 3 ? 3 : 1, now)
+            become(requests == Self.most ? Self.most / 2 : 1, now)
         }
     }
 

@@ -1,4 +1,4 @@
-/// What a reader has left so far behind that it need not stay in memory.
+/// Tells which bytes a reader has left so far behind that they need not stay in memory.
 ///
 /// A film of some gigabytes that is read once would push everything else out of the page cache, and each of its pages
 /// would be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else
@@ -8,7 +8,7 @@ package struct DropBehind: Hashable, Sendable {
     /// from memory.
     package static let kept: Int64 = 2 * BlockSize.extent
 
-    /// Where what was told ends; whole extents.
+    /// The end of what was told, in whole extents.
     private var told: Int64
 
     /// - Parameter start: where reading forward began.

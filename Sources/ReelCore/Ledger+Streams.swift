@@ -195,6 +195,9 @@ extension Ledger {
         return present.firstMissing(from: part.lower, limit: part.upper) < part.upper
     }
 
+    /// As long as streams go on, and their file is known, after its last close.
+    package static let linger = Duration.seconds(10)
+
     /// A stream goes on while somebody waits for it, while its reader is there, and for some seconds after the last
     /// close; a reader that has jumped away is given two seconds to come back.
     private func isNeeded(_ stream: Stream, now: Duration) -> Bool {
@@ -202,7 +205,7 @@ extension Ledger {
         if stream.retryAt != nil { return false }
         // It is short, or `cancelPrebuffer` ends it.
         if stream.purpose == .prebuffer { return true }
-        if openHandles == 0 { return now - lastClose < .seconds(10) }
+        if openHandles == 0 { return now - lastClose < Self.linger }
         if !acceptsRanges || stream.end - stream.position <= Self.worthHolding { return true }
         // A paused player comes back to its place; one that waits elsewhere has left it.
         let latest = waiting.isEmpty ? cursors.map(\.lastRead).max() ?? now : now

@@ -1,14 +1,13 @@
-/// What a name says of a file, before anything of it is known.
+/// Media files by their names, before anything else is known of them.
 package enum MediaName {
     private static let extensions: Set<String> = [
         "3g2", "3gp", "asf", "avi", "divx", "flv", "m2ts", "m2v", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts",
-        "mxf",
-        "ogm", "ogv", "rm", "rmvb", "ts", "vob", "webm", "wmv", "aac", "ac3", "aif", "aiff", "alac", "ape", "dsf",
-        "dts",
-        "eac3", "flac", "m4a", "m4b", "mka", "mp2", "mp3", "mpc", "oga", "ogg", "opus", "tta", "wav", "wma", "wv",
+        "mxf", "ogm", "ogv", "rm", "rmvb", "ts", "vob", "webm", "wmv",
+        "aac", "ac3", "aif", "aiff", "alac", "ape", "dsf", "dts", "eac3", "flac", "m4a", "m4b", "mka", "mp2", "mp3",
+        "mpc", "oga", "ogg", "opus", "tta", "wav", "wma", "wv",
     ]
 
-    /// True for films and music: what players open at both ends, and play one after another.
+    /// True for films and music: players open them at both ends, and play one after another.
     package static func isMedia(_ name: String) -> Bool { extensions.contains(fileExtension(name)) }
 
     /// The order in which players and people see names: letters without their case, numbers by their value.

@@ -16,9 +16,6 @@ final class FileTable: Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// As long as streams linger after the last close.
-    private static let linger = Duration.seconds(10)
-
     private struct Slots {
         var byVersion: [Version: Slot] = [:]
         /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
@@ -138,7 +135,7 @@ extension FileTable: Ticking {
     func tick(_ now: Duration) -> Bool {
         let idle = slots.withLock { slots in
             slots.values.filter {
-                !$0.isLeaving && $0.handles == 0 && now - $0.closedAt > FileTable.linger && $0.keptUntil <= now
+                !$0.isLeaving && $0.handles == 0 && now - $0.closedAt > Ledger.linger && $0.keptUntil <= now
             }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }

@@ -1,7 +1,7 @@
 import ReelCore
 
 /// Memory that readers have left behind: see `DropBehind`. Each byte should be in the page cache once at most, and
-/// those of a long file only while somebody is near them.
+/// those of a long file only while a reader is near them.
 extension RemoteFile {
     struct Behind {
         var range: ByteRange
@@ -14,8 +14,8 @@ extension RemoteFile {
         }
     }
 
-    /// While the file is being fetched both go, the data file's pages and those of the mount, or the next hour of a
-    /// film would cost memory twice. Of a complete file those stay from which the kernel will read without asking: the
+    /// Drops both while the file is being fetched, the data file's pages and those of the mount, or the next hour of a
+    /// film would cost memory twice. Of a complete file the pages stay from which the kernel reads without asking: the
     /// data file's where it reads that itself, else the mount's.
     func leave(_ behind: Behind, of node: NodeID) {
         let kernel = services.kernel.withLock { $0 }

@@ -5,8 +5,8 @@ import ReelCore
 /// Each read that the ledger holds makes every decision of it longer, and each decision is made under the file's lock by
 /// a thread that serves the whole mount: thousands of reads of one file would keep the reads of all others waiting.
 extension RemoteFile {
-    /// Four for each place in a file that readahead keeps track of (`Readahead.cursorLimit`).
-    static let parkedLimit = 32
+    /// Four for each place in a file that readahead keeps track of.
+    static let parkedLimit = 4 * Readahead.cursorLimit
 
     /// - Returns: false where the read is for the ledger at once.
     func queue(_ parked: Parked) -> Bool {

@@ -89,7 +89,6 @@ extension RemoteFile {
     }
 
     func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        services.counters.bytesFromOrigin.add(Int64(bytes.count), ordering: .relaxed)
         let moment = now()
         let place = state.withLock { state -> (range: ByteRange, news: [ByteRange])? in
             state.rate.add(Int64(bytes.count), moment)
@@ -128,7 +127,7 @@ extension RemoteFile {
         }
     }
 
-    private static let windowInMemory: Int64 = 2 << 20
+    private static let windowInMemory = 2 * Readahead.near
 
     private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
         do {

@@ -14,7 +14,7 @@ final class Services: Sendable {
     let counters = Counters()
     /// What a request becomes before it leaves; nil before the mount.
     private let source = Mutex<(any Source)?>(nil)
-    /// Who is told what to forget; nil before the mount.
+    /// Is told what to forget; nil before the mount.
     let kernel = Mutex<(any KernelCache)?>(nil)
     let ticker = Ticker()
     let answers = SerialQueue("answers")
@@ -67,7 +67,7 @@ final class Services: Sendable {
         endLines()
     }
 
-    /// What ends the reading of a document that came: the deadline of whoever asked, or the end of the mount.
+    /// Ends the reading of a document: at the caller's deadline, or at the end of the mount.
     /// - Parameter deadline: on the clock of `now()`.
     func isOver(at deadline: Duration) -> @Sendable () -> Bool {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
@@ -104,7 +104,7 @@ private final class AnswerBuffer: @unchecked Sendable {
 package struct VolumeOptions: Sendable {
     /// How long a read, a listing or an open may take before it fails.
     package var timeout: Duration
-    /// A listing this old is asked for again in the background when somebody looks.
+    /// A listing this old is asked for again in the background when it is next used.
     package var refresh: Duration
     /// Bytes of the next file that are fetched when one is played through; 0: none.
     package let prebuffer: Int64
@@ -121,11 +121,11 @@ package struct VolumeOptions: Sendable {
 }
 
 final class Counters: Sendable {
-    let bytesFromOrigin = Atomic<Int64>(0)
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
     /// As in `FetchStatistics`, of all files; what is asked beside them (listings, content information) is demanded.
+    /// All bytes from the origin are either demanded or speculative.
     let demanded = Atomic<Int64>(0)
     let speculative = Atomic<Int64>(0)
     let wasted = Atomic<Int64>(0)
@@ -134,12 +134,10 @@ final class Counters: Sendable {
     let early = Atomic<Int64>(0)
 
     func demandedBytes(_ count: Int) {
-        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
         demanded.add(Int64(count), ordering: .relaxed)
     }
 
     func droppedBytes(_ count: Int) {
-        bytesFromOrigin.add(Int64(count), ordering: .relaxed)
         speculative.add(Int64(count), ordering: .relaxed)
         wasted.add(Int64(count), ordering: .relaxed)
     }

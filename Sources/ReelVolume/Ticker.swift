@@ -5,7 +5,7 @@ protocol Ticking: AnyObject, Sendable {
     func tick(_ now: Duration) -> Bool
 }
 
-/// The clock of everything that has something under way; sleeps while nothing has.
+/// Calls `tick` of everything that has something under way, and timers; sleeps while there are none.
 final class Ticker: Sendable {
     /// Deadlines and pauses are in tenths of a second and more.
     private static let interval = Duration.milliseconds(50)
@@ -56,7 +56,7 @@ final class Ticker: Sendable {
         }
     }
 
-    /// Does a short job some time from now; never, if the volume ends before.
+    /// Does a short job after `pause`; never, if the volume ends before.
     func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
         state.withLock { state in
             if !state.isOver { state.timers.append((now() + pause, job)) }

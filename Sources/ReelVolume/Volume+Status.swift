@@ -25,14 +25,15 @@ extension Volume {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
         }
         let usage = store.usage
+        let demanded = counters.demanded.load(ordering: .relaxed)
+        let speculative = counters.speculative.load(ordering: .relaxed)
         return VolumeStatus(
             cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
             bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks,
-            bytesFromOrigin: counters.bytesFromOrigin.load(ordering: .relaxed),
+            bytesFromOrigin: demanded + speculative,
             bytesServed: counters.bytesServed.load(ordering: .relaxed),
             hits: counters.hits.load(ordering: .relaxed), misses: counters.misses.load(ordering: .relaxed),
-            demanded: counters.demanded.load(ordering: .relaxed),
-            speculative: counters.speculative.load(ordering: .relaxed),
+            demanded: demanded, speculative: speculative,
             wasted: counters.wasted.load(ordering: .relaxed) + files.unreadInVain,
             outages: services.origin.outages.map {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)

@@ -617,6 +617,17 @@ import Testing
         #expect(player.ledger.isIdle)
     }
 
+    /// The next item of a queue has no handle while it is fetched.
+    @Test func whatIsPrebufferedComesWithoutAHandle() {
+        var player = Player(length: gigabyte)
+        player.ledger.openHandles = 0
+        player.take(player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now))
+        player.take(player.ledger.tick(now: player.now + .seconds(60)))
+        #expect(player.runningRanges == [ByteRange(0, 4 << 20)])
+        player.take(player.ledger.cancelPrebuffer())
+        #expect(player.ledger.isIdle)
+    }
+
     @Test func aFileIsPlayedWhenHalfOfItWasReadInARow() {
         var player = Player(length: 64 << 20)
         var told: [Int64] = []
