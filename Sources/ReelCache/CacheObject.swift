@@ -33,7 +33,9 @@ package enum CacheRead: Hashable, Sendable {
 ///
 /// All that writes or discards comes from one thread; reads, and what they find to be lost, come from any.
 package final class CacheObject: Sendable {
-    package let version: Version
+    package var version: Version { file.version }
+    /// Bytes; `BlockSize.openEnd` until its end is known.
+    package var length: Int64 { file.length }
     /// The blocks that are filled now, as a copy.
     var filled: BlockMap { file.withBlocks { $0.filled } }
 
@@ -45,7 +47,6 @@ package final class CacheObject: Sendable {
     init(_ file: DataFile, _ store: Store) {
         self.file = file
         self.store = store
-        version = file.version
     }
 
     deinit { store.closed(file) }
@@ -80,6 +81,17 @@ package final class CacheObject: Sendable {
     /// Gives up what was written and is not filled: no index knows of it.
     package func abandonFragments() throws(CacheError) {
         for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try store.discard(run, of: file) }
+    }
+
+    /// The body of a version with an open end came whole: its row tells the length from here on, so that it is found as a
+    /// version of that length, and another object of that version makes way. Before `settle`, on the thread that writes.
+    /// - Returns: false where the disk has not all of it: it goes with its last holder.
+    package func record(length: Int64) -> Bool { store.record(length, of: file) }
+
+    /// The version ends at this length: for readers from here on, who find no end before.
+    package func settle(length: Int64) {
+        store.room.release(file.settle(length: length, now: store.clock.now()))
+        store.filled(length)
     }
 
     /// The data file itself, where every byte of it is there and was looked at; it stays open as long as this object.

@@ -106,7 +106,7 @@ extension Connection {
         }
         // A daemon that was killed has left bytes and not yet what was said of them: what they are of was written first.
         if let known { return known }
-        let rows = try rows(ofKey: key).filter { !$0.isSuperseded }
+        let rows = try rows(ofKey: key).filter { !$0.isSuperseded && !$0.version.isOpenEnded }
         return rows.max { $0.lastUse < $1.lastUse }.map { row in
             let (length, validator) = (row.version.length, row.version.validator)
             return Remembered(information: ContentInformation(length: length, validator: validator), checkedAt: 0)

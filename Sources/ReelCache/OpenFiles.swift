@@ -14,7 +14,6 @@ final class OpenFiles: Sendable {
 
     private struct State {
         var entries: [Int64: Entry] = [:]
-        var growing: Set<FileName> = []
         var lastRowInMemory: Int64 = 0
     }
 
@@ -56,8 +55,4 @@ final class OpenFiles: Sendable {
             return state.lastRowInMemory
         }
     }
-
-    func grows(_ name: FileName) { state.withLock { _ = $0.growing.insert(name) } }
-    func grew(_ name: FileName) { state.withLock { _ = $0.growing.remove(name) } }
-    func isGrowing(_ name: FileName) -> Bool { state.withLock { $0.growing.contains(name) } }
 }

@@ -5,8 +5,9 @@ package struct Version: Hashable, Sendable {
     /// The resource's URL as text, without credentials; may hold anything.
     package var key: String
     package var validator: Validator
-    /// Bytes.
+    /// Bytes; `BlockSize.openEnd` until its end is known.
     package var length: Int64
+    package var isOpenEnded: Bool { length == BlockSize.openEnd }
 
     package init(key: String, validator: Validator, length: Int64) {
         self.key = key
@@ -74,7 +75,8 @@ package struct RememberedListing: Sendable {
 /// One data file, for `status`.
 package struct ObjectSummary: Hashable, Sendable {
     package var key: String
-    package var length: Int64
+    /// nil until its end is known.
+    package var length: Int64?
     package var cachedBytes: Int64
     /// Milliseconds since 1970, moved on by at least one at each use.
     package var lastUse: Int64

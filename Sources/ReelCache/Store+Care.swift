@@ -12,10 +12,11 @@ extension Store {
         guard let (rows, pins) = found else { return [] }
         return rows.map { row in
             let file = files.file(row.id)
+            let version = file?.version ?? row.version
             return ObjectSummary(
-                key: row.version.key, length: row.version.length, cachedBytes: file?.bytesOnDisk ?? row.cached,
-                lastUse: file?.lastUse ?? row.lastUse,
-                isPinned: pins.contains(ExactText(row.version.key)))
+                key: version.key, length: version.isOpenEnded ? nil : version.length,
+                cachedBytes: file?.bytesOnDisk ?? row.cached, lastUse: file?.lastUse ?? row.lastUse,
+                isPinned: pins.contains(ExactText(version.key)))
         }
     }
 
@@ -43,8 +44,8 @@ extension Store {
     /// that the kernel reads directly. On the thread that writes. - Returns: bytes freed.
     package func evict(key: String) throws(CacheError) -> Int64 {
         var freed: Int64 = 0
-        for file in files.all
-        where file.row >= 0 && ExactText(file.version.key) == ExactText(key) && !file.isReadDirectly {
+        for file in files.all.filter({ $0.row >= 0 && ExactText($0.version.key) == ExactText(key) })
+        where !file.isReadDirectly && !file.isOpenEnded {
             let blocks = 0..<file.blockCount
             if let object = files.held(file.row) {
                 freed += object.holder?.relinquish([blocks], scarce: nil) ?? 0

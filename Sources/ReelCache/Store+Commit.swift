@@ -8,7 +8,7 @@ extension Store {
 
     /// A block is filled, and its bytes are on the disk.
     func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: UInt64) {
-        log?.note(FillLog.Entry(object: file.row, block: block, sum: sum))
+        if !file.isOpenEnded { log?.note(FillLog.Entry(object: file.row, block: block, sum: sum)) }
         filled(bytes)
     }
 
@@ -115,7 +115,7 @@ extension Store {
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
         // A hole that a power loss fills again is one that no account knows of, once the file counts as clean.
-        for file in files.idle where file.hasFile { _ = hasReachedDisk(file) }
+        for file in files.idle where file.hasFile && !file.isOpenEnded { _ = hasReachedDisk(file) }
         let (removed, bytes) = try writer.use { (index) throws(CacheError) -> ([DataFile], Int64) in
             let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
             for file in idle { file.withBlocks { $0.dropMemory() } }
@@ -124,7 +124,7 @@ extension Store {
                 let (durable, isStray) = file.withBlocks { blocks in
                     (blocks.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable)
                 }
-                if isStray { try? file.punchUnfilled(durable) }
+                if isStray, !file.isOpenEnded { try? file.punchUnfilled(durable) }
                 room.release(file.withBlocks { $0.abandon() })
             }
             let removed = idle.filter {
@@ -156,7 +156,7 @@ extension Store {
                 continue
             }
             try writer.use { (index) throws(CacheError) in
-                for file in fileNames(directory) where file.directory == name && !files.isGrowing(file) {
+                for file in fileNames(directory) where file.directory == name {
                     let sql = "SELECT 1 FROM objects WHERE file = ?"
                     guard try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil else { continue }
                     unlinkat(directory.number, file.text, 0)

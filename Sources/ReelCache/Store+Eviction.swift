@@ -65,7 +65,8 @@ extension Store {
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let open = files.all
-        for file in open where file.row >= 0 && !file.isPinned && !file.isReadDirectly {
+        // What comes once, as nobody knows its end, cannot be fetched again.
+        for file in open where file.row >= 0 && !file.isPinned && !file.isReadDirectly && !file.isOpenEnded {
             if isSpared(file) { continue }
             let last = Int((file.version.length - 1) / BlockSize.extent)
             for (extent, bytes, lastUse) in file.withBlocks({ $0.usedExtents }) where lastUse < limit {

@@ -4,9 +4,9 @@ import Synchronization
 
 extension Store {
     /// The object of a version: the living instance, or the one of the index with what it holds, or a new empty one.
-    /// Where disk or index do not take it, one that lives in memory alone.
+    /// Where disk or index do not take it, one that lives in memory alone. Of a version with an open end always a new one.
     package func object(for version: Version) throws(CacheError) -> CacheObject {
-        guard version.length >= 0, version.length <= Self.longestFile else { throw .badLength }
+        guard version.length >= 0, version.length <= Self.longestFile || version.isOpenEnded else { throw .badLength }
         do throws(CacheError) {
             return try objectOnDisk(version)
         } catch {
@@ -19,7 +19,7 @@ extension Store {
     private func objectOnDisk(_ version: Version) throws(CacheError) -> CacheObject {
         let now = clock.now()
         return try writer.use { (index) throws(CacheError) -> CacheObject in
-            if let row = try index.row(of: version) {
+            if !version.isOpenEnded, let row = try index.row(of: version) {
                 if row.isSuperseded {
                     try index.run("UPDATE objects SET superseded = 0 WHERE id = ?", [.integer(row.id)])
                     files.supersede(row.id, false)
@@ -36,7 +36,7 @@ extension Store {
     }
 
     private func objectInMemory(_ version: Version) -> CacheObject {
-        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
+        if !version.isOpenEnded, let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
             return files.object(file, self)
         }
         let file = DataFile(
@@ -82,7 +82,7 @@ extension Store {
 
     private func create(_ version: Version, _ index: Connection, _ now: Int64) throws(CacheError) -> DataFile {
         let name = FileName.random()
-        let descriptor = try name.create(in: directory.objects, length: version.length)
+        let descriptor = try name.create(in: directory.objects, length: version.isOpenEnded ? 0 : version.length)
         reached(.fileMade)
         do throws(CacheError) {
             let row = try index.insert(version, name, lastUse: now)
@@ -97,27 +97,26 @@ extension Store {
         }
     }
 
-    /// Takes a whole file in as a complete object, to be committed.
-    func adopt(_ version: Version, _ name: FileName, _ descriptor: consuming Descriptor, _ sums: [UInt64])
-        throws(CacheError) -> CacheObject
-    {
-        guard ftruncate(descriptor.number, Int(version.length)) == 0 else { throw .last("ftruncate") }
-        let now = clock.now()
-        var descriptor = Optional(descriptor)
-        let object = try writer.use { (index) throws(CacheError) -> CacheObject in
-            if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
-            let row = try index.insert(version, name, lastUse: now)
-            let file = DataFile(
-                row: row, version: version, name: name, descriptor: descriptor.take()!,
-                blocks: BlockTable(length: version.length), lastUse: now,
-                isPinned: try index.isPinned(version.key))
-            file.withBlocks { blocks in
-                for (block, sum) in sums.enumerated() { _ = blocks.fill(block, sum, now: now) }
+    /// See `CacheObject.record`. The row of an open end has a length that no file has: a crash before leaves nothing.
+    func record(_ length: Int64, of file: DataFile) -> Bool {
+        guard file.hasFile else { return false }
+        do throws(CacheError) {
+            guard file.withBlocks({ $0.isOnDisk(upTo: length) }) else { throw .full }
+            try file.change { () throws(CacheError) in
+                if ftruncate(file.descriptor.number, Int(length)) != 0 { throw .last("ftruncate") }
             }
-            return files.object(file, self)
+            var version = file.version
+            version.length = length
+            try writer.use { (index) throws(CacheError) in
+                if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
+                try index.run("UPDATE objects SET length = ? WHERE id = ?", [.integer(length), .integer(file.row)])
+            }
+            return true
+        } catch {
+            if error != .full { disk.failed(error) }
+            files.supersede(file.row, true)
+            return false
         }
-        filled(version.length)
-        return object
     }
 
     /// A superseded version: goes at once, or with its last holder. Nothing happens where it is not known.

@@ -8,13 +8,11 @@ import Synchronization
 final class FirstTouch: OriginReceiver {
     enum Found: Sendable {
         case file(RemoteFile)
-        case growing(GrowingFile)
         case failure(OriginFailure)
     }
 
     private struct State {
         var file: (RemoteFile, Ledger.StreamID)?
-        var growing: GrowingFile?
         var request: OriginRequestID?
         var isAnswered = false
     }
@@ -90,7 +88,6 @@ final class FirstTouch: OriginReceiver {
     private func link(_ state: State) {
         guard let request = state.request else { return }
         if let (file, stream) = state.file { file.adopted(stream, request, isDemanded: true) }
-        state.growing?.started(request)
     }
 
     func yields() -> Bool {
@@ -108,7 +105,6 @@ final class FirstTouch: OriginReceiver {
     }
 
     private func begin(_ information: ContentInformation, isWhole: Bool) -> OriginFailure? {
-        guard let length = information.length else { return beginGrowing(information) }
         let file: RemoteFile
         do throws(CacheError) {
             guard let opened = try files.openNow(url, information) else {
@@ -119,7 +115,7 @@ final class FirstTouch: OriginReceiver {
             services.logger.error("\(error)")
             return .wrongAnswer("the cache cannot hold it")
         }
-        let asked = isWhole ? ByteRange(0, length) : range!.clamped(to: ByteRange(0, length))
+        let asked = ByteRange(0, isWhole ? file.length : min(range!.upper, file.length))
         let stream = file.adopt(asked, isWhole: isWhole && range != nil)
         let state = state.withLock { state in
             state.file = (file, stream)
@@ -133,29 +129,19 @@ final class FirstTouch: OriginReceiver {
         return nil
     }
 
-    private func beginGrowing(_ information: ContentInformation) -> OriginFailure? {
-        let growing = GrowingFile(url, information, services, finished: finished)
-        growing.opened()
-        let state = state.withLock { state in
-            state.growing = growing
-            state.isAnswered = true
-            return state
-        }
-        link(state)
-        completion(.growing(growing))
-        return nil
-    }
-
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         let state = state.withLock { $0 }
         if let (file, stream) = state.file { return file.arrived(stream, bytes) }
-        return state.growing?.arrived(bytes) ?? .stop
+        return .stop
     }
 
     func ended(_ failure: OriginFailure?) {
         let state = state.withLock { $0 }
-        if let (file, stream) = state.file { file.ended(stream, failure) }
-        state.growing?.ended(failure)
+        if let (file, stream) = state.file {
+            // First: a reader that sees the end may open the file anew, and is to find what it has become.
+            if failure == nil { files.settle(file, stream, finished) }
+            file.ended(stream, failure)
+        }
         guard !state.isAnswered else { return }
         completion(.failure(failure ?? .interrupted("no answer")))
     }

@@ -49,7 +49,8 @@ final class Node: Sendable {
         var isSuperseded = false
         /// While an open asks the origin, others wait for its outcome.
         var opening: [Completion<any FileHandle>]?
-        var growing: GrowingFile?
+        /// The file that was opened last without its end being known.
+        weak var growing: RemoteFile?
     }
 
     init(

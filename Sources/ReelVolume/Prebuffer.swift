@@ -151,13 +151,13 @@ final class Prebuffer: Sendable {
         } else {
             FirstTouch.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
                 switch found {
+                case .file(let file) where file.isOpenEnded:
+                    // Of a body without a length nothing can be fetched but all.
+                    files.close(file)
+                    forget(item)
                 case .file(let file):
                     services.store.remember(file.information, for: url.text, checkedAt: wallClock())
                     begin(file, item)
-                case .growing(let file):
-                    // Of a body without a length nothing can be fetched but all.
-                    file.closed()
-                    forget(item)
                 case .failure: forget(item)
                 }
             }

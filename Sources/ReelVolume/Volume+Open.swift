@@ -14,8 +14,9 @@ extension Volume {
 
     func openFile(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
         prebuffer.opened(node)
-        if let growing = node.state.withLock({ $0.growing }), growing.tryOpen() {
-            return completion(.success(OpenFile(node, .growing(growing))))
+        if let growing = node.state.withLock({ $0.growing }), files.reopen(growing) {
+            if growing.isGrowing { return completion(.success(OpenFile(node, growing, wantsDirectIO: true))) }
+            files.close(growing)
         }
         let isFirst = node.state.withLock { state in
             defer { state.opening = (state.opening ?? []) + [completion] }
@@ -28,29 +29,23 @@ extension Volume {
                 return state.opening ?? []
             }
             for (index, completion) in waiting.enumerated() {
-                completion(result.map { opened(node, index == 0 ? $0 : again($0)) as any FileHandle })
+                completion(
+                    result.map { file in
+                        // One handle more of a file that was just opened.
+                        if index > 0 { files.reopen(file) }
+                        return opened(node, file)
+                    })
             }
         }
     }
 
-    private func opened(_ node: Node, _ body: OpenFile.Body) -> OpenFile {
+    private func opened(_ node: Node, _ file: RemoteFile) -> any FileHandle {
         // How a complete file is read the kernel may keep to itself.
-        if case .remote(let file) = body, file.isComplete, prebuffer.holds(node) {
-            return OpenFile(node, body, isHeld: true)
-        }
-        return OpenFile(node, body)
+        OpenFile(
+            node, file, wantsDirectIO: file.isOpenEnded, isHeld: file.isComplete && prebuffer.holds(node))
     }
 
-    /// One handle more of a file that was just opened.
-    private func again(_ body: OpenFile.Body) -> OpenFile.Body {
-        switch body {
-        case .remote(let file): files.reopen(file)
-        case .growing(let file): file.opened()
-        }
-        return body
-    }
-
-    private func decide(_ node: Node, _ completion: @escaping Completion<OpenFile.Body>) {
+    private func decide(_ node: Node, _ completion: @escaping Completion<RemoteFile>) {
         guard let url = node.url else { return completion(.failure(.failed)) }
         if node.state.withLock({ $0.isSuperseded }) { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
@@ -103,23 +98,26 @@ extension Volume {
 
     private func open(
         _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
-        _ completion: @escaping Completion<OpenFile.Body>
+        _ completion: @escaping Completion<RemoteFile>
     ) {
         guard information.length != nil else { return firstTouch(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
             if case .success(let file) = result { file.touchTail(node.name) }
-            completion(result.map { .remote($0) })
+            completion(result)
         }
     }
 
-    private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
+    private func firstTouch(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
         FirstTouch.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
         } _: { [self] found in
             switch found {
+            case .file(let file) where file.isOpenEnded:
+                node.state.withLock { $0.growing = file }
+                completion(.success(file))
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
                 guard tell(node, file.information) else {
@@ -127,10 +125,7 @@ extension Volume {
                     return completion(.failure(.stale))
                 }
                 file.touchTail(node.name)
-                completion(.success(.remote(file)))
-            case .growing(let file):
-                keep(file, of: node)
-                completion(.success(.growing(file)))
+                completion(.success(file))
             case .failure(let failure):
                 services.logger.info("\(url): \(failure)")
                 completion(.failure(VolumeError(failure)))
@@ -181,39 +176,32 @@ extension Volume {
 
 /// An open file, as the kernel's handle names it.
 final class OpenFile: FileHandle {
-    enum Body: Sendable {
-        case remote(RemoteFile)
-        case growing(GrowingFile)
-    }
-
     let node: Node
-    let body: Body
+    let remote: RemoteFile
+    /// Where the kernel was told no length: it must not stop there.
+    let wantsDirectIO: Bool
     /// `Prebuffer.released` is due at its end.
     let isHeld: Bool
     private let isOffered = Atomic(false)
 
-    init(_ node: Node, _ body: Body, isHeld: Bool = false) {
+    init(_ node: Node, _ remote: RemoteFile, wantsDirectIO: Bool, isHeld: Bool = false) {
         self.node = node
-        self.body = body
+        self.remote = remote
+        self.wantsDirectIO = wantsDirectIO
         self.isHeld = isHeld
     }
 
-    var wantsDirectIO: Bool { if case .growing = body { true } else { false } }
-
     func passthroughFile() -> PassthroughFile? {
-        guard case .remote(let file) = body, let descriptor = file.object.offer() else { return nil }
+        guard !wantsDirectIO, let descriptor = remote.object.offer() else { return nil }
         isOffered.store(true, ordering: .relaxed)
-        return PassthroughFile(descriptor: descriptor, length: file.length)
+        return PassthroughFile(descriptor: descriptor, length: remote.length)
     }
 
-    func passthroughBegan() {
-        if case .remote(let file) = body { file.object.share() }
-    }
+    func passthroughBegan() { remote.object.share() }
 
     /// An offer holds the file as it is until the handle is gone. The kernel opens the file only some time after it has taken
     /// the answer, and nothing tells when: until then a lease would say that nobody reads the file.
     func settleOffer() {
-        guard case .remote(let file) = body, isOffered.exchange(false, ordering: .relaxed) else { return }
-        file.object.settle()
+        if isOffered.exchange(false, ordering: .relaxed) { remote.object.settle() }
     }
 }

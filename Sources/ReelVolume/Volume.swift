@@ -28,7 +28,6 @@ package final class Volume: Sendable {
     /// Calls of `forget`.
     let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
-    private let growing = Mutex<[ObjectIdentifier: GrowingFile]>([:])
 
     /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
     /// - Parameter source: an http(s) URL, or the path of a list.
@@ -90,26 +89,8 @@ package final class Volume: Sendable {
         // The clock first: what it would find idle now is not over, but ended.
         services.ticker.stop()
         for file in files.all { file.shutdown() }
-        for file in growingFiles { file.shutdown() }
         services.endLines()
     }
-
-    // MARK: Growing files
-
-    /// Until its body is over and nobody has it open.
-    func keep(_ file: GrowingFile, of node: Node) {
-        growing.withLock { $0[ObjectIdentifier(file)] = file }
-        node.state.withLock { $0.growing = file }
-        file.onGone { [weak self, weak file] in
-            guard let self, let file else { return }
-            growing.withLock { $0[ObjectIdentifier(file)] = nil }
-            node.state.withLock { state in
-                if state.growing === file { state.growing = nil }
-            }
-        }
-    }
-
-    var growingFiles: [GrowingFile] { growing.withLock { Array($0.values) } }
 
     // MARK: Attributes
 
@@ -127,7 +108,7 @@ package final class Volume: Sendable {
     func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
         guard let url = node.url else { return 0 }
         guard let information, let length = information.length else {
-            return node.state.withLock { $0.growing }?.received ?? services.store.cachedBytes(of: url.text)
+            return services.store.cachedBytes(of: url.text)
         }
         let version = Version(key: url.text, validator: information.validator, length: length)
         return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)
@@ -148,15 +129,11 @@ package final class Volume: Sendable {
                 path: path(object.key), length: object.length, cachedBytes: object.cachedBytes, openHandles: 0,
                 rate: 0)
         }
-        for file in files.all {
+        // Of several under one URL the one that an open gets is shown.
+        for file in files.all.reversed() {
             shown[file.url.text] = VolumeStatus.File(
-                path: path(file.url.text), length: file.length, cachedBytes: file.cachedBytes,
-                openHandles: file.openHandles, rate: file.rate)
-        }
-        for file in growingFiles {
-            shown[file.url.text] = VolumeStatus.File(
-                path: path(file.url.text), length: nil, cachedBytes: file.received,
-                openHandles: file.openHandles, rate: file.rate)
+                path: path(file.url.text), length: file.isOpenEnded ? nil : file.length,
+                cachedBytes: file.cachedBytes, openHandles: file.openHandles, rate: file.rate)
         }
         let sorted = shown.values.sorted {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
