@@ -28,6 +28,7 @@ extension BlockTable {
         var offset = offset
         while offset < min(limit, length) {
             let block = Int(offset / BlockSize.block)
+            guard block / 64 < extents.end else { return limit }
             guard extents[block / 64] != nil else {
                 offset = (offset / BlockSize.extent + 1) * BlockSize.extent
                 continue

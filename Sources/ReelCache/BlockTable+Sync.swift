@@ -23,10 +23,14 @@ extension BlockTable {
         var lastUse: Int64 = 0
     }
 
-    var isPending: Bool { !sync.changed.isEmpty || !sync.running.isEmpty || !sync.stale.isEmpty }
+    /// No row tells of blocks of a version whose end is not known.
+    var isPending: Bool {
+        !isOpenEnded && (!sync.changed.isEmpty || !sync.running.isEmpty || !sync.stale.isEmpty)
+    }
 
     /// The snapshot before fdatasync; false where there is nothing to sync.
     mutating func beginSync() -> Bool {
+        if isOpenEnded { return false }
         move(sync.changed, .syncBegins)
         sync.running.formUnion(sync.changed.filter { hasSyncing($0) })
         sync.running.formUnion(sync.stale)

@@ -17,8 +17,9 @@ struct BlockTable: Sendable {
         var isUnkept = false
     }
 
-    let length: Int64
-    let blockCount: Int
+    /// `BlockSize.openEnd` until `settle`.
+    private(set) var length: Int64
+    private(set) var blockCount: Int
     var extents: TouchedExtents
     /// The last use of extents that were never touched.
     private let defaultUse: Int64
@@ -42,9 +43,9 @@ struct BlockTable: Sendable {
 
     init(length: Int64, lastUse: Int64 = 0) {
         self.length = length
-        blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
+        blockCount = BlockTable.blockCount(length)
         defaultUse = lastUse
-        extents = TouchedExtents(count: (blockCount + 63) / 64)
+        extents = TouchedExtents()
     }
 
     /// Takes one row of the index. Bits past the end are not believed.
@@ -61,6 +62,8 @@ struct BlockTable: Sendable {
     // MARK: Looking
 
     var isComplete: Bool { filledBlocks == blockCount }
+
+    var isOpenEnded: Bool { length == BlockSize.openEnd }
 
     subscript(block: Int) -> BlockState { extents.state(of: block) }
 
@@ -96,7 +99,7 @@ struct BlockTable: Sendable {
     }
 
     private func map(_ word: (TouchedExtents.Extent) -> UInt64) -> BlockMap {
-        var map = BlockMap(length: length)
+        var map = BlockMap(length: isOpenEnded ? Int64(extents.end) * BlockSize.extent : length)
         for extent in extents.all { map.load(extent: extent.number, word: word(extent)) }
         return map
     }
@@ -175,6 +178,32 @@ struct BlockTable: Sendable {
     mutating func fill(_ block: Int, _ sum: UInt64, now: Int64 = 0) -> Int64 {
         begin([block])
         return seal(block, sum, now: now) ? bytes(of: block).count : 0
+    }
+
+    // MARK: An open end
+
+    /// Whether all bytes of the first `length` are on the disk, in blocks that are whole but for the last.
+    func isOnDisk(upTo length: Int64) -> Bool {
+        let (count, rest) = length.quotientAndRemainder(dividingBy: BlockSize.block)
+        guard !isInMemory, filledBlocks == count else { return false }
+        return rest == 0 || inFlight[Int(count)]?.pieces.whole(ByteRange(length - rest, length)) != nil
+    }
+
+    /// The version ends here, and is like any other from now on. - Returns: room on the disk that its last block does not
+    /// need.
+    mutating func settle(length: Int64, now: Int64) -> Int64 {
+        self.length = length
+        blockCount = BlockTable.blockCount(length)
+        let last = blockCount - 1
+        guard self[last] == .partial, let flight = inFlight[last] else { return 0 }
+        let surplus = max(0, flight.room - bytes(of: last).count)
+        inFlight[last]?.room -= surplus
+        if let sum = flight.pieces.whole(bytes(of: last)) { _ = seal(last, sum, now: now) }
+        return surplus
+    }
+
+    private static func blockCount(_ length: Int64) -> Int {
+        Int((length + BlockSize.block - 1) / BlockSize.block)
     }
 
     // MARK: Leaving

@@ -8,9 +8,8 @@ extension CacheObject {
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
-        guard offset >= 0, offset <= version.length, Int64(bytes.count) <= version.length - offset else {
-            throw .badLength
-        }
+        let most = file.isOpenEnded ? DataFile.longest : file.length
+        guard offset >= 0, offset <= most, Int64(bytes.count) <= most - offset else { throw .badLength }
         let range = ByteRange(offset, offset + Int64(bytes.count))
         restoreLength()
         let blocks = file.blocks(touching: range)
@@ -98,10 +97,11 @@ extension CacheObject {
 
     /// A file that another program has cut is made as long again as it must be, and doubted.
     private func restoreLength() {
-        guard file.hasFile, !file.descriptor.isLong(version.length) else { return }
+        // The end of one that grows is where the last byte was written; what is cut of it no checksum lets pass.
+        guard file.hasFile, !file.isOpenEnded, !file.descriptor.isLong(file.length) else { return }
         // While it is short, a read of what is gone comes back short; afterwards it would be zeros.
         lose(file.doubt().map { $0..<$0 + 1 })
-        if ftruncate(file.descriptor.number, Int(version.length)) != 0 { store.disk.failed(.last("ftruncate")) }
+        if ftruncate(file.descriptor.number, Int(file.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         store.found(damaged: 1)
     }
 }

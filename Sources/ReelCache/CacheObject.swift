@@ -36,7 +36,9 @@ package enum CacheRead: Hashable, Sendable {
 /// All that writes or discards comes from one thread; reads, and what they find to be lost, come from any.
 package final class CacheObject: Sendable {
     /// The version that it holds bytes of.
-    package let version: Version
+    package var version: Version { file.version }
+    /// Bytes; `BlockSize.openEnd` until its end is known.
+    package var length: Int64 { file.length }
     /// The blocks that are filled now, as a copy.
     var filled: BlockMap { file.withBlocks { $0.filled } }
 
@@ -48,7 +50,6 @@ package final class CacheObject: Sendable {
     init(_ file: DataFile, _ store: ObjectStore) {
         self.file = file
         self.store = store
-        version = file.version
     }
 
     deinit { store.committer.closed(file) }
@@ -89,6 +90,17 @@ package final class CacheObject: Sendable {
     /// Gives up blocks that are not whole: no row tells of them.
     package func abandonFragments() throws(CacheError) {
         for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try discard(run) }
+    }
+
+    /// The body of a version with an open end came whole: its row tells the length from here on, so that it is found as a
+    /// version of that length, and another object of that version makes way. Before `settle`, on the thread that writes.
+    /// - Returns: false where the disk has not all of it: it goes with its last holder.
+    package func record(length: Int64) -> Bool { store.record(length, of: file) }
+
+    /// The version ends at this length: for readers from here on, who find no end before.
+    package func settle(length: Int64) {
+        store.quota.release(file.settle(length: length, now: store.clock.now()))
+        store.committer.filled(length)
     }
 
     /// The data file itself, where every byte of it is there and verified; it stays open as long as this object.

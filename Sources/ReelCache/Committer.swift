@@ -61,7 +61,7 @@ final class Committer: Sendable {
 
     /// A block is filled, and its bytes are on the disk.
     func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: UInt64) {
-        index.journal?.note(FillJournal.Entry(object: file.row, block: block, sum: sum))
+        if !file.isOpenEnded { index.journal?.note(FillJournal.Entry(object: file.row, block: block, sum: sum)) }
         filled(bytes)
     }
 
@@ -178,7 +178,7 @@ final class Committer: Sendable {
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
         // A hole that a power loss fills again is one that no quota counts, once the file counts as clean.
-        for file in files.idle where file.hasFile { _ = hasReachedDisk(file) }
+        for file in files.idle where file.hasFile && !file.isOpenEnded { _ = hasReachedDisk(file) }
         let removed = try index.write { (connection) throws(CacheError) -> [DataFile] in
             let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
             // Blocks that no row will ever tell of: not whole, or of a sync that failed.
@@ -187,7 +187,7 @@ final class Committer: Sendable {
                     blocks.dropMemory()
                     return (blocks.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable)
                 }
-                if isStray { try? file.punchUnfilled(durable) }
+                if isStray, !file.isOpenEnded { try? file.punchUnfilled(durable) }
                 evictor.quota.release(file.withBlocks { $0.abandon() })
             }
             let removed = idle.filter {

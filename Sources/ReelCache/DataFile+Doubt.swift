@@ -15,7 +15,7 @@ extension DataFile {
     func hasLostBytes(of bytes: Int64) -> Bool {
         let seen = shortCounts.load(ordering: .relaxed)
         guard seen < DataFile.believed else { return false }
-        if descriptor.holds(bytes, of: version.length) {
+        if descriptor.holds(bytes, of: length) {
             if seen > 0 { shortCounts.store(0, ordering: .relaxed) }
             return false
         }
@@ -25,11 +25,11 @@ extension DataFile {
     }
 
     /// As long as it must be, with data wherever some was written.
-    var hasNoHoles: Bool { descriptor.isLong(version.length) && holes().isEmpty }
+    var hasNoHoles: Bool { descriptor.isLong(length) && holes().isEmpty }
 
     /// All blocks were looked at, and are what was written: counting them tells nothing here.
     func countsNoBlocks() {
-        if descriptor.isLong(version.length) { shortCounts.store(DataFile.believed, ordering: .relaxed) }
+        if descriptor.isLong(length) { shortCounts.store(DataFile.believed, ordering: .relaxed) }
     }
 
     /// Another program has touched the file: its blocks on the disk are looked at before they count.
@@ -42,7 +42,7 @@ extension DataFile {
     /// Blocks on the disk with holes where bytes were written.
     private func holes() -> [Int] {
         let (filled, flights, isWhole) = withBlocks { ($0.filled, $0.inFlight, $0.isComplete && $0.inFlight.isEmpty) }
-        if isWhole, descriptor.hasData(ByteRange(0, version.length)) { return [] }
+        if isWhole, descriptor.hasData(ByteRange(0, length)) { return [] }
         var holes = flights.filter { _, flight in
             flight.memory == nil && !flight.pieces.all.allSatisfy { descriptor.hasData($0.range) }
         }.map(\.key)

@@ -13,7 +13,10 @@ final class DataFile: Sendable {
 
     /// `objects.id`; below zero where there is no row.
     let row: Int64
-    let version: Version
+    private let key: String
+    private let validator: Validator
+    /// `BlockTable.length`, to be read without the lock.
+    private let lengthCount: Atomic<Int64>
     /// nil where there is no file.
     let name: FileName?
     let descriptor: Descriptor
@@ -36,7 +39,9 @@ final class DataFile: Sendable {
         lastUse: Int64, isPinned: Bool = false
     ) {
         self.row = row
-        self.version = version
+        key = version.key
+        validator = version.validator
+        lengthCount = Atomic(version.length)
         self.name = name
         changes = ChangeWatch(descriptor)
         self.descriptor = descriptor
@@ -44,6 +49,9 @@ final class DataFile: Sendable {
         state = Mutex(State(blocks: blocks, lastUse: lastUse, isPinned: isPinned))
     }
 
+    var version: Version { Version(key: key, validator: validator, length: length) }
+    var length: Int64 { lengthCount.load(ordering: .acquiring) }
+    var isOpenEnded: Bool { length == BlockSize.openEnd }
     var hasFile: Bool { name != nil }
 
     /// The table of blocks under its lock.
@@ -54,9 +62,17 @@ final class DataFile: Sendable {
         }
     }
 
-    func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: version.length) }
+    /// The version ends here. - Returns: room on the disk that is free now.
+    func settle(length: Int64, now: Int64) -> Int64 {
+        withBlocks { blocks in
+            defer { lengthCount.store(length, ordering: .releasing) }
+            return blocks.settle(length: length, now: now)
+        }
+    }
 
-    func blocks(touching range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: version.length) }
+    func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: length) }
+
+    func blocks(touching range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }
 
     var blockCount: Int { withBlocks { $0.blockCount } }
 
@@ -117,7 +133,7 @@ final class DataFile: Sendable {
     /// Bytes of the file or, block by block, of memory.
     /// - Returns: how many, -1 on error; and which of the first 64 blocks came from memory, as bits.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> (count: Int, fromMemory: UInt64) {
-        let range = ByteRange(offset, min(version.length, offset + Int64(buffer.count)))
+        let range = ByteRange(offset, min(length, offset + Int64(buffer.count)))
         let blocks = blocks(touching: range)
         var fromMemory: UInt64 = 0
         for block in blocks {
@@ -195,7 +211,6 @@ final class DataFile: Sendable {
 }
 
 extension DataFile: PresentBytes {
-    var length: Int64 { version.length }
     var isComplete: Bool { withBlocks { $0.isComplete } }
     var removals: UInt64 { removalCount.load(ordering: .acquiring) }
     func covers(_ range: ByteRange) -> Bool { withBlocks { $0.covers(range) } }

@@ -17,7 +17,6 @@ final class DataFiles: Sendable {
 
     private struct State {
         var entries: [Int64: Entry] = [:]
-        var growing: Set<FileName> = []
         var lastRowInMemory: Int64 = 0
     }
 
@@ -68,9 +67,6 @@ final class DataFiles: Sendable {
         }
     }
 
-    func grows(_ name: FileName) { state.withLock { _ = $0.growing.insert(name) } }
-    func grew(_ name: FileName) { state.withLock { _ = $0.growing.remove(name) } }
-
     // MARK: On the disk
 
     func create(_ name: FileName, length: Int64) throws(CacheError) -> Descriptor {
@@ -93,8 +89,7 @@ final class DataFiles: Sendable {
             let name = String(String(number + 256, radix: 16).suffix(2))
             guard let folder = try? Descriptor(directory: name, in: directory.objects.number) else { continue }
             try index.write { (index) throws(CacheError) in
-                for file in fileNames(folder)
-                where file.directory == name && !state.withLock({ $0.growing.contains(file) }) {
+                for file in fileNames(folder) where file.directory == name {
                     let sql = "SELECT 1 FROM objects WHERE file = ?"
                     if try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil { remove(file) }
                 }

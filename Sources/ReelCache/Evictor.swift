@@ -133,7 +133,8 @@ struct Evictor: Sendable {
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         let inUse = files.all
-        for file in inUse where file.row >= 0 && mayGo(file) && !file.isReadDirectly {
+        // A body that comes once, as its end is not known, cannot be fetched again.
+        for file in inUse where file.row >= 0 && mayGo(file) && !file.isReadDirectly && !file.isOpenEnded {
             let last = Int((file.version.length - 1) / BlockSize.extent)
             for (extent, bytes, lastUse) in file.withBlocks({ $0.usedExtents }) where lastUse < limit {
                 found.append(

@@ -4,8 +4,8 @@ import ReelCore
 package struct ObjectSummary: Hashable, Sendable {
     /// The resource's URL as text, without credentials.
     package var key: String
-    /// Of the version.
-    package var length: Int64
+    /// Of the version; nil until its end is known.
+    package var length: Int64?
     /// In filled blocks on the disk.
     package var cachedBytes: Int64
     /// Milliseconds since 1970, moved on by at least one at each use.
@@ -29,10 +29,11 @@ struct Maintenance: Sendable {
         guard let (rows, pins) = found else { return [] }
         return rows.map { row in
             let file = files.file(row.id)
+            let version = file?.version ?? row.version
             return ObjectSummary(
-                key: row.version.key, length: row.version.length, cachedBytes: file?.bytesOnDisk ?? row.cached,
-                lastUse: file?.lastUse ?? row.lastUse,
-                isPinned: pins.contains(ExactText(row.version.key)))
+                key: version.key, length: version.isOpenEnded ? nil : version.length,
+                cachedBytes: file?.bytesOnDisk ?? row.cached, lastUse: file?.lastUse ?? row.lastUse,
+                isPinned: pins.contains(ExactText(version.key)))
         }
     }
 

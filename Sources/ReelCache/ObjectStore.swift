@@ -48,7 +48,7 @@ final class ObjectStore: Sendable {
     // MARK: Opening
 
     func object(for version: Version) throws(CacheError) -> CacheObject {
-        guard version.length >= 0, version.length <= DataFile.longest else { throw .badLength }
+        guard version.length >= 0, version.length <= DataFile.longest || version.isOpenEnded else { throw .badLength }
         do throws(CacheError) {
             return try objectOnDisk(version)
         } catch {
@@ -71,7 +71,7 @@ final class ObjectStore: Sendable {
     private func objectOnDisk(_ version: Version) throws(CacheError) -> CacheObject {
         let now = clock.now()
         return try index.write { (index) throws(CacheError) -> CacheObject in
-            if let row = try index.row(of: version) {
+            if !version.isOpenEnded, let row = try index.row(of: version) {
                 if row.isSuperseded {
                     try index.run("UPDATE objects SET superseded = 0 WHERE id = ?", [.integer(row.id)])
                     files.supersede(row.id, false)
@@ -88,7 +88,7 @@ final class ObjectStore: Sendable {
     }
 
     private func objectInMemory(_ version: Version) -> CacheObject {
-        if let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
+        if !version.isOpenEnded, let file = files.all.first(where: { $0.row < 0 && $0.version == version }) {
             return files.object(file, self)
         }
         let file = DataFile(
@@ -120,7 +120,7 @@ final class ObjectStore: Sendable {
 
     private func create(_ version: Version, _ index: IndexConnection, _ now: Int64) throws(CacheError) -> DataFile {
         let name = FileName.random()
-        let descriptor = try files.create(name, length: version.length)
+        let descriptor = try files.create(name, length: version.isOpenEnded ? 0 : version.length)
         reached(.fileMade)
         do throws(CacheError) {
             let row = try index.insert(version, name, lastUse: now)
@@ -135,27 +135,26 @@ final class ObjectStore: Sendable {
         }
     }
 
-    /// Takes a whole file in as a complete object, to be committed.
-    func adopt(_ version: Version, _ name: FileName, _ descriptor: consuming Descriptor, _ sums: [UInt64])
-        throws(CacheError) -> CacheObject
-    {
-        guard ftruncate(descriptor.number, Int(version.length)) == 0 else { throw .last("ftruncate") }
-        let now = clock.now()
-        var descriptor = Optional(descriptor)
-        let object = try index.write { (index) throws(CacheError) -> CacheObject in
-            if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
-            let row = try index.insert(version, name, lastUse: now)
-            let file = DataFile(
-                row: row, version: version, name: name, descriptor: descriptor.take()!,
-                blocks: BlockTable(length: version.length), lastUse: now,
-                isPinned: try index.isPinned(version.key))
-            file.withBlocks { blocks in
-                for (block, sum) in sums.enumerated() { _ = blocks.fill(block, sum, now: now) }
+    /// See `CacheObject.record`. The row of an open end has a length that no file has: a crash before leaves nothing.
+    func record(_ length: Int64, of file: DataFile) -> Bool {
+        guard file.hasFile else { return false }
+        do throws(CacheError) {
+            guard file.withBlocks({ $0.isOnDisk(upTo: length) }) else { throw .full }
+            try file.change { () throws(CacheError) in
+                if ftruncate(file.descriptor.number, Int(length)) != 0 { throw .last("ftruncate") }
             }
-            return files.object(file, self)
+            var version = file.version
+            version.length = length
+            try index.write { (index) throws(CacheError) in
+                if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
+                try index.run("UPDATE objects SET length = ? WHERE id = ?", [.integer(length), .integer(file.row)])
+            }
+            return true
+        } catch {
+            if error != .full { disk.failed(error) }
+            files.supersede(file.row, true)
+            return false
         }
-        committer.filled(version.length)
-        return object
     }
 
     // MARK: Forgetting

@@ -99,11 +99,6 @@ package final class Store: Sendable {
     /// A superseded version: goes at once, or with its last holder. Nothing happens where it is not known.
     package func forget(_ version: Version) { objectStore.forget(version) }
 
-    /// A file for a resource that does not tell its length.
-    package func growingObject(key: String, validator: Validator) -> GrowingObject {
-        GrowingObject(key, validator, objectStore)
-    }
-
     /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
     package func cachedBytes(of key: String) -> Int64 { maintenance.cachedBytes(of: key) }
 

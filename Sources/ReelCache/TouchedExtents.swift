@@ -1,7 +1,7 @@
 import ReelCore
 
 /// The extents of one version of which something was ever there, as the origin chooses how long a file is: four bytes
-/// for each that was not. Arrays, as every hit asks, and a dictionary allocates in a build without optimisation.
+/// for each before the last of them that was not. Arrays, as every hit asks, and a dictionary allocates in a build without optimisation.
 struct TouchedExtents: Sendable {
     /// 64 blocks.
     struct Extent: Sendable {
@@ -64,9 +64,10 @@ struct TouchedExtents: Sendable {
     /// In the order in which they were touched.
     private(set) var all: [Extent] = []
     /// By number of the extent, its place in `all`; below zero where it was never touched.
-    private var places: [Int32]
+    private var places: [Int32] = []
 
-    init(count: Int) { places = Array(repeating: -1, count: count) }
+    /// One behind the last that was touched.
+    var end: Int { places.count }
 
     subscript(number: Int) -> Extent? {
         guard number >= 0, number < places.count, places[number] >= 0 else { return nil }
@@ -85,6 +86,7 @@ struct TouchedExtents: Sendable {
 
     /// - Precondition: there is such an extent.
     mutating func touch(_ number: Int, lastUse: Int64) {
+        if number >= places.count { places += Array(repeating: -1, count: number + 1 - places.count) }
         guard places[number] < 0 else { return }
         places[number] = Int32(all.count)
         all.append(Extent(number, lastUse: lastUse))

@@ -6,8 +6,10 @@ package struct Version: Hashable, Sendable {
     package var key: String
     /// With the length it says whether two answers are of one version.
     package var validator: Validator
-    /// Bytes.
+    /// Bytes; `BlockSize.openEnd` until its end is known.
     package var length: Int64
+    /// Its end is not known yet.
+    package var isOpenEnded: Bool { length == BlockSize.openEnd }
 
     package init(key: String, validator: Validator, length: Int64) {
         self.key = key

@@ -7,6 +7,8 @@ package enum BlockSize {
     package static let extent: Int64 = block * Int64(blocksPerExtent)
     /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
     package static let gathered: Int64 = 512 << 10
+    /// The length of a version whose end is not known yet: more than any file has.
+    package static let openEnd: Int64 = 1 << 62
 
     /// The blocks of a resource of that length which hold any byte of `range`; none hold what lies behind its end.
     package static func blocks(touching range: ByteRange, length: Int64) -> Range<Int> {

@@ -1,8 +1,8 @@
-/// What an open file can give up when the cache is full.
+/// Which blocks an open file can give up when the cache is full.
 extension Ledger {
     /// Those of `blocks` that are filled and that no reader is near, in the same order.
-    /// - Parameter sparingReadahead: false where only what somebody waits for, and what is being written, stays: what was
-    ///   read ahead would be fetched twice, but bytes that somebody waits for need the room.
+    /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes that
+    ///   were read ahead are then fetched twice, but bytes that a read waits for need the room.
     package func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
         let blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
         func touched(_ range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }
@@ -13,7 +13,7 @@ extension Ledger {
             let upper = min(length, cursor.position + max(window(of: cursor), Readahead.first))
             kept.append(touched(ByteRange(lower, upper)))
         }
-        // What is being written now may reach so far.
+        // A write that is going on may reach this far.
         for stream in streams {
             let upper = min(length, stream.position + BlockSize.gathered)
             kept.append(touched(ByteRange(min(stream.position, upper), upper)))

@@ -10,7 +10,7 @@ extension Ledger {
             guard serving.count == 1, let stream = serving.first, stream.rival == nil, stream.retryAt == nil,
                 stream.isSent, now - stream.lastProgress >= pace.hedgeAfter
             else { continue }
-            // What was gathered of its block is there; what lies before it nobody waits for.
+            // What was gathered of its block is there; no read waits for what lies before it.
             let lower = max(stream.position, present.startOfGap(at: offset))
             let range = ByteRange(lower, min(stream.end, max(read.range.upper, lower + BlockSize.block)))
             let id = add(range, .demand, now)
@@ -21,7 +21,7 @@ extension Ledger {
         return actions
     }
 
-    /// A stream brought a byte: its rival is let go, and what only that one would have brought is planned anew.
+    /// A stream brought a byte: stops its rival, and plans anew what only the rival would have brought.
     mutating func settleRival(of id: StreamID, now: Duration) -> [Action] {
         guard let index = streams.firstIndex(where: { $0.id == id }), let rival = streams[index].rival else {
             return []
@@ -33,7 +33,7 @@ extension Ledger {
         return [.stop(rival)] + planDemanded(now: now)
     }
 
-    /// A stream failed. - Returns: true where its rival goes on in its place.
+    /// A stream failed. - Returns: what to do where its rival goes on in its place; nil where it has none.
     mutating func leaveToRival(_ id: StreamID, now: Duration) -> [Action]? {
         guard let index = streams.firstIndex(where: { $0.id == id }), let rival = streams[index].rival,
             let other = streams.firstIndex(where: { $0.id == rival })

@@ -1,5 +1,5 @@
-/// Streams that hold back: what somebody waits for goes before what is fetched ahead, and a body that is sent as a whole
-/// does not run away from its reader.
+/// Pauses of streams: bytes that a read waits for go before bytes that are fetched ahead, and a body that is sent as a
+/// whole does not run away from its reader.
 extension Ledger {
     /// Shorter rests are over before a pause would be felt.
     static let worthHolding = 2 * BlockSize.block
@@ -54,7 +54,7 @@ extension Ledger {
         return streams[index].isPaused
     }
 
-    /// Those that nothing holds back any more go on.
+    /// Lets streams go on that nothing holds back any more.
     mutating func resumeHeld(now: Duration) -> [Action] {
         var actions: [Action] = []
         for index in streams.indices where streams[index].isPaused && !isHeld(streams[index], now: now) {
@@ -66,7 +66,7 @@ extension Ledger {
         return actions
     }
 
-    /// A body that comes whole is about to start from the first byte: one that has run past everybody is of no use then.
+    /// Stops bodies that have run past all readers: a new one is about to start from the first byte.
     mutating func dropOvertaken() -> [Action] {
         let reach = 2 * max(windowLimit, Readahead.early)
         let gone = streams.filter { stream in

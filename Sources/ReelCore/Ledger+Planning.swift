@@ -1,10 +1,11 @@
 /// What to ask for, and in how many pieces.
 extension Ledger {
-    // MARK: What somebody waits for
+    // MARK: Bytes that reads wait for
 
-    /// Makes sure that every missing byte somebody waits for is on its way.
+    /// Makes sure that every missing byte that a read waits for is on its way.
     mutating func planDemanded(now: Duration) -> [Action] {
         var actions: [Action] = []
+        var hopeless: [ReadID] = []
         for read in waiting {
             var offset = read.range.lower
             while true {
@@ -28,6 +29,10 @@ extension Ledger {
                     }
                     offset = streams.last!.end
                     countEarly(reader, offset - read.range.upper)
+                } else if isOpenEnded || brokenOff != nil {
+                    // The one body has passed this place, or broken off.
+                    hopeless.append(read.id)
+                    break
                 } else {
                     actions += dropOvertaken()
                     actions += startStream(at: 0, count: length, .demand, now)
@@ -35,7 +40,7 @@ extension Ledger {
                 }
             }
         }
-        return actions
+        return actions + fail(hopeless, brokenOff ?? .failed)
     }
 
     /// How much to ask for where a read misses: a proven reader wants what comes next as well.
@@ -57,7 +62,7 @@ extension Ledger {
         return offset - from <= pace.joinDistance
     }
 
-    // MARK: What nobody waits for yet
+    // MARK: Bytes fetched ahead
 
     /// True where the cursor that read last has too little before it.
     package func wantsReadahead(now: Duration) -> Bool {
@@ -150,7 +155,7 @@ extension Ledger {
     /// Read past the daemon, by who has the file itself.
     package mutating func readAll() { statistics.read(ByteRange(0, length)) }
 
-    /// Asks for what of `range` is neither there nor on its way, although nobody reads there.
+    /// Asks for the bytes of `range` that are neither there nor on their way, although no reader is there.
     package mutating func prebuffer(_ range: ByteRange, now: Duration) -> [Action] {
         guard acceptsRanges, !isSuperseded else { return [] }
         let range = range.clamped(to: ByteRange(0, length))
@@ -164,7 +169,7 @@ extension Ledger {
         }
     }
 
-    /// Lets go of what `prebuffer` began, but for what somebody waits for by now.
+    /// Ends what `prebuffer` began, but for streams that a read waits for by now.
     package mutating func cancelPrebuffer() -> [Action] {
         let gone = streams.filter { stream in
             stream.purpose == .prebuffer && !waiting.contains { isWaiting($0, for: stream) }

@@ -1,4 +1,4 @@
-/// What becomes of streams: bytes, ends, failures, the clock.
+/// Events of streams: heads, bytes, ends, failures, the clock.
 extension Ledger {
     package enum BodyDecision: Hashable, Sendable {
         case more
@@ -13,7 +13,7 @@ extension Ledger {
         streams.contains { $0.id == id && $0.position < $0.end }
     }
 
-    /// Where the next bytes of a stream go, cut to what is still wanted of `count` bytes; nil where nothing is.
+    /// Where the next `count` bytes of a stream go, cut to those that are still wanted; nil where none is.
     package func place(of id: StreamID, count: Int64) -> ByteRange? {
         guard let stream = streams.first(where: { $0.id == id }), stream.position < stream.end else { return nil }
         return ByteRange(stream.position, min(stream.position + count, stream.end))
@@ -57,12 +57,7 @@ extension Ledger {
         pace.bytes(range.count, of: id, now: now)
         quietUntil = .zero
         speculativeFailures = 0
-        var actions: [Action] = []
-        waiting.removeAll { read in
-            guard read.range.overlaps(range), present.covers(read.range) else { return false }
-            actions.append(.complete(read.id))
-            return true
-        }
+        var actions = completeCovered(by: range)
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return (actions, .enough) }
         streams[index].position = range.upper
         streams[index].lastProgress = now
@@ -79,18 +74,35 @@ extension Ledger {
         return (actions, hold(id, now: now) ? .pause : .more)
     }
 
+    /// Reads all of whose bytes are there, of those that want some of `range`.
+    private mutating func completeCovered(by range: ByteRange) -> [Action] {
+        var actions: [Action] = []
+        waiting.removeAll { read in
+            guard read.range.overlaps(range), present.covers(read.range) else { return false }
+            actions.append(.complete(read.id))
+            return true
+        }
+        return actions
+    }
+
     /// Bytes came that have no place: their stream was let go of, or the cache takes nothing.
     package mutating func dropped(_ count: Int64) { statistics.dropped(count) }
 
-    /// The request of a stream is over; nil: its body came whole.
+    /// The request of a stream is over; nil: its body came whole. Of a version with an open end `present` knows the
+    /// length by then, and a body that broke off is not asked for again: nothing tells where it would go on.
     /// - Parameter random: from 0 to 1, for the pause before the next attempt.
     package mutating func ended(
         _ id: StreamID, _ failure: OriginFailure?, now: Duration, random: Double
     ) -> [Action] {
         pace.ended(id)
         guard let index = streams.firstIndex(where: { $0.id == id }) else { return [] }
+        if streams[index].end == BlockSize.openEnd {
+            streams.remove(at: index)
+            if let failure { brokenOff = ReadFailure(failure) }
+            return completeCovered(by: ByteRange(0, .max)) + planDemanded(now: now)
+        }
         if failure == .cancelled, streams[index].position < streams[index].end {
-            // Not asked for ahead again at once: who let go of it had a reason.
+            // Not asked for ahead again at once: it was let go of for a reason.
             drop { $0.id == id }
             return planDemanded(now: now) + resumeHeld(now: now)
         }
@@ -103,7 +115,7 @@ extension Ledger {
         if let actions = leaveToRival(id, now: now) { return actions }
         let dependents = waiting.filter { isWaiting($0, for: streams[index]) }
         guard !dependents.isEmpty else {
-            // Only read ahead: whoever needs it asks again, and nobody asks ahead for a while.
+            // Only read ahead: a read that needs it asks again, and nothing is asked for ahead for a while.
             drop { $0.id == id }
             speculativeFailures += 1
             let pause = RetryPolicy.pause(after: failure, attempt: speculativeFailures, random: random)
@@ -138,14 +150,19 @@ extension Ledger {
         return stopped + fail(waiting.map(\.id), .changed)
     }
 
-    /// It has not, after all.
+    /// The origin has this version, after all.
     package mutating func revive() { isSuperseded = false }
 
-    /// What the clock brings: deadlines, retries that are due, streams that nobody needs.
+    /// What is due: deadlines, retries, the end of streams that no reader needs.
     package mutating func tick(now: Duration) -> [Action] {
         var actions: [Action] = []
         if notice() { actions += planDemanded(now: now) }
         for read in waiting where read.deadline <= now {
+            let end = isOpenEnded ? present.firstMissing(from: read.range.lower, limit: read.range.upper) : 0
+            if end > read.range.lower {
+                actions.append(.completeInPart(read.id, ByteRange(read.range.lower, end)))
+                continue
+            }
             let cause = streams.first { isWaiting(read, for: $0) }?.lastFailure
             let failure = cause.map { ReadFailure($0) } ?? .timedOut
             timedOut.append((read.range, now, failure))
@@ -170,8 +187,8 @@ extension Ledger {
     /// Whether the clock may bring anything.
     package var isTicking: Bool { !isIdle }
 
-    /// Looks whether bytes have left the cache since it last did: what was planned around them is planned anew, and what
-    /// nobody had read of them came in vain. - Returns: whether any have.
+    /// Looks whether bytes have left the cache since the last look: plans anew around them, and counts those that were not
+    /// read as wasted. - Returns: whether any have.
     @discardableResult
     package mutating func notice() -> Bool {
         let removals = present.removals
@@ -182,7 +199,7 @@ extension Ledger {
         return true
     }
 
-    private mutating func fail(_ ids: [ReadID], _ failure: ReadFailure) -> [Action] {
+    mutating func fail(_ ids: [ReadID], _ failure: ReadFailure) -> [Action] {
         waiting.removeAll { ids.contains($0.id) }
         return ids.map { .fail($0, failure) }
     }
@@ -198,8 +215,8 @@ extension Ledger {
     /// As long as streams go on, and their file is known, after its last close.
     package static let linger = Duration.seconds(10)
 
-    /// A stream goes on while somebody waits for it, while its reader is there, and for some seconds after the last
-    /// close; a reader that has jumped away is given two seconds to come back.
+    /// A stream goes on while a read waits for it, while its reader is there, and for some seconds after the last close; a
+    /// reader that has jumped away has two seconds to come back.
     private func isNeeded(_ stream: Stream, now: Duration) -> Bool {
         if waiting.contains(where: { isWaiting($0, for: stream) }) { return true }
         if stream.retryAt != nil { return false }

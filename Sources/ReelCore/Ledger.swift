@@ -1,5 +1,5 @@
-/// What is there of one resource version, what is on its way, and who waits for it: the decisions of the read path as a
-/// value. Events go in, actions come out; nothing here fetches, writes or replies.
+/// Decides what to fetch of one version of a resource, and which of its reads get an answer: the read path as a value.
+/// Events go in, actions come out; nothing here fetches, writes or replies.
 ///
 /// A stream's legal life: requested → (head) running ⇄ paused → gone, or requested/running → failed → waiting for its
 /// retry → requested again, at the byte where it stopped. `Ledger+Streams` and `Ledger+Holding` hold those transitions.
@@ -8,16 +8,19 @@ package struct Ledger: Sendable {
     package typealias ReadID = UInt64
 
     package enum Action: Hashable, Sendable {
-        /// Ask the origin for these bytes. A stream that retries is started again under its old name.
+        /// Ask the origin for these bytes. A stream that retries starts again under its old name.
         case start(StreamID, ByteRange, isDemanded: Bool)
-        /// Let the running request go.
+        /// End the running request.
         case stop(StreamID)
-        /// A request that was told to pause goes on.
+        /// Let a request go on that was told to pause.
         case resume(StreamID)
-        /// Somebody waits now for what was asked for ahead.
+        /// A read waits now for what was asked for ahead.
         case promote(StreamID)
         /// All bytes of this read are there.
         case complete(ReadID)
+        /// The deadline of this read has passed, and these bytes of it are there. Of a version with an open end alone:
+        /// only there a short answer is not taken for the end.
+        case completeInPart(ReadID, ByteRange)
         case fail(ReadID, ReadFailure)
     }
 
@@ -27,10 +30,10 @@ package struct Ledger: Sendable {
     }
 
     enum Purpose: Sendable {
-        /// Somebody waited for its first byte.
+        /// A read waited for its first byte.
         case demand
         case readahead
-        /// Fetched before anybody reads there, until it is let go of.
+        /// Fetched before any read comes there, until `cancelPrebuffer`.
         case prebuffer
     }
 
@@ -43,8 +46,8 @@ package struct Ledger: Sendable {
         var purpose: Purpose
         /// When it last showed a sign of life, or was asked for.
         var lastProgress: Duration
-        /// The one of which this is a second try, or the other way round, while both run: the first byte of either ends
-        /// the other.
+        /// The stream of which this is a second try, or the second try of this one, while both run: the first byte of
+        /// either ends the other.
         var rival: StreamID?
         /// Failures in a row without a byte of progress.
         var attempts = 0
@@ -53,9 +56,9 @@ package struct Ledger: Sendable {
         var retryAt: Duration?
         /// Its request was told to pause.
         var isPaused = false
-        /// Its request stands with those that somebody waits for.
+        /// Its request goes before those that fetch ahead.
         var isDemanded: Bool
-        /// Its request has left, so that its silence is the origin's.
+        /// Its request has left the queue, so that its silence is the origin's.
         var isSent = false
     }
 
@@ -64,7 +67,7 @@ package struct Ledger: Sendable {
         var range: ByteRange
         var deadline: Duration
         var parkedAt: Duration
-        /// Who reads here wants what follows, too.
+        /// The reader wants what follows, too.
         var readsOn = true
     }
 
@@ -86,8 +89,13 @@ package struct Ledger: Sendable {
     let present: any PresentBytes
     /// `present.removals` when `notice` last looked.
     var noticedRemovals: UInt64
-    /// Of the version, in bytes.
-    package let length: Int64
+    /// Of the version, in bytes; `BlockSize.openEnd` until its end is known.
+    package var length: Int64 { present.length }
+    /// Nobody knows yet where the version ends: its one body comes from the first byte on, and once.
+    package var isOpenEnded: Bool { length == BlockSize.openEnd }
+    /// Why a version that had an open end is not fetched again: its body broke off, or is not kept. nil while the body
+    /// runs, and where the version is like any other now.
+    package var brokenOff: ReadFailure?
     /// False once the origin has answered a range with the whole body: then one stream from zero serves all.
     package var acceptsRanges: Bool
     /// The origin has another version now: what is covered can be read, nothing more can come.
@@ -95,7 +103,8 @@ package struct Ledger: Sendable {
     /// How far a cursor's readahead may grow: what lies ahead of a few readers has to fit into the cache.
     package var windowLimit: Int64
     /// All of it can be in the cache beside others.
-    let fitsCache: Bool
+    var fitsCache: Bool { length <= cacheCap / 2 }
+    private let cacheCap: Int64
     package var limits = Limits()
     package internal(set) var statistics = FetchStatistics()
     /// Longer than the kernel takes to ask again, shorter than a person.
@@ -111,19 +120,18 @@ package struct Ledger: Sendable {
     /// No readahead before this: it failed a moment ago.
     var quietUntil: Duration = .zero
     var speculativeFailures = 0
-    /// Reads that their deadline ended a moment ago: the kernel asks for the pages of a failed readahead once more, and
-    /// the program that waits is to hear of it now.
+    /// Reads that failed at their deadline a moment ago. The kernel asks for the pages of a failed readahead once more, and
+    /// the program that waits has to hear of the failure at once.
     var timedOut: [(range: ByteRange, at: Duration, failure: ReadFailure)] = []
     private var nextStream: StreamID = 1
 
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
     package init(_ present: any PresentBytes, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         self.present = present
-        length = present.length
         noticedRemovals = present.removals
         windowLimit = min(Readahead.longest, cacheCap / 8)
-        fitsCache = length <= cacheCap / 2
-        self.acceptsRanges = acceptsRanges
+        self.cacheCap = cacheCap
+        self.acceptsRanges = acceptsRanges && present.length != BlockSize.openEnd
     }
 
     /// Bytes a second that one request brings; nil where nothing has come yet.
@@ -135,7 +143,7 @@ package struct Ledger: Sendable {
 
     /// The hit path. - Returns: true where every byte of `range` is there. Then `readAhead` is to be called if
     /// `wantsReadahead` says so.
-    /// - Parameter wasParked: it has waited. Its reader may have gone elsewhere meanwhile, and is not called back.
+    /// - Parameter wasParked: the read has waited. Its reader may have gone elsewhere meanwhile, and its place there stays.
     package mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool = false) -> Bool {
         notice()
         guard present.covers(range) else { return false }
@@ -220,7 +228,7 @@ package struct Ledger: Sendable {
         return planDemanded(now: now) + readAhead(now: now) + resumeHeld(now: now)
     }
 
-    /// A request that runs already, made before anything was known of the resource, becomes a stream.
+    /// Makes a stream of a request that runs already, and was made before anything was known of the resource.
     package mutating func adopt(_ range: ByteRange, now: Duration) -> StreamID {
         let id = add(range.clamped(to: ByteRange(0, length)), .demand, now)
         streams[streams.count - 1].isSent = true
@@ -261,9 +269,10 @@ package struct Ledger: Sendable {
     package func isDemanded(_ id: StreamID) -> Bool { streams.contains { $0.id == id && $0.isDemanded } }
 
     /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them. A body
-    /// that comes whole is not, unless it pauses: its bytes can only be had from the first one on again.
+    /// that comes whole is not, unless it pauses: its bytes can only be had from the first one on again. Those of a version
+    /// with an open end cannot be had again.
     package mutating func yield(_ id: StreamID) -> Bool {
-        guard let stream = streams.first(where: { $0.id == id }), acceptsRanges || stream.isPaused,
+        guard let stream = streams.first(where: { $0.id == id }), acceptsRanges || stream.isPaused, !isOpenEnded,
             stream.end - stream.position > Self.worthHolding,
             !waiting.contains(where: { isWaiting($0, for: stream) })
         else { return false }
@@ -271,7 +280,7 @@ package struct Ledger: Sendable {
         return true
     }
 
-    /// The only way in which streams go that have not brought all: what they would have brought is no longer on its way.
+    /// Removes streams that have not brought all, and no other function does: their bytes are no longer on their way.
     mutating func drop(where isGone: (Stream) -> Bool) {
         streams.removeAll(where: isGone)
         doubtFrontiers()
@@ -281,7 +290,7 @@ package struct Ledger: Sendable {
         for index in cursors.indices { cursors[index].frontier = cursors[index].position }
     }
 
-    /// Nobody waits for this read any more. What was asked for it goes on: its bytes are kept.
+    /// The caller of this read has gone. Its requests go on: their bytes are kept.
     package mutating func abandon(_ id: ReadID) {
         waiting.removeAll { $0.id == id }
     }
@@ -314,13 +323,13 @@ package struct Ledger: Sendable {
         cursors.append(Cursor(at: range, now: now, isSeek: isSeek))
     }
 
-    /// Who has waited goes on from now, and is not taken for who has gone.
+    /// A reader that waited counts as active from now.
     private mutating func answered(_ range: ByteRange, now: Duration) {
         guard let index = cursors.lastIndex(where: { $0.continues(with: range) }) else { return }
         cursors[index].answered(now: now)
     }
 
-    /// Somebody has read far enough in a row to be taken for a player or a copier.
+    /// Whether a reader has come far enough in a row to be a player or a copier.
     private var hasReadOn: Bool {
         var index = 0
         while index < cursors.count {

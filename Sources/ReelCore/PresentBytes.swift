@@ -1,13 +1,13 @@
 /// Which bytes of one version are in the cache: what fetch planning asks of the cache's table of blocks.
 ///
-/// Each question is answered for its moment. Bytes come only from the thread that tells `Ledger.arrived` of them; they
-/// can leave at any time, which `removals` tells.
+/// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any time,
+/// which `removals` tells.
 package protocol PresentBytes: AnyObject, Sendable {
-    /// Of the version, in bytes.
+    /// Of the version, in bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { get }
     /// Every byte is there.
     var isComplete: Bool { get }
-    /// Goes up each time that bytes leave.
+    /// A count that goes up each time that bytes leave.
     var removals: UInt64 { get }
 
     /// Whether all of `range` is there. Allocates nothing: each hit asks.

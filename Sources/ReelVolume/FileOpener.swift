@@ -17,7 +17,6 @@ final class FileOpener: Sendable {
     private let services: Services
     /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
     private let missing = Lock<[String: Duration]>([:])
-    private let growing = Lock<[ObjectIdentifier: GrowingFile]>([:])
 
     init(_ tree: Tree, _ files: FileTable, _ prebuffer: Prebuffer, _ services: Services) {
         self.tree = tree
@@ -28,35 +27,30 @@ final class FileOpener: Sendable {
 
     func open(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
         prebuffer.opened(node)
-        if let growing = node.growing, growing.tryOpen() {
-            return completion(.success(OpenFile(node, .growing(growing))))
+        if let growing = node.growing, files.reopen(growing) {
+            if growing.isGrowing { return completion(.success(OpenFile(node, growing, wantsDirectIO: true))) }
+            files.close(growing)
         }
         guard node.open(completion) else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {
-                completion(result.map { opened(node, index == 0 ? $0 : again($0)) as any FileHandle })
+                completion(
+                    result.map { file in
+                        // One handle more of a file that was just opened.
+                        if index > 0 { files.reopen(file) }
+                        return opened(node, file)
+                    })
             }
         }
     }
 
-    private func opened(_ node: Node, _ body: OpenFile.Body) -> OpenFile {
+    private func opened(_ node: Node, _ file: RemoteFile) -> any FileHandle {
         // The kernel may read a complete file without a word to the volume.
-        if case .remote(let file) = body, file.isComplete, prebuffer.holds(node) {
-            return OpenFile(node, body, isHeld: true)
-        }
-        return OpenFile(node, body)
+        OpenFile(
+            node, file, wantsDirectIO: file.isOpenEnded, isHeld: file.isComplete && prebuffer.holds(node))
     }
 
-    /// One handle more of a file that was just opened.
-    private func again(_ body: OpenFile.Body) -> OpenFile.Body {
-        switch body {
-        case .remote(let file): files.reopen(file)
-        case .growing(let file): file.opened()
-        }
-        return body
-    }
-
-    private func decide(_ node: Node, _ completion: @escaping Completion<OpenFile.Body>) {
+    private func decide(_ node: Node, _ completion: @escaping Completion<RemoteFile>) {
         guard let url = node.url else { return completion(.failure(.failed)) }
         if node.isSuperseded { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
@@ -111,23 +105,26 @@ final class FileOpener: Sendable {
 
     private func openVersion(
         _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
-        _ completion: @escaping Completion<OpenFile.Body>
+        _ completion: @escaping Completion<RemoteFile>
     ) {
         guard information.length != nil else { return firstOpen(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
             if case .success(let file) = result { file.prefetchTail(node.name) }
-            completion(result.map { .remote($0) })
+            completion(result)
         }
     }
 
-    private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<OpenFile.Body>) {
+    private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
         OpenRequest.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
         } _: { [self] found in
             switch found {
+            case .file(let file) where file.isOpenEnded:
+                node.grows(file)
+                completion(.success(file))
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
                 guard tell(node, file.information) else {
@@ -135,10 +132,7 @@ final class FileOpener: Sendable {
                     return completion(.failure(.stale))
                 }
                 file.prefetchTail(node.name)
-                completion(.success(.remote(file)))
-            case .growing(let file):
-                keep(file, of: node)
-                completion(.success(.growing(file)))
+                completion(.success(file))
             case .failure(let failure):
                 services.logger.info("\(url): \(failure)")
                 completion(.failure(VolumeError(failure)))
@@ -182,20 +176,4 @@ final class FileOpener: Sendable {
         // A listing that is wrong of one file is of an older time. One that says the same again is not asked once more.
         if isFirst, let parent, let directory = parent.directory { tree.refresher.contradicted(parent, directory) }
     }
-
-    // MARK: Growing files
-
-    /// Until its body is over and no handle is open.
-    private func keep(_ file: GrowingFile, of node: Node) {
-        growing.withLock { $0[ObjectIdentifier(file)] = file }
-        node.grows(file)
-        file.onGone { [weak self, weak file] in
-            guard let self, let file else { return }
-            growing.withLock { $0[ObjectIdentifier(file)] = nil }
-            node.grew(file)
-        }
-    }
-
-    /// Bodies without a length that run in or are open.
-    var growingFiles: [GrowingFile] { growing.withLock { Array($0.values) } }
 }

@@ -26,7 +26,7 @@ extension FileTable {
         Version(key: url.text, validator: information.validator, length: information.length ?? 0)
     }
 
-    /// An older version: who has it open reads what there is of it, then it goes.
+    /// An older version: its open handles read what there is of it, then it goes.
     private func retire(_ version: Version) {
         if let file = file(for: version) { file.supersede() } else { services.store.forget(version) }
     }

@@ -9,23 +9,26 @@ final class FileTable: Sendable {
         var file: RemoteFile
         var handles = 0
         var closedAt: Duration
-        /// Somebody is expected to open it before; what was fetched ahead is not in vain until then.
+        /// A reader is expected until then: bytes fetched ahead do not count as wasted before.
         var keptUntil = Duration.zero
-        /// While its fragments are given back nobody may open it: who wants to, waits.
+        /// While its fragments are given back no open may take it: opens wait.
         var isLeaving = false
         var waiting: [@Sendable () -> Void] = []
     }
 
     private struct Slots {
-        var byVersion: [Version: Slot] = [:]
-        /// Were replaced by another object of their version: nobody opens them any more, and who has them open goes on.
-        var orphans: [Slot] = []
+        /// By the object that the file reads.
+        var all: [ObjectIdentifier: Slot] = [:]
+        /// What an open of a version gets. A file whose object was replaced by another of its version is not here any more:
+        /// its readers go on.
+        var current: [Version: RemoteFile] = [:]
 
-        subscript(version: Version) -> Slot? {
-            get { byVersion[version] }
-            set { byVersion[version] = newValue }
+        subscript(file: RemoteFile) -> Slot? {
+            get { all[ObjectIdentifier(file.object)] }
+            set { all[ObjectIdentifier(file.object)] = newValue }
         }
-        var values: Dictionary<Version, Slot>.Values { byVersion.values }
+
+        func isCurrent(_ file: RemoteFile) -> Bool { current[file.object.version] === file }
     }
 
     private let slots = Mutex(Slots())
@@ -34,7 +37,6 @@ final class FileTable: Sendable {
     init(_ services: Services) { self.services = services }
 
     /// Opens one version: a handle is counted until `close`.
-    /// - Precondition: the length is known.
     func open(
         _ url: ResourceURL, _ information: ContentInformation, _ completion: @escaping Completion<RemoteFile>
     ) {
@@ -52,24 +54,24 @@ final class FileTable: Sendable {
     func openNow(
         _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
     ) throws(CacheError) -> RemoteFile? {
-        let wanted = Version(key: url.text, validator: information.validator, length: information.length!)
+        let wanted = Version(
+            key: url.text, validator: information.validator, length: information.length ?? BlockSize.openEnd)
         let object = try services.store.object(for: wanted)
-        // The object's own version: a tag that was weak when it was made still names the same bytes.
-        let version = object.version
         let file = slots.withLock { slots -> RemoteFile? in
-            if slots[version]?.isLeaving == true {
-                if let retry { slots[version]!.waiting.append(retry) }
+            let place = ObjectIdentifier(object)
+            if slots.all[place]?.isLeaving == true {
+                if let retry { slots.all[place]!.waiting.append(retry) }
                 return nil
             }
-            // A damaged file has another object than the one that the store gives now.
-            if let slot = slots[version], slot.file.object === object {
-                slots[version]!.handles += 1
-                slots[version]!.keptUntil = .zero
-                return slot.file
+            if let file = slots.all[place]?.file {
+                slots.all[place]!.handles += 1
+                slots.all[place]!.keptUntil = .zero
+                return file
             }
             let file = RemoteFile(url, information, object, services)
-            if let replaced = slots[version] { slots.orphans.append(replaced) }
-            slots[version] = Slot(file: file, handles: 1, closedAt: .zero)
+            slots[file] = Slot(file: file, handles: 1, closedAt: .zero)
+            // The object's own version: a tag that was weak when it was made still names the same bytes.
+            slots.current[object.version] = file
             return file
         }
         guard let file else { return nil }
@@ -80,10 +82,37 @@ final class FileTable: Sendable {
         return file
     }
 
-    /// One handle more of an open file.
-    func reopen(_ file: RemoteFile) {
-        change(file) { $0.handles += 1 }
-        file.opened()
+    /// One handle more of a file. - Returns: false where it is leaving the table, or has left it.
+    @discardableResult
+    func reopen(_ file: RemoteFile) -> Bool {
+        let isThere = slots.withLock { slots in
+            guard slots[file]?.isLeaving == false else { return false }
+            slots[file]!.handles += 1
+            return true
+        }
+        if isThere { file.opened() }
+        return isThere
+    }
+
+    /// The body of a file came to its end. Where nobody knew its end before, it is an ordinary one from here on.
+    /// - Parameter finished: called before any reader finds the end, where an open finds the file by its length now.
+    func settle(_ file: RemoteFile, _ stream: Ledger.StreamID, _ finished: (ContentInformation) -> Void) {
+        guard let length = file.end(of: stream) else { return }
+        let open = file.object.version
+        let version = Version(key: open.key, validator: open.validator, length: length)
+        let isKept = file.object.record(length: length)
+        slots.withLock { slots in
+            if slots.isCurrent(file) { slots.current[open] = nil }
+            if isKept { slots.current[version] = file }
+        }
+        if isKept {
+            var information = file.information
+            information.length = length
+            finished(information)
+        } else {
+            file.breakOff()
+        }
+        file.object.settle(length: length)
     }
 
     /// - Returns: whether it was the last handle.
@@ -105,87 +134,76 @@ final class FileTable: Sendable {
         services.ticker.add(self)
     }
 
-    /// Fetched ahead of readers who have gone.
+    /// Bytes fetched ahead of readers that have gone.
     var unreadInVain: Int64 {
         let moment = now()
         let left = slots.withLock { slots in
-            slots.values.filter { $0.handles == 0 && $0.keptUntil <= moment }.map(\.file)
+            slots.all.values.filter { $0.handles == 0 && $0.keptUntil <= moment }.map(\.file)
         }
         return left.reduce(0) { $0 + $1.unread }
     }
 
     private func change(_ file: RemoteFile, _ body: (inout Slot) -> Void) {
         slots.withLock { slots in
-            if var slot = slots[file.object.version], slot.file === file {
-                body(&slot)
-                slots[file.object.version] = slot
-            } else if let index = slots.orphans.firstIndex(where: { $0.file === file }) {
-                body(&slots.orphans[index])
-            }
+            guard var slot = slots[file] else { return }
+            body(&slot)
+            slots[file] = slot
         }
     }
 
-    var all: [RemoteFile] { slots.withLock { $0.values.map(\.file) } }
+    /// Files that an open gets are before those whose object was replaced.
+    var all: [RemoteFile] {
+        slots.withLock { slots in
+            let files = slots.all.values.map(\.file)
+            return files.filter { slots.isCurrent($0) } + files.filter { !slots.isCurrent($0) }
+        }
+    }
 
-    /// The version that is open under this URL, if one is.
-    func file(for version: Version) -> RemoteFile? { slots.withLock { $0[version]?.file } }
+    /// The file that an open of this version would get, if it is in use.
+    func file(for version: Version) -> RemoteFile? { slots.withLock { $0.current[version] } }
 }
 
 extension FileTable: Ticking {
     func tick(_ now: Duration) -> Bool {
         let idle = slots.withLock { slots in
-            slots.values.filter {
-                !$0.isLeaving && $0.handles == 0 && now - $0.closedAt > Ledger.linger && $0.keptUntil <= now
+            slots.all.values.filter { slot in
+                guard slot.handles == 0, !slot.isLeaving else { return false }
+                return !slots.isCurrent(slot.file) || now - slot.closedAt > Ledger.linger && slot.keptUntil <= now
             }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }
-        let isBuryingOrphans = buryOrphans()
-        // One that is kept leaves the next time that anything else is closed after its time.
-        return isBuryingOrphans
-            || slots.withLock { slots in slots.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
-    }
-
-    /// - Returns: whether some that nobody has open have something under way.
-    private func buryOrphans() -> Bool {
-        let idle = slots.withLock { slots in slots.orphans.filter { $0.handles == 0 }.map(\.file) }
-        let done = idle.filter(\.isDone)
-        for file in done {
-            let isOurs = slots.withLock { slots in
-                let count = slots.orphans.count
-                slots.orphans.removeAll { $0.file === file }
-                return slots.orphans.count < count
-            }
-            guard isOurs else { continue }
-            file.giveBackFragments()
-            file.writeOff()
-        }
-        return done.count < idle.count
+        // A file that is kept leaves at the first close of any file after its time.
+        return slots.withLock { slots in slots.all.values.contains { $0.handles == 0 && $0.keptUntil <= now } }
     }
 
     private func leave(_ file: RemoteFile) {
-        let version = file.object.version
         let isLeaving = slots.withLock { slots in
-            guard let slot = slots[version], slot.handles == 0, slot.file === file, !slot.isLeaving else {
-                return false
-            }
-            slots[version]!.isLeaving = true
+            guard let slot = slots[file], slot.handles == 0, !slot.isLeaving else { return false }
+            slots[file]!.isLeaving = true
             return true
         }
         guard isLeaving else { return }
-        // Somebody may have come and gone since it was looked at; from here on nobody comes.
-        guard file.isDone else { return stay(version) }
+        // An open may have come and gone since the tick looked; from here on none can come.
+        guard file.isDone else { return stay(file) }
         file.giveBackFragments()
         file.writeOff()
-        let waiting = slots.withLock { $0.byVersion.removeValue(forKey: version)?.waiting ?? [] }
-        if file.isSuperseded, !file.isOver { services.store.forget(version) }
+        let version = file.object.version
+        let (waiting, wasCurrent) = slots.withLock { slots in
+            defer {
+                if slots.isCurrent(file) { slots.current[version] = nil }
+                slots[file] = nil
+            }
+            return (slots[file]?.waiting ?? [], slots.isCurrent(file))
+        }
+        if wasCurrent, file.isSuperseded, !file.isOver { services.store.forget(version) }
         for open in waiting { open() }
     }
 
-    private func stay(_ version: Version) {
+    private func stay(_ file: RemoteFile) {
         let waiting = slots.withLock { slots in
-            defer { slots[version]?.waiting = [] }
-            slots[version]?.isLeaving = false
-            return slots[version]?.waiting ?? []
+            defer { slots[file]?.waiting = [] }
+            slots[file]?.isLeaving = false
+            return slots[file]?.waiting ?? []
         }
         for open in waiting { open() }
     }

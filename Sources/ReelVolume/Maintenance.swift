@@ -14,14 +14,7 @@ package struct Maintenance: Sendable {
     package func cachedFiles() -> [CachedFile] {
         let names = tree.names
         let handles = Dictionary(files.all.map { (ExactText($0.url.text), $0.openHandles) }, uniquingKeysWith: +)
-        var shown = services.store.cachedFiles(names, openHandles: handles)
-        for file in opener.growingFiles {
-            let growing = CachedFile(
-                path: names.path(ofKey: file.url.text), url: file.url.description, length: nil,
-                cachedBytes: file.received, lastUse: wallClock() * 1000, isPinned: false, openHandles: file.openHandles)
-            shown.insert(growing, at: 0)
-        }
-        return shown
+        return services.store.cachedFiles(names, openHandles: handles)
     }
 
     /// Pins files, or no longer: those that are pinned are never evicted of themselves. What a directory names is what

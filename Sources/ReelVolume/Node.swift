@@ -49,7 +49,8 @@ final class Node: Sendable {
         var isSuperseded = false
         /// Opens that wait while the first of them asks the origin; nil: none does.
         var opening: [Completion<any FileHandle>]?
-        var growing: GrowingFile?
+        /// The file that was opened last without its end being known.
+        weak var growing: RemoteFile?
     }
 
     init(
@@ -85,9 +86,8 @@ final class Node: Sendable {
     func supersede() { state.withLock { $0.isSuperseded = true } }
 
     /// The body without a length that runs in for this node.
-    var growing: GrowingFile? { state.withLock { $0.growing } }
-    func grows(_ file: GrowingFile) { state.withLock { $0.growing = file } }
-    func grew(_ file: GrowingFile) { state.withLock { if $0.growing === file { $0.growing = nil } } }
+    var growing: RemoteFile? { state.withLock { $0.growing } }
+    func grows(_ file: RemoteFile) { state.withLock { $0.growing = file } }
 
     /// The open waits for `opened`. - Returns: whether the caller has to ask the origin.
     func open(_ completion: @escaping Completion<any FileHandle>) -> Bool {

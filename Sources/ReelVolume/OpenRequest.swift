@@ -8,14 +8,12 @@ import Synchronization
 final class OpenRequest: OriginReceiver {
     enum Found: Sendable {
         case file(RemoteFile)
-        case growing(GrowingFile)
         case failure(OriginFailure)
     }
 
     private enum State {
         case asked
         case file(RemoteFile, Ledger.StreamID)
-        case growing(GrowingFile)
     }
 
     /// Shared by all attempts.
@@ -76,10 +74,6 @@ final class OpenRequest: OriginReceiver {
     }
 
     private func begin(_ information: ContentInformation, isWhole: Bool) -> OriginFailure? {
-        guard let length = information.length else {
-            beginGrowing(information)
-            return nil
-        }
         let file: RemoteFile
         do throws(CacheError) {
             guard let opened = try plan.files.openNow(plan.url, information) else {
@@ -90,7 +84,7 @@ final class OpenRequest: OriginReceiver {
             plan.services.logger.error("\(error)")
             return .wrongAnswer("the cache cannot hold it")
         }
-        let asked = isWhole ? ByteRange(0, length) : range!.clamped(to: ByteRange(0, length))
+        let asked = ByteRange(0, isWhole ? file.length : min(range!.upper, file.length))
         let stream = file.adopt(handle, asked, isWhole: isWhole && range != nil)
         state.withLock { $0 = .file(file, stream) }
         file.began(stream, isWhole: false)
@@ -99,26 +93,20 @@ final class OpenRequest: OriginReceiver {
         return nil
     }
 
-    private func beginGrowing(_ information: ContentInformation) {
-        let growing = GrowingFile(plan.url, information, handle, plan.services, finished: plan.finished)
-        growing.opened()
-        state.withLock { $0 = .growing(growing) }
-        completion(.growing(growing))
-    }
-
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         switch state.withLock({ $0 }) {
         case .asked: .stop
         case .file(let file, let stream): file.arrived(stream, bytes)
-        case .growing(let growing): growing.arrived(bytes)
         }
     }
 
     func ended(_ failure: OriginFailure?) {
         switch state.withLock({ $0 }) {
         case .asked: completion(.failure(failure ?? .interrupted("no answer")))
-        case .file(let file, let stream): file.ended(stream, failure)
-        case .growing(let growing): growing.ended(failure)
+        case .file(let file, let stream):
+            // First: a reader that sees the end may open the file anew, and is to find what it has become.
+            if failure == nil { plan.files.settle(file, stream, plan.finished) }
+            file.ended(stream, failure)
         }
     }
 }

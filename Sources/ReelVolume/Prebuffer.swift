@@ -130,11 +130,11 @@ final class Prebuffer: Sendable {
         }
         OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
             switch found {
+            // Of a body without a length nothing can be fetched but all.
+            case .file(let file) where file.isOpenEnded: files.close(file)
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
                 begin(file, item)
-            // Of a body without a length nothing can be fetched but all.
-            case .growing(let file): file.closed()
             case .failure: break
             }
         }

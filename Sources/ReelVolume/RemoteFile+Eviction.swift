@@ -4,8 +4,8 @@ import ReelThreads
 
 /// Bytes that leave the cache for want of room.
 extension RemoteFile {
-    /// Blocks leave the cache. On the origin's thread, which is the one that writes, or when nothing is under way: a hole
-    /// punched under a write would lose it.
+    /// Takes blocks out of the cache. On the origin's thread, which is the one that writes, or when nothing is under way: a
+    /// hole punched under a write would lose it.
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
         let before = object.bytesOnDisk
@@ -15,7 +15,7 @@ extension RemoteFile {
             // The bytes are still there.
             services.logger.warning("\(error)")
         }
-        // The counters of the mount learn what went unread.
+        // Counts what leaves unread as wasted.
         _ = decide { $0.ledger.notice() }
         return before - object.bytesOnDisk
     }
@@ -27,11 +27,11 @@ extension RemoteFile: ObjectHolder {
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
         let runs = state.withLock { state in
-            // What was read ahead for somebody who has gone is nobody's.
+            // Without an open handle no reader needs what was read ahead.
             state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
         }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
-        // From the end: what is read soonest goes last.
+        // From the end: the bytes that are read soonest go last.
         var freed: Int64 = 0
         for run in runs.reversed() where freed < scarce {
             let count = Int((scarce - freed + BlockSize.block - 1) / BlockSize.block)

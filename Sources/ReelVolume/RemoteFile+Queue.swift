@@ -24,10 +24,10 @@ extension RemoteFile {
         let (late, next) = state.withLock { state -> ([Parked], [Parked]) in
             if state.queue.isEmpty { return ([], []) }
             let late = state.queue.filter { $0.deadline <= now }
-            if !late.isEmpty {
-                state.queue.removeAll { $0.deadline <= now }
-                for parked in late { state.ledger.expire(parked.range, now: now) }
-            }
+            state.queue.removeAll { $0.deadline <= now }
+            // Some of their bytes may be there, which the ledger finds out.
+            if state.ledger.isOpenEnded { return ([], late) }
+            for parked in late { state.ledger.expire(parked.range, now: now) }
             let next = state.queue.prefix(max(0, Self.parkedLimit - state.parked.count))
             state.queue.removeFirst(next.count)
             return (late, Array(next))
@@ -36,7 +36,7 @@ extension RemoteFile {
         for parked in next { park(parked) }
     }
 
-    /// Removes a read that nobody waits for. - Returns: false where it is not in the queue.
+    /// Removes a read whose caller has gone. - Returns: false where it is not in the queue.
     static func unqueue(_ read: any ParkedRead, _ state: inout State) -> Bool {
         guard let index = state.queue.firstIndex(where: { $0.read === read }) else { return false }
         state.queue.remove(at: index)

@@ -2,7 +2,7 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Damaged blocks are fetched again at once, and nothing beside them.
+/// Fetches damaged blocks again at once, and nothing beside them.
 extension RemoteFile {
     /// Takes blocks out of the cache. On the thread that writes.
     func dropDamaged(_ blocks: [Int]) {
@@ -10,8 +10,7 @@ extension RemoteFile {
         for run in runs(of: blocks) { _ = drop(run) }
     }
 
-    /// Asks for what is missing of these blocks, without reading ahead. Who reads them meanwhile waits for the same
-    /// bytes.
+    /// Asks for what is missing of these blocks, without reading ahead. Reads of these blocks wait for the same bytes.
     func refetch(_ blocks: Range<Int>) -> RepairRead {
         let read = RepairRead()
         let bytes = ByteRange(
@@ -23,7 +22,7 @@ extension RemoteFile {
     }
 }
 
-/// Waits for blocks to be in the cache; wants no bytes.
+/// A read that waits until blocks are in the cache, and takes no bytes.
 final class RepairRead: ParkedRead {
     let answer = Monitor<Result<Void, VolumeError>?>(nil)
 

@@ -16,21 +16,24 @@ extension RemoteFile {
                 if let request = state.withLock({ $0.requests[id] }) { services.origin.resume(request) }
             case .promote(let id):
                 if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
-            case .complete(let id):
-                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
-                if parked.isRepair {
-                    parked.read.succeed(UnsafeRawBufferPointer(start: nil, count: 0))
-                    continue
-                }
-                services.answers.add { [self] in
-                    services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
-                    moveQueue(now())
-                }
+            case .complete(let id): complete(id)
+            case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
                 guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
                 services.logger.info("\(url): read of \(parked.range) failed: \(failure)")
                 parked.read.fail(VolumeError(failure))
             }
+        }
+    }
+
+    /// - Parameter part: the bytes that the read gets; nil: all.
+    private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
+        guard var parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { return }
+        if parked.isRepair { return parked.read.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        parked.range = part ?? parked.range
+        services.answers.add { [self, parked] in
+            services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
+            moveQueue(now())
         }
     }
 

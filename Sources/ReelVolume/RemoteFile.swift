@@ -3,20 +3,19 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// One version of one resource: its bytes in the cache, and what is under way to them. Shared by all who have it open.
+/// One version of one resource: its bytes in the cache, and the requests under way to the others. All handles share it.
 ///
 /// The state is one value behind one lock: ask the ledger under the lock, act on its answer outside.
 final class RemoteFile: Sendable {
     let url: ResourceURL
-    let information: ContentInformation
-    let length: Int64
+    private let told: ContentInformation
     let object: CacheObject
     let services: Services
     let state: Mutex<State>
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
     let concurrency: ConcurrencyLimits.Shared
-    /// Goes up each time that somebody is playing the file through and the next one may be fetched.
+    /// Goes up each time that a reader plays the file through and the next item may be fetched.
     let plays = Atomic<UInt64>(0)
 
     struct Parked {
@@ -25,7 +24,7 @@ final class RemoteFile: Sendable {
         var node: NodeID
         var range: ByteRange
         var deadline: Duration
-        /// Wants the bytes in the cache, and nothing more.
+        /// It waits for the bytes to be in the cache, and wants no answer.
         var isRepair = false
     }
 
@@ -46,18 +45,27 @@ final class RemoteFile: Sendable {
         var isWriting = false
     }
 
-    /// - Precondition: `information.length` is known and the length of `object`.
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
         self.url = url
-        self.information = information
+        told = information
         self.object = object
         self.services = services
-        length = object.version.length
         let ledger = Ledger(
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
         concurrency = services.concurrency[url]
         state = Mutex(State(ledger: ledger))
+    }
+
+    /// Bytes; `BlockSize.openEnd` until its end is known.
+    var length: Int64 { object.length }
+    var isOpenEnded: Bool { length == BlockSize.openEnd }
+
+    /// What the first answer told, and the length once it is known.
+    var information: ContentInformation {
+        var information = told
+        if information.length == nil, !isOpenEnded { information.length = length }
+        return information
     }
 
     // MARK: Reading
@@ -84,7 +92,7 @@ final class RemoteFile: Sendable {
         return ByteRange(offset, min(length, offset + Int64(count)))
     }
 
-    /// Bytes that are there, copied: no allocation, no lock held over the system call. nil: some are missing.
+    /// Copies bytes that are there: no allocation, no lock held over the system call. nil where some are missing.
     private func hit(
         _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, wasParked: Bool = false
     ) -> Int? {
@@ -97,6 +105,8 @@ final class RemoteFile: Sendable {
             return (true, state.ledger.wantsReadahead(now: moment), Behind(&state))
         }
         guard isHit else { return nil }
+        // The end may have become known since the range was made.
+        let range = range.clamped(to: ByteRange(0, length))
         if wantsMore { readAhead(moment) }
         if let behind { leave(behind, of: node) }
         let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)])
@@ -149,7 +159,7 @@ final class RemoteFile: Sendable {
         }
     }
 
-    /// On the answering thread: the bytes came, and may have been evicted again already.
+    /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits anew.
     func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
         if let count = hit(parked.range, into: buffer, of: parked.node, wasParked: true) {
             parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
@@ -168,7 +178,7 @@ final class RemoteFile: Sendable {
     /// - Returns: whether it was the last handle.
     @discardableResult
     func closed() -> Bool {
-        // What the kernel read itself counts as used, and read, as a whole.
+        // A file that the kernel read itself counts as used and read as a whole.
         let isShared = object.isShared
         if isShared { object.useAll() } else { object.touch() }
         return decide { state in
@@ -179,14 +189,25 @@ final class RemoteFile: Sendable {
         }
     }
 
-    /// Half of it and more was read in a row by who read last.
+    /// True while more of a file with an open end may come.
+    var isGrowing: Bool { state.withLock { $0.ledger.isOpenEnded && !$0.ledger.isIdle } }
+
+    /// Where the body of a file with an open end has come to; nil of any other file, and where its stream was let go of.
+    func end(of stream: Ledger.StreamID) -> Int64? {
+        state.withLock { $0.ledger.isOpenEnded ? $0.ledger.place(of: stream, count: 0)?.lower : nil }
+    }
+
+    /// The body of a file with an open end came whole, and the cache has not all of it: what is gone does not come again.
+    func breakOff() { state.withLock { $0.ledger.brokenOff = .failed } }
+
+    /// Whether the last reader has read half of it and more in a row.
     var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
 
-    /// Nothing is left to fetch for who plays it through.
+    /// Whether nothing is left to fetch for a reader that plays it through.
     var isPlayedFromCache: Bool { state.withLock { $0.ledger.isPlayedFromCache } }
     var isComplete: Bool { object.present.isComplete }
 
-    /// Everything that waits fails, everything that runs stops.
+    /// Fails all reads that wait and stops all streams.
     func shutdown() {
         let (actions, queued) = state.withLock { state in
             state.isOver = true
@@ -197,7 +218,7 @@ final class RemoteFile: Sendable {
         perform(actions)
     }
 
-    /// The origin has another version: this one serves what it has.
+    /// The origin has another version: from here on this one serves what it has.
     func supersede() { perform(state.withLock { $0.ledger.supersede() }) }
 
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
@@ -207,7 +228,7 @@ final class RemoteFile: Sendable {
 
     var isOver: Bool { state.withLock { $0.isOver } }
 
-    /// Nobody has it open and nothing runs.
+    /// No handle is open and nothing runs.
     var isDone: Bool {
         state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle && $0.queue.isEmpty && !$0.isWriting }
     }
@@ -220,7 +241,7 @@ final class RemoteFile: Sendable {
 
     func size(_ block: Int) -> Int64 { BlockSize.bytes(of: block, length: length).count }
 
-    /// Blocks that no index knows of leave the disk. - Precondition: nobody can open it meanwhile.
+    /// Frees the blocks that no row will tell of. - Precondition: no open can take the file meanwhile.
     func giveBackFragments() {
         do {
             try object.abandonFragments()

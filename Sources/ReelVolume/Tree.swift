@@ -186,7 +186,7 @@ final class Tree: Sendable {
     private func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
         guard let url = node.url else { return 0 }
         guard let information, let length = information.length else {
-            return node.growing?.received ?? services.store.cachedBytes(of: url.text)
+            return services.store.cachedBytes(of: url.text)
         }
         let version = Version(key: url.text, validator: information.validator, length: length)
         return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)

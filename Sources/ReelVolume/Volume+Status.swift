@@ -15,11 +15,10 @@ extension Volume {
                 path: path(key), length: length, cachedBytes: cached, openHandles: handles, rate: rate)
         }
         for object in store.objects() { show(object.key, object.length, object.cachedBytes) }
-        for file in files.all {
-            show(file.url.text, file.length, file.cachedBytes, handles: file.openHandles, rate: file.rate)
-        }
-        for file in opener.growingFiles {
-            show(file.url.text, nil, file.received, handles: file.openHandles, rate: file.rate)
+        // Of several under one URL the one that an open gets is shown.
+        for file in files.all.reversed() {
+            let length = file.isOpenEnded ? nil : file.length
+            show(file.url.text, length, file.cachedBytes, handles: file.openHandles, rate: file.rate)
         }
         let sorted = shown.values.sorted {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)

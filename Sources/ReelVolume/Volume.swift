@@ -62,7 +62,6 @@ package final class Volume: Sendable {
         // The clock first: what it would find idle now is not over, but ended.
         services.ticker.stop()
         for file in files.all { file.shutdown() }
-        for file in opener.growingFiles { file.shutdown() }
         services.endLines()
     }
 }
@@ -104,35 +103,25 @@ extension Volume: Filesystem {
     package func close(_ file: any FileHandle) {
         let file = file as! OpenFile
         file.settleOffer()
-        switch file.body {
-        case .remote(let remote):
-            let isPlayed = remote.isPlayed
-            if files.close(remote) { prebuffer.closed(file.node, remote, isPlayed: isPlayed) }
-            if file.isHeld { prebuffer.released(file.node) }
-        case .growing(let file): file.closed()
-        }
+        let isPlayed = file.remote.isPlayed
+        if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
+        if file.isHeld { prebuffer.released(file.node) }
     }
 
     package func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {
         let file = file as! OpenFile
-        switch file.body {
-        case .remote(let remote):
-            let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
-            if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
-                prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
-            }
-            return answer
-        case .growing(let growing): return growing.read(offset, into: buffer, park: park)
+        let remote = file.remote
+        let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
+        if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
+            prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
         }
+        return answer
     }
 
     package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
-        switch (file as! OpenFile).body {
-        case .remote(let file): file.abandon(read)
-        case .growing(let file): file.abandon(read)
-        }
+        (file as! OpenFile).remote.abandon(read)
     }
 
     package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {

@@ -56,6 +56,7 @@ import Testing
                     #expect(range != nil, "a read was answered that nobody waits for")
                     #expect(range.map { isThere($0) } ?? true, "a read was completed before its bytes were there")
                     completed += 1
+                case .completeInPart(let id, _): Issue.record("read \(id) was answered in part")
                 case .fail(let id, _):
                     #expect(reads.removeValue(forKey: id) != nil)
                     failed += 1

@@ -60,7 +60,7 @@ import Testing
                     requests.append(range)
                     running[id] = range
                 case .stop(let id): running[id] = nil
-                case .complete, .fail: waitingCount -= 1
+                case .complete, .completeInPart, .fail: waitingCount -= 1
                 case .resume: break
                 case .promote(let id): promoted.append(id)
                 }
@@ -507,7 +507,7 @@ import Testing
                     bodies[id] = nil
                     stopped.insert(id)
                 case .resume(let id): paused.remove(id)
-                case .complete, .fail, .promote: break
+                case .complete, .completeInPart, .fail, .promote: break
                 }
             }
         }

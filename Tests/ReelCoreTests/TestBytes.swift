@@ -4,10 +4,10 @@ import Synchronization
 
 /// Bytes that are there because a test says so.
 final class TestBytes: PresentBytes {
-    let length: Int64
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     private struct State {
+        var length: Int64
         var there = ByteRangeSet()
         var removals: UInt64 = 0
 
@@ -15,8 +15,18 @@ final class TestBytes: PresentBytes {
     }
 
     init(length: Int64, there: [ByteRange] = []) {
-        self.length = length
+        state = Mutex(State(length: length))
         for range in there { add(range) }
+    }
+
+    var length: Int64 { state.withLock { $0.length } }
+
+    /// Behind the end, known from here on, nothing is missing.
+    func settle(length: Int64) {
+        state.withLock { state in
+            state.length = length
+            state.there.insert(ByteRange(length, .max))
+        }
     }
 
     func add(_ range: ByteRange) { state.withLock { $0.there.insert(range) } }
@@ -59,7 +69,7 @@ extension Ledger {
         self.init(TestBytes(length: length, there: there), acceptsRanges: acceptsRanges, cacheCap: cacheCap)
     }
 
-    private var bytes: TestBytes { present as! TestBytes }
+    var bytes: TestBytes { present as! TestBytes }
 
     /// Puts the bytes where the ledger looks, and tells it.
     mutating func arrived(

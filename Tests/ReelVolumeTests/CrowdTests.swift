@@ -19,7 +19,7 @@ import Testing
         let file = try fixture.open("film.mkv").get()
         let volume = fixture.volume
         defer { volume.close(file) }
-        guard case .remote(let remote) = (file as? OpenFile)?.body else { throw VolumeError.failed }
+        guard let remote = (file as? OpenFile)?.remote else { throw VolumeError.failed }
         try body(fixture, film, file, remote)
     }
 

@@ -23,7 +23,7 @@ import Testing
         let file = try fixture.open("film.mkv").get()
         #expect(file.passthroughFile() != nil)
         file.passthroughBegan()
-        guard case .remote(let remote) = (file as? OpenFile)?.body else { throw VolumeError.failed }
+        guard let remote = (file as? OpenFile)?.remote else { throw VolumeError.failed }
         #expect(remote.object.isReadDirectly)
         #expect(throws: CacheError.busy) { try remote.object.discard(0..<8) }
         #expect(remote.isComplete)

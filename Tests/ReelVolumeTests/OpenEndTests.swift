@@ -1,0 +1,105 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Bodies without a length, as readers see them.
+@Suite struct OpenEndTests {
+    private let film = GeneratedBytes(seed: 7)
+
+    private func withBody(
+        timeout: Duration = .seconds(10), cap: Int64 = 1 << 30, _ steps: [ServerStep],
+        _ body: (VolumeFixture, ScriptedServer) throws -> Void
+    ) throws {
+        let server = try ScriptedServer { _ in [.head(200, [("Connection", "close")])] + steps }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"), cap: cap, timeout: timeout)
+        defer { fixture.remove() }
+        try body(fixture, server)
+    }
+
+    private func bytes(_ lower: Int64, _ upper: Int64) -> [UInt8] { film.bytes(ByteRange(lower, upper)) }
+
+    /// Requests for more than the byte that tells of a resource.
+    private func bodies(_ server: ScriptedServer) -> Int {
+        server.requests.count { $0.range(of: 1 << 40)?.count != 1 }
+    }
+
+    @Test func atItsDeadlineAReadGetsWhatHasCome() throws {
+        // Too slow for the read, and never silent.
+        let steps: [ServerStep] = [
+            .generated(film, ByteRange(0, 5000)),
+            .drip(film, ByteRange(5000, 200_000), piece: 2, pause: .milliseconds(100)),
+        ]
+        try withBody(timeout: .seconds(3), steps) { fixture, _ in
+            let file = try fixture.open("film.mkv").get()
+            let part = try fixture.read(file, 4000, 4096).get()
+            #expect(part.count >= 1000 && part == bytes(4000, 4000 + Int64(part.count)))
+            #expect(part.count < 4096)
+            fixture.volume.close(file)
+        }
+    }
+
+    @Test func aBodyThatBreaksOffFailsItsReadersAndIsFetchedAnew() throws {
+        // A chunk of 5001 bytes.
+        let steps: [ServerStep] = [
+            .head(200, [("Transfer-Encoding", "chunked")]), .raw("1389\r\n"), .generated(film, ByteRange(0, 5000)),
+            .close,
+        ]
+        let server = try ScriptedServer { _ in steps }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"))
+        defer { fixture.remove() }
+        for _ in 1...2 {
+            let before = bodies(server)
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.read(file, 4000, 4096) == .failure(.failed))
+            #expect(try fixture.read(file, 4000, 1000).get() == bytes(4000, 5000))
+            fixture.volume.close(file)
+            #expect(bodies(server) == before + 1)
+        }
+    }
+
+    @Test func aSecondOpenReadsTheBodyThatRuns() throws {
+        let gate = Gate()
+        let steps: [ServerStep] = [
+            .generated(film, ByteRange(0, 5000)), .wait(gate), .generated(film, ByteRange(5000, 200_000)), .close,
+        ]
+        try withBody(steps) { fixture, server in
+            let first = try fixture.open("film.mkv").get()
+            let before = bodies(server)
+            let second = try fixture.open("film.mkv").get()
+            #expect(second.wantsDirectIO)
+            #expect(fixture.volume.status().files.map(\.length) == [nil])
+            fixture.volume.close(first)
+            gate.open()
+            // It goes on past the end of the body, which another name stands for by then.
+            #expect(fixture.readAll(second) == .success(bytes(0, 200_000)))
+            #expect(eventually { fixture.volume.status().files.map(\.length) == [200_000] })
+            #expect(try fixture.read(second, 1000, 1000).get() == bytes(1000, 2000))
+            let third = try fixture.open("film.mkv").get()
+            #expect(!third.wantsDirectIO && fixture.readAll(third) == .success(bytes(0, 200_000)))
+            #expect(bodies(server) == before)
+            fixture.volume.close(second)
+            fixture.volume.close(third)
+        }
+    }
+
+    /// Four times what the cache may hold, and twice what memory takes of it.
+    @Test func aBodyThatIsLargerThanTheCacheIsReadToItsEnd() throws {
+        let length: Int64 = 64 << 20
+        try withBody(cap: 16 << 20, [.generated(film, ByteRange(0, length)), .close]) { fixture, _ in
+            let file = try fixture.open("film.mkv").get()
+            var (offset, wrong) = (Int64(0), 0)
+            while let part = try? fixture.read(file, offset, 1 << 20).get(), !part.isEmpty {
+                if part != bytes(offset, offset + Int64(part.count)) { wrong += 1 }
+                offset += Int64(part.count)
+            }
+            #expect(offset == length && wrong == 0)
+            // So far behind its reader nothing is left of what the disk did not take.
+            #expect(fixture.read(file, 20 << 20, 4096) == .failure(.failed))
+            fixture.volume.close(file)
+        }
+    }
+}
