@@ -3,8 +3,6 @@
 @usableFromInline package enum LockRank: Int, CaseIterable, Sendable {
     /// The nodes that the kernel knows, and the listings of directories.
     case tree
-    /// The state of each origin, with its running requests.
-    case circuit
     /// The reader of one folder's listing, while it reads.
     case folder
     /// One open version: its ledger and the reads that wait.
@@ -14,7 +12,7 @@
     /// One commit of the cache at a time; held over fdatasync(2).
     case commit
     /// The SQLite connections; held over statements.
-    case gate
+    case index
     /// Everything else.
     case leaf
 

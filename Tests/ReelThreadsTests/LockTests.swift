@@ -7,10 +7,10 @@ import Testing
     @Test("Locks taken in the order of their ranks are given") func inOrder() {
         let tree = Lock(1, .tree)
         let file = Lock(2, .file)
-        let gate = Lock(3, .gate)
+        let index = Lock(3, .index)
         let leaf = Monitor(4)
         let sum = tree.withLock { tree in
-            file.withLock { file in gate.withLock { gate in leaf.withLock { tree + file + gate + $0 } } }
+            file.withLock { file in index.withLock { index in leaf.withLock { tree + file + index + $0 } } }
         }
         #expect(sum == 10)
         // What was given back stands in nothing's way.
