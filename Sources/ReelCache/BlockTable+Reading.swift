@@ -1,7 +1,7 @@
 import ReelCore
 
-/// What readers and fetch planning ask. No allocation where blocks are filled. Bytes behind the end are neither there nor
-/// missing: there is nothing to fetch.
+/// What readers and fetch planning ask. No allocation where blocks are filled. Bytes behind the end are neither there
+/// nor missing: there is nothing to fetch.
 extension BlockTable {
     func covers(_ range: ByteRange) -> Bool { firstMissing(from: range.lower, limit: range.upper) == range.upper }
 

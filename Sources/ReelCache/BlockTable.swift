@@ -189,8 +189,8 @@ struct BlockTable: Sendable {
         return rest == 0 || inFlight[Int(count)]?.pieces.whole(ByteRange(length - rest, length)) != nil
     }
 
-    /// The version ends here, and is like any other from now on. - Returns: room on the disk that its last block does not
-    /// need.
+    /// The version ends here, and is like any other from now on. - Returns: room on the disk that its last block does
+    /// not need.
     mutating func settle(length: Int64, now: Int64) -> Int64 {
         self.length = length
         blockCount = BlockTable.blockCount(length)

@@ -92,8 +92,9 @@ package final class CacheObject: Sendable {
         for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try discard(run) }
     }
 
-    /// The body of a version with an open end came whole: its row tells the length from here on, so that it is found as a
-    /// version of that length, and another object of that version makes way. Before `settle`, on the thread that writes.
+    /// The body of a version with an open end came whole: its row tells the length from here on, so that it is found as
+    /// a version of that length, and another object of that version makes way. Before `settle`, on the thread that
+    /// writes.
     /// - Returns: false where the disk has not all of it: it goes with its last holder.
     package func record(length: Int64) -> Bool { store.record(length, of: file) }
 

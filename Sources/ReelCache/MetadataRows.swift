@@ -61,7 +61,9 @@ extension IndexConnection {
         }
         // A daemon that was killed may have left an object's row, which is written first, and no content information.
         if let known { return known }
-        let rows = try rows(where: "key = ? AND NOT superseded AND length <> \(BlockSize.openEnd) ORDER BY last_use DESC LIMIT 1", [.text(key)])
+        let rows = try rows(
+            where: "key = ? AND NOT superseded AND length <> \(BlockSize.openEnd) ORDER BY last_use DESC LIMIT 1",
+            [.text(key)])
         return rows.first.map { row in
             let (length, validator) = (row.version.length, row.version.validator)
             return StoredInformation(

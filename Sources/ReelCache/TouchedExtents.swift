@@ -1,7 +1,8 @@
 import ReelCore
 
 /// The extents of one version of which something was ever there, as the origin chooses how long a file is: four bytes
-/// for each before the last of them that was not. Arrays, as every hit asks, and a dictionary allocates in a build without optimisation.
+/// for each before the last of them that was not. Arrays, as every hit asks, and a dictionary allocates in a build
+/// without optimisation.
 struct TouchedExtents: Sendable {
     /// 64 blocks.
     struct Extent: Sendable {

@@ -1,8 +1,8 @@
 /// Which blocks an open file can give up when the cache is full.
 extension Ledger {
     /// Those of `blocks` that are filled and that no reader is near, in the same order.
-    /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes that
-    ///   were read ahead are then fetched twice, but bytes that a read waits for need the room.
+    /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes
+    ///   that were read ahead are then fetched twice, but bytes that a read waits for need the room.
     package func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
         let blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
         func touched(_ range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }

@@ -3,8 +3,8 @@
 extension Ledger {
     /// Shorter rests are over before a pause would be felt.
     static let worthHolding = 2 * BlockSize.block
-    /// A body that comes whole and has paused goes on when its reader has taken so much. A film takes a second or two for
-    /// it; servers end a connection that takes nothing for 60 s (`send_timeout` of nginx, `TimeOut` of Apache).
+    /// A body that comes whole and has paused goes on when its reader has taken so much. A film takes a second or two
+    /// for it; servers end a connection that takes nothing for 60 s (`send_timeout` of nginx, `TimeOut` of Apache).
     static let pauseLength = Readahead.near
 
     /// Whether this stream has to wait. Never, where somebody waits for its bytes.
@@ -13,8 +13,9 @@ extension Ledger {
             !waiting.contains(where: { isWaiting($0, for: stream) })
         else { return false }
         guard acceptsRanges else { return stream.position > reach(isPaused: stream.isPaused) }
-        // What lies ahead of readers that wait is theirs; the rest is in their way. It is also in the way of a reader that
-        // has just sought: what it asks for one after another comes sooner, also where it looks at some of it in between.
+        // What lies ahead of readers that wait is theirs; the rest is in their way. It is also in the way of a reader
+        // that has just sought: what it asks for one after another comes sooner, also where it looks at some of it in
+        // between.
         let seeking = cursors.last.flatMap { $0.isSeeking && now - $0.lastRead < Self.seekTime ? $0 : nil }
         guard seeking != nil || !waiting.isEmpty else { return false }
         if let seeking, isAhead(stream, of: seeking.start, seeking.position, by: window(of: seeking)) { return false }
@@ -36,8 +37,8 @@ extension Ledger {
     /// A player that has not asked for more by then has its picture.
     private static let seekTime = Duration.milliseconds(500)
 
-    /// How far a body that comes as a whole may get. What is let go of there can only be had from the first byte again, so
-    /// it goes on for a reader that has proven itself, if the cache can hold it all.
+    /// How far a body that comes as a whole may get. What is let go of there can only be had from the first byte again,
+    /// so it goes on for a reader that has proven itself, if the cache can hold it all.
     private func reach(isPaused: Bool) -> Int64 {
         let isProven = cursors.contains { $0.isProven }
         if isProven, fitsCache { return length }

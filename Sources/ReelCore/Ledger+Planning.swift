@@ -52,8 +52,8 @@ extension Ledger {
             count, min(segment(of: window, for: reader, requests: limits.requests), reader.position + window - offset))
     }
 
-    /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes that
-    /// others wait for are no distance.
+    /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes
+    /// that others wait for are no distance.
     private func serves(_ stream: Stream, _ offset: Int64) -> Bool {
         guard stream.position <= offset, offset < stream.end else { return false }
         if !acceptsRanges { return true }
@@ -195,8 +195,8 @@ extension Ledger {
         limits.requests > 1 && cursor.isSeeking && window(of: cursor) >= Readahead.near
     }
 
-    /// After a seek, where connections are slow: two requests at a time bring what a player needs for its first picture,
-    /// and a third what lies before it in its block, which would be in its way.
+    /// After a seek, where connections are slow: two requests at a time bring what a player needs for its first
+    /// picture, and a third what lies before it in its block, which would be in its way.
     private mutating func answerSeek(at offset: Int64, _ now: Duration) -> [Action] {
         let front = startOfRequest(at: offset)
         // Known first, so that the others begin behind it; sent last.

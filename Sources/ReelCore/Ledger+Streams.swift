@@ -44,7 +44,8 @@ extension Ledger {
         return gaps
     }
 
-    /// Bytes of the stream are in the cache, at the place that `place` gave, also where the stream was let go meanwhile.
+    /// Bytes of the stream are in the cache, at the place that `place` gave, also where the stream was let go
+    /// meanwhile.
     /// - Parameter news: parts of `range` that were not there before: `gaps`.
     /// - Returns: what to do, and whether more of the body is wanted.
     package mutating func arrived(
@@ -187,8 +188,8 @@ extension Ledger {
     /// Whether the clock may bring anything.
     package var isTicking: Bool { !isIdle }
 
-    /// Looks whether bytes have left the cache since the last look: plans anew around them, and counts those that were not
-    /// read as wasted. - Returns: whether any have.
+    /// Looks whether bytes have left the cache since the last look: plans anew around them, and counts those that were
+    /// not read as wasted. - Returns: whether any have.
     @discardableResult
     package mutating func notice() -> Bool {
         let removals = present.removals
@@ -215,8 +216,8 @@ extension Ledger {
     /// As long as streams go on, and their file is known, after its last close.
     package static let linger = Duration.seconds(10)
 
-    /// A stream goes on while a read waits for it, while its reader is there, and for some seconds after the last close; a
-    /// reader that has jumped away has two seconds to come back.
+    /// A stream goes on while a read waits for it, while its reader is there, and for some seconds after the last
+    /// close; a reader that has jumped away has two seconds to come back.
     private func isNeeded(_ stream: Stream, now: Duration) -> Bool {
         if waiting.contains(where: { isWaiting($0, for: stream) }) { return true }
         if stream.retryAt != nil { return false }

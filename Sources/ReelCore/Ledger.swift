@@ -120,8 +120,8 @@ package struct Ledger: Sendable {
     /// No readahead before this: it failed a moment ago.
     var quietUntil: Duration = .zero
     var speculativeFailures = 0
-    /// Reads that failed at their deadline a moment ago. The kernel asks for the pages of a failed readahead once more, and
-    /// the program that waits has to hear of the failure at once.
+    /// Reads that failed at their deadline a moment ago. The kernel asks for the pages of a failed readahead once more,
+    /// and the program that waits has to hear of the failure at once.
     var timedOut: [(range: ByteRange, at: Duration, failure: ReadFailure)] = []
     private var nextStream: StreamID = 1
 
@@ -143,7 +143,8 @@ package struct Ledger: Sendable {
 
     /// The hit path. - Returns: true where every byte of `range` is there. Then `readAhead` is to be called if
     /// `wantsReadahead` says so.
-    /// - Parameter wasParked: the read has waited. Its reader may have gone elsewhere meanwhile, and its place there stays.
+    /// - Parameter wasParked: the read has waited. Its reader may have gone elsewhere meanwhile, and its place there
+    ///   stays.
     package mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool = false) -> Bool {
         notice()
         guard present.covers(range) else { return false }
@@ -153,8 +154,8 @@ package struct Ledger: Sendable {
         return true
     }
 
-    /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not asked
-    /// for in pieces, so it does not count.
+    /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not
+    /// asked for in pieces, so it does not count.
     package var ahead: Int64 {
         guard acceptsRanges else { return statistics.unread.count }
         var count = statistics.unread.count
@@ -180,8 +181,8 @@ package struct Ledger: Sendable {
         return true
     }
 
-    /// What who read last has left behind, and nobody else is near: see `DropBehind`. Each extent once for each time that it
-    /// is passed.
+    /// What who read last has left behind, and nobody else is near: see `DropBehind`. Each extent once for each time
+    /// that it is passed.
     package mutating func takeBehind() -> ByteRange? {
         guard !cursors.isEmpty, let range = cursors[cursors.count - 1].takeBehind() else { return nil }
         var index = 0
@@ -235,8 +236,8 @@ package struct Ledger: Sendable {
         return id
     }
 
-    /// The same of one that was made beside it, by a length that only the listing told. - Returns: nil where some of its
-    /// bytes are there or under way, and where the file has none of them.
+    /// The same of one that was made beside it, by a length that only the listing told. - Returns: nil where some of
+    /// its bytes are there or under way, and where the file has none of them.
     package mutating func adoptBeside(_ range: ByteRange, now: Duration) -> StreamID? {
         let range = range.clamped(to: ByteRange(0, length))
         guard !range.isEmpty, acceptsRanges, !isSuperseded,
@@ -268,9 +269,9 @@ package struct Ledger: Sendable {
     /// Whether somebody waits, or has waited, for what this stream brings.
     package func isDemanded(_ id: StreamID) -> Bool { streams.contains { $0.id == id && $0.isDemanded } }
 
-    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them. A body
-    /// that comes whole is not, unless it pauses: its bytes can only be had from the first one on again. Those of a version
-    /// with an open end cannot be had again.
+    /// Others have no connection for what they wait for. - Returns: true where this stream was let go of for them. A
+    /// body that comes whole is not, unless it pauses: its bytes can only be had from the first one on again. Those of
+    /// a version with an open end cannot be had again.
     package mutating func yield(_ id: StreamID) -> Bool {
         guard let stream = streams.first(where: { $0.id == id }), acceptsRanges || stream.isPaused, !isOpenEnded,
             stream.end - stream.position > Self.worthHolding,
@@ -295,7 +296,8 @@ package struct Ledger: Sendable {
         waiting.removeAll { $0.id == id }
     }
 
-    /// A read that the ledger did not hold has met its deadline: a second try that follows at once fails, as after `tick`.
+    /// A read that the ledger did not hold has met its deadline: a second try that follows at once fails, as after
+    /// `tick`.
     package mutating func expire(_ range: ByteRange, now: Duration) {
         // Thousands may expire at the same moment; each read that parks looks at all of these.
         if timedOut.count >= 256 { timedOut.removeFirst() }

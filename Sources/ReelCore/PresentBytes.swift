@@ -1,7 +1,7 @@
 /// Which bytes of one version are in the cache: what fetch planning asks of the cache's table of blocks.
 ///
-/// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any time,
-/// which `removals` tells.
+/// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any
+/// time, which `removals` tells.
 package protocol PresentBytes: AnyObject, Sendable {
     /// Of the version, in bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { get }

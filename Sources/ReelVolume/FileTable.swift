@@ -19,8 +19,8 @@ final class FileTable: Sendable {
     private struct Slots {
         /// By the object that the file reads.
         var all: [ObjectIdentifier: Slot] = [:]
-        /// What an open of a version gets. A file whose object was replaced by another of its version is not here any more:
-        /// its readers go on.
+        /// What an open of a version gets. A file whose object was replaced by another of its version is not here any
+        /// more: its readers go on.
         var current: [Version: RemoteFile] = [:]
 
         subscript(file: RemoteFile) -> Slot? {
@@ -127,8 +127,8 @@ final class FileTable: Sendable {
         return isLast
     }
 
-    /// After its close its unread bytes do not count as wasted until then. - Parameter end: the past, where no reader is
-    /// expected any more.
+    /// After its close its unread bytes do not count as wasted until then. - Parameter end: the past, where no reader
+    /// is expected any more.
     func keep(_ file: RemoteFile, until end: Duration) {
         change(file) { if $0.handles == 0 { $0.keptUntil = end } }
         services.ticker.add(self)

@@ -28,7 +28,8 @@ final class InformationRequest: OriginReceiver {
 
     /// - Parameters:
     ///   - known: what is remembered: 304 then confirms it.
-    ///   - isDoubted: the origin has contradicted it. Then 304 would say of the tag that it is the same, and of a length
+    ///   - isDoubted: the origin has contradicted it. Then 304 would say of the tag that it is the same, and of a
+    ///       length
     ///     that was told wrong nothing: the origin has to tell all of it again.
     ///   - limit: for the whole of it, with its retries.
     static func start(

@@ -4,8 +4,8 @@ import ReelThreads
 
 /// Bytes that leave the cache for want of room.
 extension RemoteFile {
-    /// Takes blocks out of the cache. On the origin's thread, which is the one that writes, or when nothing is under way: a
-    /// hole punched under a write would lose it.
+    /// Takes blocks out of the cache. On the origin's thread, which is the one that writes, or when nothing is under
+    /// way: a hole punched under a write would lose it.
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
         let before = object.bytesOnDisk

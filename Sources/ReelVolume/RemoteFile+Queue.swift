@@ -2,8 +2,8 @@ import ReelCore
 
 /// Reads of one file beyond `parkedLimit`, which wait outside of the ledger.
 ///
-/// Each read that the ledger holds makes every decision of it longer, and each decision is made under the file's lock by
-/// a thread that serves the whole mount: thousands of reads of one file would keep the reads of all others waiting.
+/// Each read that the ledger holds makes every decision of it longer, and each decision is made under the file's lock
+/// by a thread that serves the whole mount: thousands of reads of one file would keep the reads of all others waiting.
 extension RemoteFile {
     /// Four for each place in a file that readahead keeps track of.
     static let parkedLimit = 4 * Readahead.cursorLimit

@@ -159,7 +159,8 @@ final class RemoteFile: Sendable {
         }
     }
 
-    /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits anew.
+    /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
+    /// anew.
     func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
         if let count = hit(parked.range, into: buffer, of: parked.node, wasParked: true) {
             parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
@@ -192,12 +193,14 @@ final class RemoteFile: Sendable {
     /// True while more of a file with an open end may come.
     var isGrowing: Bool { state.withLock { $0.ledger.isOpenEnded && !$0.ledger.isIdle } }
 
-    /// Where the body of a file with an open end has come to; nil of any other file, and where its stream was let go of.
+    /// Where the body of a file with an open end has come to; nil of any other file, and where its stream was let go
+    /// of.
     func end(of stream: Ledger.StreamID) -> Int64? {
         state.withLock { $0.ledger.isOpenEnded ? $0.ledger.place(of: stream, count: 0)?.lower : nil }
     }
 
-    /// The body of a file with an open end came whole, and the cache has not all of it: what is gone does not come again.
+    /// The body of a file with an open end came whole, and the cache has not all of it: what is gone does not come
+    /// again.
     func breakOff() { state.withLock { $0.ledger.brokenOff = .failed } }
 
     /// Whether the last reader has read half of it and more in a row.

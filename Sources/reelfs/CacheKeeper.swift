@@ -105,7 +105,8 @@ final class CacheKeeper {
 
     /// - Parameter here: what this process does where there is no daemon to be asked.
     private func perform(
-        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void, here: (Store) throws(CacheError) -> MaintenanceReport
+        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void,
+        here: (Store) throws(CacheError) -> MaintenanceReport
     ) throws(Failure) -> MaintenanceReport {
         switch access {
         case .daemon(let client): return try client.report(request, progress)
@@ -121,7 +122,9 @@ final class CacheKeeper {
 }
 
 extension Store {
-    fileprivate func pruneAll(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError) -> MaintenanceReport {
+    fileprivate func pruneAll(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError)
+        -> MaintenanceReport
+    {
         var report = MaintenanceReport()
         let surplus = max(0, usage.used - bytes)
         while true {

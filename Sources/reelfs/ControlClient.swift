@@ -22,7 +22,8 @@ final class ControlClient: Sendable {
     /// and only a disk that stands still keeps it from that.
     private static let longPatience: Int32 = 60_000
 
-    /// Throws where no daemon listens, or another user's. - Parameter mounter: the user who has mounted, if one is known.
+    /// Throws where no daemon listens, or another user's. - Parameter mounter: the user who has mounted, if one is
+    /// known.
     init(path: String, mounter: uid_t? = nil) throws(Failure) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var limit = timeval(tv_sec: 2, tv_usec: 0)

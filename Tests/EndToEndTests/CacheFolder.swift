@@ -45,8 +45,8 @@ struct CacheFolder {
     /// The committed blocks of all objects: bit n of a word is block 64 · extent + n. nil where the index cannot be
     /// read.
     var committed: [Extent: UInt64]? {
-        // A running daemon has the index to itself, so a copy is looked at; one that is made in the middle of a commit is
-        // as it was before or after.
+        // A running daemon has the index to itself, so a copy is looked at; one that is made in the middle of a commit
+        // is as it was before or after.
         let copy = path + "-index-copy"
         for end in ["", "-wal"] {
             unlink(copy + end)
@@ -84,8 +84,8 @@ struct CacheFolder {
         }
     }
 
-    /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem anew, and a filesystem that
-    /// refuses answers SIGBUS: what a sick disk comes to when it has been sick for a while.
+    /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem anew, and a filesystem
+    /// that refuses answers SIGBUS: what a sick disk comes to when it has been sick for a while.
     func syncIndex() {
         for end in ["", "-wal", "-shm"] {
             guard let descriptor = try? OpenDescriptor(index + end) else { continue }

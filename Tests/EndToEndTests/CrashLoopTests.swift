@@ -77,7 +77,8 @@ extension EndToEnd {
                 let next = try scene.mount(server.address, FaultReaders.options)
                 FaultReaders.onePass(.inOrder, next.file("film.mkv"), film.version).expectRight("after the crash:")
                 let after = sent(server.requests[asked...])
-                // What the first daemon asked for and never got is no fetching again: at least the 24 MiB that were read.
+                // What the first daemon asked for and never got is no fetching again: at least the 24 MiB that were
+                // read.
                 let again = after - (Self.length - min(before, 24 << 20))
                 #expect(again <= Self.length / 2, "\(again >> 20) MiB are fetched again")
             }

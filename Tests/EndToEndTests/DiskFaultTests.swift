@@ -86,8 +86,8 @@ extension EndToEnd {
             }
         }
 
-        /// SQLite's readers write a mark into the mapped -shm when a commit has come since they last looked; on a disk that
-        /// refuses, that is SIGBUS.
+        /// SQLite's readers write a mark into the mapped -shm when a commit has come since they last looked; on a disk
+        /// that refuses, that is SIGBUS.
         @Test(
             "A first look into the index after its disk began to refuse does not end the daemon",
             arguments: [

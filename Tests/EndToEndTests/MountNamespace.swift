@@ -2,16 +2,16 @@ import Glibc
 import TestKit
 import Testing
 
-/// A mount namespace of its own for one test: with `mount.reelfs` installed, a fstab, a user and a cache that are not the
-/// machine's, and `/dev/fuse` open to everybody. Whatever runs in it ends with it.
+/// A mount namespace of its own for one test: with `mount.reelfs` installed, a fstab, a user and a cache that are not
+/// the machine's, and `/dev/fuse` open to everybody. Whatever runs in it ends with it.
 final class MountNamespace: Sendable {
     /// A number that no account has.
     static let user = "61234"
     let scene: Scene
     private let holder: ChildProcess
 
-    /// `$0` is the scene's folder, `$1` the program, `$2` the user. `/etc` and `/usr/sbin` are covered by overlays; what
-    /// programs leave in `/run` and `/var/cache` stays in the namespace.
+    /// `$0` is the scene's folder, `$1` the program, `$2` the user. `/etc` and `/usr/sbin` are covered by overlays;
+    /// what programs leave in `/run` and `/var/cache` stays in the namespace.
     ///
     /// The copies of other tests' mounts go first: they would keep those mounts from ending.
     private static let script = """

@@ -3,8 +3,8 @@ import ReelCore
 import Synchronization
 import TestKit
 
-/// A web server that errs and lies at random: its files become others, its listings say something else than its answers,
-/// and its answers are late, cut, moved, decorated or about another matter.
+/// A web server that errs and lies at random: its files become others, its listings say something else than its
+/// answers, and its answers are late, cut, moved, decorated or about another matter.
 ///
 /// One thing it never does, as no client could notice it: it never sends two versions of a file under the same length
 /// and the same validator, nor bytes from another place than the head of the answer says.

@@ -142,8 +142,8 @@ final class RandomReaders: Sendable {
         var status = stat()
         fstat(file, &status)
         let size = Int64(status.st_size)
-        // A file whose length is not known has size 0, and ends where its body does. The page cache gives the pages before
-        // one that failed.
+        // A file whose length is not known has size 0, and ends where its body does. The page cache gives the pages
+        // before one that failed.
         if got == 0 || got < count && flags == directFlag, size > 0, offset + Int64(got) != size {
             findings.find("\(path): \(got) of \(count) bytes at \(offset), of \(size)")
         }

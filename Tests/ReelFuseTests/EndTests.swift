@@ -129,8 +129,8 @@ struct EndTests {
                 source: "http://h/", mountpoint: path, ownership: Ownership(user: 0, group: 0))
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let session = try FuseSession(filesystem, options: options, logger: logger)
-            // Held (O_PATH, which Glibc's module hides behind _GNU_SOURCE, asks nobody), so that the connection is aborted
-            // and the mount stays.
+            // Held (O_PATH, which Glibc's module hides behind _GNU_SOURCE, asks nobody), so that the connection is
+            // aborted and the mount stays.
             let held = open(path, 0x20_0000 | O_CLOEXEC)
             defer { close(held) }
             try #require(held >= 0 && umount2(path, Int32(MNT_FORCE)) != 0 && errno == EBUSY)

@@ -28,7 +28,8 @@ struct MemoryFile: Sendable {
     /// Path of a file with the same bytes, offered for passthrough.
     var backing: String?
 
-    /// A prime number of bytes, so that no block looks like another; made once, as making bytes is slow in a debug build.
+    /// A prime number of bytes, so that no block looks like another; made once, as making bytes is slow in a debug
+    /// build.
     private static let pattern = (0..<1_048_573).map { UInt8(truncatingIfNeeded: ($0 &* 2_654_435_761) >> 13) }
 
     func bytes(_ range: Range<Int64>) -> [UInt8] {

@@ -144,8 +144,8 @@ import Testing
         }
     }
 
-    /// Evidence against what was confirmed a moment ago ends its freshness: the next open asks, once, and hears what is so
-    /// now.
+    /// Evidence against what was confirmed a moment ago ends its freshness: the next open asks, once, and hears what is
+    /// so now.
     @Test(arguments: [
         FileOrigin.Fault.changedETag, .wrongTotal, .status(401, retryAfter: nil), .status(403, retryAfter: nil),
         .status(404, retryAfter: nil), .status(410, retryAfter: nil), .status(416, retryAfter: nil),

@@ -7,8 +7,8 @@ import Testing
 
 /// Complete files that the kernel reads itself.
 @Suite struct OfferTests {
-    /// The kernel opens the file some time after it has taken the answer. An eviction that began in between put holes under
-    /// its reader, which it read as zeros.
+    /// The kernel opens the file some time after it has taken the answer. An eviction that began in between put holes
+    /// under its reader, which it read as zeros.
     @Test func aTakenFileStaysWholeAlsoBeforeTheKernelHasOpenedIt() throws {
         let film = FileOrigin(length: 3_000_000)
         let server = try ScriptedServer(["/film.mkv": film])

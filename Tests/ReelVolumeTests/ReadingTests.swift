@@ -98,7 +98,8 @@ import Testing
                 }
             }
             for reader in readers { #expect(reader.join(), "seed \(seed)") }
-            // A stream that another takes over from has bytes in its buffers that come a second time; no more than that.
+            // A stream that another takes over from has bytes in its buffers that come a second time; no more than
+            // that.
             let limit = Int64(12 << 20) * 5 / 4
             #expect(fixture.volume.status().bytesFromOrigin <= limit, "seed \(seed): much was fetched twice")
         }

@@ -72,8 +72,8 @@ package final class ScriptedServer: Sendable {
         return bodyBytesSent
     }
 
-    /// Ends all connections and threads. Whoever started the server calls it. Its port refuses from then on, and is given
-    /// to nobody who does not ask for it, as long as this value lives.
+    /// Ends all connections and threads. Whoever started the server calls it. Its port refuses from then on, and is
+    /// given to nobody who does not ask for it, as long as this value lives.
     package func stop() {
         let mine = log.withLock { log in
             defer { log.isStopped = true }
