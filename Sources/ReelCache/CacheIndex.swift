@@ -1,7 +1,7 @@
 import CSQLite
 import Glibc
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The index of one cache, over two SQLite connections, so that a read does not wait for a transaction.
 ///
@@ -10,8 +10,8 @@ import Synchronization
 /// locks held over disk operations.
 final class CacheIndex: Sendable {
     private final class Locked: Sendable {
-        let connection: Mutex<IndexConnection?>
-        init(_ connection: IndexConnection) { self.connection = Mutex(connection) }
+        let connection: Lock<IndexConnection?>
+        init(_ connection: IndexConnection) { self.connection = Lock(connection, .index) }
     }
 
     private let writer: Locked

@@ -1,6 +1,6 @@
 import Glibc
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The reader and filler of an object, which can therefore give up parts of it.
 package protocol ObjectHolder: AnyObject, Sendable {
@@ -43,7 +43,7 @@ package final class CacheObject: Sendable {
     var filled: BlockMap { file.withBlocks { $0.filled } }
 
     private struct Holder { weak var holder: (any ObjectHolder)? }
-    private let held = Mutex(Holder())
+    private let held = Lock(Holder())
     let file: DataFile
     let store: ObjectStore
 

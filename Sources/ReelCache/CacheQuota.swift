@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import ReelThreads
 
 /// How much a cache may take, and for how long.
 package struct CacheLimits: Hashable, Sendable {
@@ -44,12 +44,12 @@ final class CacheQuota: Sendable {
 
     private let limits: CacheLimits
     private let disk: @Sendable () -> Disk?
-    private let state: Mutex<State>
+    private let state: Lock<State>
 
     init(_ limits: CacheLimits, used: Int64, disk: @escaping @Sendable () -> Disk?) {
         self.limits = limits
         self.disk = disk
-        state = Mutex(State(used: used, cap: max(0, limits.cap)))
+        state = Lock(State(used: used, cap: max(0, limits.cap)))
         measure()
     }
 

@@ -30,7 +30,7 @@ final class Committer: Sendable {
     private let thread: CommitThread
     /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier ones have ended.
     /// Only commits wait for it.
-    private let state = Mutex(State())
+    private let state = Lock(State(), .commit)
     /// Bytes filled since the last commit began.
     private let uncommitted = Atomic<Int64>(0)
 

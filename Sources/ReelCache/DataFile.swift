@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// One sparse file with its row in the index; outlives its `CacheObject` until what it holds is committed.
@@ -23,7 +24,7 @@ final class DataFile: Sendable {
     /// How often in a row stat(2) counted fewer blocks than were written, and nothing was missing (`hasLostBytes`).
     let shortCounts = Atomic(0)
     private let changes: ChangeWatch
-    private let state: Mutex<State>
+    private let state: Lock<State>
     /// `BlockTable.removals`, to be compared without the lock.
     private let removalCount: Atomic<UInt64>
 
@@ -46,7 +47,7 @@ final class DataFile: Sendable {
         changes = ChangeWatch(descriptor)
         self.descriptor = descriptor
         removalCount = Atomic(blocks.removals)
-        state = Mutex(State(blocks: blocks, lastUse: lastUse, isPinned: isPinned))
+        state = Lock(State(blocks: blocks, lastUse: lastUse, isPinned: isPinned))
     }
 
     var version: Version { Version(key: key, validator: validator, length: length) }

@@ -1,6 +1,6 @@
 import Glibc
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The data files of one cache: how they are made, opened and removed, and the table of those in use.
 ///
@@ -22,7 +22,7 @@ final class DataFiles: Sendable {
 
     private let directory: CacheDirectory
     private let isWritable: Bool
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// - Parameter isWritable: false: no file is removed.
     init(_ directory: CacheDirectory, isWritable: Bool) {

@@ -1,5 +1,4 @@
 import ReelThreads
-import Synchronization
 
 /// Whether the disk takes what is written to it. After a failure it is left alone for a while: the cache then works in
 /// memory, and one write now and then finds out whether it is over.
@@ -51,7 +50,7 @@ final class DiskWatch: Sendable {
         var failure: CacheError? { data.failure ?? index.failure }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let changed: @Sendable (CacheError?) -> Void
     /// Why nothing is ever written; nil: it is.
     private let forever: CacheError?

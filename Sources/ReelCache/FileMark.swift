@@ -1,5 +1,5 @@
 import Glibc
-import Synchronization
+import ReelThreads
 
 /// Which file, and the time of its last change (st_ctime): every write, cut and hole sets it, and no program sets it
 /// back.
@@ -30,9 +30,9 @@ final class ChangeWatch: Sendable {
         var running = 0
     }
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
 
-    init(_ descriptor: borrowing Descriptor) { state = Mutex(State(last: FileMark(descriptor))) }
+    init(_ descriptor: borrowing Descriptor) { state = Lock(State(last: FileMark(descriptor))) }
 
     /// Around each change of our own. All changes while one runs are taken for ours.
     func change<Failure: Error>(

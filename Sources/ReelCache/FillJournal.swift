@@ -1,6 +1,6 @@
 import Glibc
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The journal of blocks filled since the last commit, with their checksums: a killed daemon forgets next to nothing.
 ///
@@ -20,7 +20,7 @@ final class FillJournal: Sendable {
 
     private let even: Descriptor
     private let odd: Descriptor
-    private let isOdd = Mutex(false)
+    private let isOdd = Lock(false)
 
     /// - Parameter directory: of the source.
     init(_ directory: String) throws(CacheError) {

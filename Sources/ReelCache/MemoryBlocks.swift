@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 
 /// The account of the blocks that are in memory, and the memory of those that have gone, for the next ones.
@@ -14,7 +15,7 @@ final class MemoryAccount: Sendable {
     private let limit: Int64
     private let used = Atomic<Int64>(0)
     private let mostSpares: Int
-    private let spares = Mutex<[Spare]>([])
+    private let spares = Lock<[Spare]>([])
 
     /// - Parameter mostSpares: kept where blocks come and go all the time, as new pages cost more than what is done
     ///   with them.

@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// Facts remembered beside the bytes: content information of resources, listings of directories, small facts of the
 /// mount. Seen by readers as soon as it is remembered, written with the next commit.
@@ -33,7 +33,7 @@ final class Metadata: Sendable {
     private let index: CacheIndex
     private let commits: CommitThread
     private let reached: @Sendable (CrashPoint) -> Void
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(_ index: CacheIndex, _ commits: CommitThread, _ reached: @escaping @Sendable (CrashPoint) -> Void) {
         self.index = index

@@ -1,6 +1,6 @@
 import Glibc
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// Remembers which blocks of closed files are already verified, as long as no other program changes these files.
 ///
@@ -32,7 +32,7 @@ final class VerificationCache: Sendable {
         }
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// The file is closed: this program writes nothing to it from here on.
     func keep(_ file: DataFile, now: Int = time(nil)) {

@@ -1,4 +1,4 @@
-import Synchronization
+import ReelThreads
 
 /// Commands of other threads to the transport's one. They run there, and the loop that they are given cannot leave it.
 final class Mailbox: Sendable {
@@ -10,7 +10,7 @@ final class Mailbox: Sendable {
     }
 
     private let multi: MultiHandle
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(_ multi: MultiHandle) {
         self.multi = multi

@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The work of a transport since it was made.
 package struct TransportCounters: Hashable, Sendable {
@@ -13,7 +13,7 @@ package struct TransportCounters: Hashable, Sendable {
 
 /// Written by the transport's thread for all others.
 final class TransportNews: Sendable {
-    let counters = Mutex(TransportCounters())
+    let counters = Lock(TransportCounters())
     /// Origins that are away or in doubt.
-    let standings = Mutex<[String: OriginStanding]>([:])
+    let standings = Lock<[String: OriginStanding]>([:])
 }

@@ -5,6 +5,8 @@
     case tree
     /// The reader of one folder's listing, while it reads.
     case folder
+    /// Which versions are open; held while one of them is made.
+    case files
     /// One open version: its ledger and the reads that wait.
     case file
     /// How the opens of each node read; held over an ioctl(2) of the mount's device.

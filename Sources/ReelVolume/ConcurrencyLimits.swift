@@ -1,17 +1,17 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The concurrency limit of each origin, shared by its files.
 final class ConcurrencyLimits: Sendable {
     /// That of one origin.
     final class Shared: Sendable {
-        let value = Mutex(ConcurrencyLimit())
+        let value = Lock(ConcurrencyLimit())
 
         /// Requests at a time for one reader.
         var share: Int { value.withLock { $0.share } }
     }
 
-    private let known = Mutex<[String: Shared]>([:])
+    private let known = Lock<[String: Shared]>([:])
 
     subscript(_ url: ResourceURL) -> Shared {
         known.withLock { known in

@@ -1,7 +1,6 @@
 import ReelCache
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The files that are open, or were a moment ago: exactly one `RemoteFile` a version, however many names lead to it.
 final class FileTable: Sendable {
@@ -31,7 +30,7 @@ final class FileTable: Sendable {
         func isCurrent(_ file: RemoteFile) -> Bool { current[file.object.version] === file }
     }
 
-    private let slots = Mutex(Slots())
+    private let slots = Lock(Slots(), .files)
     let services: Services
 
     init(_ services: Services) { self.services = services }

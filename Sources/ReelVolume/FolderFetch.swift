@@ -1,7 +1,6 @@
 import ReelCore
 import ReelSources
 import ReelThreads
-import Synchronization
 
 /// Lists one folder: asks what its reader says, one request after another, and hands it the answers.
 ///
@@ -34,7 +33,7 @@ final class FolderFetch: Sendable {
     private static let mostRequests = 10_000
 
     /// Only ever taken by the queue's thread.
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let known: FolderMark?
     private let first: First?
     private let deadline: Duration
@@ -45,7 +44,7 @@ final class FolderFetch: Sendable {
         _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, _ services: Services,
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        state = Mutex(State(reader: reader, mark: first?.mark))
+        state = Lock(State(reader: reader, mark: first?.mark), .folder)
         self.known = known
         self.first = first
         deadline = now() + limit
@@ -191,7 +190,7 @@ private final class AnswerReceiver: OriginReceiver {
         var size = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let fetch: FolderFetch
     private let services: Services
     private let done: @Sendable (AnswerEnd) -> Void

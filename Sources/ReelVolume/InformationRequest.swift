@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".
 final class InformationRequest: OriginReceiver {
@@ -13,7 +12,7 @@ final class InformationRequest: OriginReceiver {
     private let request: OriginRequest
     private let remembered: ContentInformation?
     private let services: Services
-    private let known = Mutex<Outcome?>(nil)
+    private let known = Lock<Outcome?>(nil)
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
@@ -95,7 +94,7 @@ final class Prober: Sendable {
         var running = 0
     }
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
     private let files: FileTable
     private let services: Services
 

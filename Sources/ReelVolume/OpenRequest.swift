@@ -1,7 +1,6 @@
 import ReelCache
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The first request for a resource of which nothing is known: its head is the content information, its body the first
 /// bytes, which are kept.
@@ -29,7 +28,7 @@ final class OpenRequest: OriginReceiver {
     /// nil: the resource as a whole.
     private let range: ByteRange?
     private let handle = RequestHandle()
-    private let state = Mutex(State.asked)
+    private let state = Lock(State.asked)
     private let completion: @Sendable (Found) -> Void
 
     private init(_ plan: Plan, _ range: ByteRange?, _ completion: @escaping @Sendable (Found) -> Void) {

@@ -1,7 +1,6 @@
 import ReelCore
 import ReelSources
 import ReelThreads
-import Synchronization
 
 /// Fetches the beginning and the end of the file that comes after the one that is being played through.
 final class Prebuffer: Sendable {
@@ -27,8 +26,8 @@ final class Prebuffer: Sendable {
 
     private let files: FileTable
     private let services: Services
-    private let tree = Mutex<(nodes: NodeTable, source: any Source)?>(nil)
-    private let state = Mutex(State())
+    private let tree = Lock<(nodes: NodeTable, source: any Source)?>(nil)
+    private let state = Lock(State())
 
     init(_ files: FileTable, _ services: Services) {
         self.files = files

@@ -11,7 +11,7 @@ final class RemoteFile: Sendable {
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
-    let state: Mutex<State>
+    let state: Lock<State>
     /// How far a cursor's readahead may grow while the disk takes what is written.
     let windowLimit: Int64
     let concurrency: ConcurrencyLimits.Shared
@@ -54,7 +54,7 @@ final class RemoteFile: Sendable {
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
         windowLimit = ledger.windowLimit
         concurrency = services.concurrency[url]
-        state = Mutex(State(ledger: ledger))
+        state = Lock(State(ledger: ledger), .file)
     }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.

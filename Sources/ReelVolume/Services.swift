@@ -13,9 +13,9 @@ final class Services: Sendable {
     let logger: Logger
     let counters = Counters()
     /// What a request becomes before it leaves; nil before the mount.
-    private let source = Mutex<(any Source)?>(nil)
+    private let source = Lock<(any Source)?>(nil)
     /// Is told what to forget; nil before the mount.
-    let kernel = Mutex<(any KernelCache)?>(nil)
+    let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
     let answers = SerialQueue("answers")
     /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
@@ -24,7 +24,7 @@ final class Services: Sendable {
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
     /// What may be fetched before a read asks for it.
-    let budget: Mutex<SpeculationBudget>
+    let budget: Lock<SpeculationBudget>
     private let answerBuffer = AnswerBuffer()
     /// Set once the mount ends: what is being read then is no longer of use.
     private let isEnding = Atomic(false)
@@ -32,7 +32,7 @@ final class Services: Sendable {
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
         self.store = store
         // What two films need, and never more than a quarter of the cache.
-        budget = Mutex(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
+        budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options
         self.logger = logger
         self.origin = origin

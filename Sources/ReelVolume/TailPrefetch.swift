@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The end of a media file, asked for together with its first bytes: the listing has told the length, and which version
 /// it is will be known by the first answer. Until then its bytes are kept here.
@@ -18,7 +18,7 @@ final class TailPrefetch: OriginReceiver {
     private let range: ByteRange
     private let services: Services
     private let handle = RequestHandle()
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(_ range: ByteRange, _ url: ResourceURL, _ services: Services) {
         self.url = url

@@ -1,13 +1,12 @@
 import Glibc
 import ReelThreads
 import ReelVolume
-import Synchronization
 
 /// A client of the control socket, as the thread that serves it sees it.
 final class ControlConnection: Sendable {
     let descriptor: Int32
     /// When the client was last told of progress.
-    private let lastTold = Mutex(now())
+    private let lastTold = Lock(now())
 
     /// Often enough for a bar that moves, seldom enough for a terminal.
     private static let pause = Duration.milliseconds(100)

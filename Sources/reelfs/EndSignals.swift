@@ -1,6 +1,5 @@
 import Glibc
 import ReelThreads
-import Synchronization
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
@@ -14,7 +13,7 @@ final class EndSignals: Sendable {
         case serving(@Sendable () -> Void)
     }
 
-    private let phase = Mutex(Phase.opening)
+    private let phase = Lock(Phase.opening)
 
     /// Before any other thread exists, so that all of them inherit the mask.
     init(_ ready: ReadyPipe?) {
