@@ -13,26 +13,31 @@
         }
 
         /// Before the lock is taken. Ends the program where the thread holds one of the same rank or a later one.
-        @usableFromInline package func enter() {
-            let held = heldByThisThread()
-            for other in rank.rawValue..<LockRank.count {
-                guard let file = held[other] else { continue }
-                fatalError("lock order: \(self) taken under \(LockPlace(LockRank(rawValue: other)!, file))")
-            }
-            held[rank.rawValue] = file
-        }
+        @usableFromInline package func enter() { enter("taken", under: rank.rawValue..<LockRank.count) }
 
         /// After the lock is given back.
-        @usableFromInline package func leave() { heldByThisThread()[rank.rawValue] = nil }
+        @usableFromInline package func leave() { heldByThisThread().files[rank.rawValue] = nil }
 
         /// Before the thread sleeps until another one changes the value: that one may need any lock.
-        @usableFromInline package func sleep() {
+        @usableFromInline package func sleep() { enter("waited on", under: 0..<LockRank.count) }
+
+        private func enter(_ verb: StaticString, under ranks: Range<Int>) {
             let held = heldByThisThread()
-            for other in 0..<LockRank.count {
-                guard let file = held[other] else { continue }
-                fatalError("lock order: \(self) waited on under \(LockPlace(LockRank(rawValue: other)!, file))")
+            for other in ranks {
+                guard let file = held.files[other] else { continue }
+                let sentence = "lock order: \(self) \(verb) under \(LockPlace(LockRank(rawValue: other)!, file))"
+                if held.broken == nil { fatalError(sentence) }
+                held.broken?.append(sentence)
             }
-            enter()
+            held.files[rank.rawValue] = file
+        }
+
+        /// What ends the program otherwise, where this thread does it in `body`.
+        package static func broken(by body: () -> Void) -> [String] {
+            let held = heldByThisThread()
+            held.broken = []
+            body()
+            return held.broken.take() ?? []
         }
     }
 
@@ -40,19 +45,26 @@
         @usableFromInline package var description: String { "\(rank) (\(file))" }
     }
 
-    /// By rank, as no two locks of one rank are held at once. Allocated once a thread: a hit takes locks, and must not
-    /// allocate.
-    private func heldByThisThread() -> UnsafeMutablePointer<StaticString?> {
-        if let memory = pthread_getspecific(heldKey) { return memory.assumingMemoryBound(to: StaticString?.self) }
-        let held = UnsafeMutablePointer<StaticString?>.allocate(capacity: LockRank.count)
-        held.initialize(repeating: nil, count: LockRank.count)
-        pthread_setspecific(heldKey, held)
+    /// The locks that a thread holds. Made once a thread: a hit takes locks, and must not allocate.
+    private final class HeldLocks {
+        /// By rank, as no two locks of one rank are held at once.
+        var files = [StaticString?](repeating: nil, count: LockRank.count)
+        /// Set while a test looks on.
+        var broken: [String]?
+    }
+
+    private func heldByThisThread() -> HeldLocks {
+        if let memory = pthread_getspecific(heldKey) {
+            return Unmanaged<HeldLocks>.fromOpaque(memory).takeUnretainedValue()
+        }
+        let held = HeldLocks()
+        pthread_setspecific(heldKey, Unmanaged.passRetained(held).toOpaque())
         return held
     }
 
     private let heldKey: pthread_key_t = {
         var key = pthread_key_t()
-        pthread_key_create(&key) { $0?.deallocate() }
+        pthread_key_create(&key) { Unmanaged<HeldLocks>.fromOpaque($0!).release() }
         return key
     }()
 #endif
