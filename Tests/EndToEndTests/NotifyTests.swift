@@ -46,6 +46,8 @@ extension EndToEnd {
                 #expect(ready == "READY=1\nSTATUS=\(server.address) on \(scene.mountpoint)")
                 // Not a moment later: the message says that it answers.
                 #expect(try names(in: scene.mountpoint) == ["film.mkv"])
+                // It is started before, and is called so some milliseconds later.
+                try #require(eventually { watcher(of: scene.mountpoint) != nil })
                 let variables = contents("/proc/\(try #require(watcher(of: scene.mountpoint)))/environ") ?? ""
                 #expect(!variables.contains("NOTIFY_SOCKET="), "others could speak for the daemon")
                 child.signal(SIGTERM)
