@@ -7,7 +7,6 @@ import ReelThreads
 package struct Maintenance: Sendable {
     let tree: Tree
     let files: FileTable
-    let opener: FileOpener
     let services: Services
 
     /// Everything of which something is cached, or that is open or pinned; the last used first.

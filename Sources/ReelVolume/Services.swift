@@ -45,6 +45,9 @@ final class Services: Sendable {
         }
     }
 
+    /// The kernel's cache; nil before the mount.
+    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+
     func connect(_ source: any Source) { self.source.withLock { $0 = source } }
 
     /// Starts a request the way that the source wants it to be sent.

@@ -194,9 +194,6 @@ final class Tree: Sendable {
 }
 
 extension Services {
-    /// The kernel's cache; nil before the mount.
-    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
-
     /// The remembered listing of a folder; nil where there is none.
     fileprivate func remembered(_ folder: SourcePlace) -> Directory.Listed? {
         store.entries(at: folder).map { Directory.Listed($0.entries, fetchedAt: $0.fetchedAt) }

@@ -44,7 +44,7 @@ package final class Volume: Sendable {
         prebuffer = Prebuffer(files, services)
         tree = Tree(opened, files, services)
         opener = FileOpener(tree, files, prebuffer, services)
-        maintenance = Maintenance(tree: tree, files: files, opener: opener, services: services)
+        maintenance = Maintenance(tree: tree, files: files, services: services)
         prebuffer.connect(tree.nodes, tree.source)
         services.connect(tree.source)
     }

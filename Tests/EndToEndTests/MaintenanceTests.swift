@@ -195,12 +195,7 @@ extension EndToEnd {
         func status() throws {
             try withFilms(["--timeout", "60"]) { scene, server, films, mount in
                 let film = films["a.mkv"]!
-                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
-                try flip(scene, at: 0)
-                film.fault = .silent
-                let requests = server.fileRequests.count
-                let repair = try ChildProcess([program, "cache", "verify", "--repair", mount.path])
-                #expect(eventually { server.fileRequests.count > requests })
+                let repair = try repairThatWaits(scene, server, film, mount, ["--repair", mount.path])
                 #expect(maintenanceThreads(of: mount.pid) == 1)
                 let status = try run("status", mount.path)
                 #expect(status.status == 0 && status.output.contains("a.mkv"), "\(status)")
@@ -217,13 +212,8 @@ extension EndToEnd {
         @Test("A mount that ends does not wait for a repair")
         func endWhileRepairing() throws {
             try withFilms(["--timeout", "60"]) { scene, server, films, mount in
-                let film = films["a.mkv"]!
-                #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
-                try flip(scene, at: 0)
-                film.fault = .silent
-                let requests = server.fileRequests.count
-                let repair = try ChildProcess([program, "cache", "verify", "--repair", "--cache-dir", scene.cache])
-                #expect(eventually { server.fileRequests.count > requests })
+                let repair = try repairThatWaits(
+                    scene, server, films["a.mkv"]!, mount, ["--repair", "--cache-dir", scene.cache])
                 try mount.unmount()
                 let end = try repair.wait()
                 #expect(end.status == 32 && end.errors.contains("reelfs: "), "\(end)")
@@ -233,6 +223,19 @@ extension EndToEnd {
         private func maintenanceThreads(of pid: pid_t) -> Int {
             let threads = (try? names(in: "/proc/\(pid)/task")) ?? []
             return threads.count { contents("/proc/\(pid)/task/\($0)/comm") == "maintenance\n" }
+        }
+
+        /// A verify with repair whose one damaged block the origin has been asked for, and does not answer.
+        private func repairThatWaits(
+            _ scene: Scene, _ server: ScriptedServer, _ film: FileOrigin, _ mount: Mounted, _ words: [String]
+        ) throws -> ChildProcess {
+            #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+            try flip(scene, at: 0)
+            film.fault = .silent
+            let requests = server.fileRequests.count
+            let repair = try ChildProcess([program, "cache", "verify"] + words)
+            #expect(eventually { server.fileRequests.count > requests })
+            return repair
         }
 
         /// Turns a bit of the one data file, all of which is on the disk by then.
