@@ -63,13 +63,12 @@ final class HostQueue<Element> {
 
     private func nextInLine() -> (String, Element)? {
         guard running < slots else { return nil }
-        if let next = demanded.popFirst(where: { hasRoom(for: $0, of: slots) }) { return next }
-        let limit = max(1, slots - slots / 4)
-        guard running < limit else { return nil }
-        return speculative.popFirst { hasRoom(for: $0, of: limit) }
+        if let next = demanded.popFirst(where: hasRoom) { return next }
+        guard running < max(1, slots - slots / 4) else { return nil }
+        return speculative.popFirst(where: hasRoom)
     }
 
-    private func hasRoom(for resource: String, of slots: Int) -> Bool { taken[resource, default: 0] <= slots - running }
+    private func hasRoom(for resource: String) -> Bool { taken[resource, default: 0] <= slots - running }
 
     /// Whether a demanded request waits that could run if one of that resource ended.
     func wouldMakeRoom(_ resource: String) -> Bool {
