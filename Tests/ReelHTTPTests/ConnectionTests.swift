@@ -371,4 +371,11 @@ import Testing
         for _ in 0..<8 { queue.release("a") }
         #expect(take() == ["a9", "d2", "a10", "d3", "a11", "a12"])
     }
+
+    @Test func aResourceThatIsFetchedAheadHasAsManySlotsAsOneThatIsDemanded() {
+        let queue = HostQueue<Int>(slots: 16)
+        for number in 0..<20 { queue.add(number, of: "a", isDemanded: false) }
+        while queue.next() != nil {}
+        #expect(queue.running == 9)
+    }
 }
