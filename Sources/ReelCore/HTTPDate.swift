@@ -57,6 +57,22 @@ private let (firstSecond, lastSecond): (Int64, Int64) = (-11_644_473_600, 253_40
 /// The same moment as HTTP wants it sent: `Sun, 06 Nov 1994 08:49:37 GMT`. Moments that no such date can name
 /// (a damaged index may hold any) become the nearest that one can.
 package func httpDateText(_ seconds: Int64) -> String {
+    let date = calendarDate(seconds)
+    let weekday = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][date.weekday]
+    let clock = [date.time / 3600, date.time / 60 % 60, date.time % 60].map(twoDigits).joined(separator: ":")
+    return "\(weekday), \(twoDigits(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clock) GMT"
+}
+
+/// The day of a moment in UTC, as ISO 8601 writes it: `1994-11-06`; bounded as `httpDateText`.
+package func isoDay(_ seconds: Int64) -> String {
+    let date = calendarDate(seconds)
+    return "\(date.year)-\(twoDigits(date.month))-\(twoDigits(date.day))"
+}
+
+/// - Returns: in UTC; `weekday` counts from Monday, `time` is seconds since midnight.
+private func calendarDate(
+    _ seconds: Int64
+) -> (year: Int64, month: Int64, day: Int64, weekday: Int, time: Int64) {
     let seconds = min(max(seconds, firstSecond), lastSecond)
     let (days, time) = (seconds - firstSecond).quotientAndRemainder(dividingBy: 86_400)
     func start(_ year: Int64, _ month: Int64) -> Int64 { secondsSince1970(year: year, month: month, day: 1) ?? .max }
@@ -64,11 +80,8 @@ package func httpDateText(_ seconds: Int64) -> String {
     var year = firstYear + days / 366
     while start(year + 1, 1) <= seconds { year += 1 }
     let month = (2...12).last { start(year, $0) <= seconds } ?? 1
-    let day = (seconds - start(year, month)) / 86_400 + 1
     // The first day was a Monday.
-    let weekday = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][Int(days % 7)]
-    let clock = [time / 3600, time / 60 % 60, time % 60].map(twoDigits).joined(separator: ":")
-    return "\(weekday), \(twoDigits(day)) \(months[Int(month) - 1]) \(year) \(clock) GMT"
+    return (year, month, (seconds - start(year, month)) / 86_400 + 1, Int(days % 7), time)
 }
 
 /// The begin of a day of the proleptic Gregorian calendar; nil for a day that no month has.

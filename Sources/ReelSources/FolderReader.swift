@@ -73,8 +73,7 @@ package enum SourceRefusal: Error, Hashable, Sendable {
 package struct DocumentReader: FolderReader {
     private let place: SourcePlace
     private let parse: Parse
-    private var head: ResponseHead?
-    private var bytes: [UInt8] = []
+    private var body: AnswerBody
 
     package typealias Parse =
         @Sendable (SourceAnswer, _ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
@@ -82,29 +81,46 @@ package struct DocumentReader: FolderReader {
     package init(_ place: SourcePlace, parse: @escaping Parse) {
         self.place = place
         self.parse = parse
+        body = AnswerBody(place)
     }
 
     package mutating func start() -> FolderStep { .ask(SourceRequest(place)) }
+    package mutating func head(_ head: ResponseHead?) { body.begin(head) }
+    package mutating func take(_ piece: [UInt8]) { body.take(piece) }
 
-    package mutating func head(_ head: ResponseHead?) {
+    package mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+        try parse(try body.end(), isOver)
+    }
+}
+
+/// Collects the body of an answer that is read once it has come whole.
+struct AnswerBody {
+    private let place: SourcePlace
+    private var head: ResponseHead?
+    private var bytes: [UInt8] = []
+
+    /// - Parameter place: what is asked.
+    init(_ place: SourcePlace) { self.place = place }
+
+    mutating func begin(_ head: ResponseHead?) {
         self.head = head
         bytes = []
-        // At once, as an array that grows is there twice for a moment. What is not filled takes no memory.
+        // At once, as an array that grows is there twice for a moment. Memory that is not filled costs nothing.
         if let length = head?.contentLength, (0...Int64(SourceAnswer.limit)).contains(length) {
             bytes.reserveCapacity(Int(length))
         }
     }
 
-    package mutating func take(_ piece: [UInt8]) {
+    mutating func take(_ piece: [UInt8]) {
         // A document that is there already is not copied.
         if bytes.isEmpty, Int64(piece.count) >= head?.contentLength ?? 0 { bytes = piece } else { bytes += piece }
     }
 
-    package mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+    mutating func end() throws(SourceRefusal) -> SourceAnswer {
         let answer = SourceAnswer(place, head, bytes)
         bytes = []
         guard answer.isWhole else { throw .cutShort }
-        return try parse(answer, isOver)
+        return answer
     }
 }
 

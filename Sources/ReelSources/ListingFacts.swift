@@ -66,8 +66,8 @@ extension ByteCursor {
     }
 
     /// Takes the zone, and all that follows it, as it is the last of a date: seconds east of Greenwich. 0, and nothing
-    /// taken, where there is none.
-    private mutating func zone() -> Int64 {
+    /// taken, where there is none, or one with a name.
+    mutating func zone() -> Int64 {
         var ahead = self
         if ahead.take(UInt8(ascii: "Z")) {
             self = ahead

@@ -76,7 +76,8 @@ struct PlaylistTracks {
         guard entries.count + skipped.count < Playlist.mostEntries else { throw .tooManyTracks }
         // The first location that can be fetched; XSPF may give several of one track.
         if let url = track.locations.lazy.compactMap({ [base] in base?.resolve($0) ?? ResourceURL($0) }).first {
-            let name = names.claim(name(of: track, url), beside: entries)
+            let name = names.claim(
+                titledName(track.title ?? "", extension: mediaExtension(of: url), at: url), beside: entries)
             entries.append(SourceEntry(name: name, url: url, isDirectory: false))
             return
         }
@@ -89,21 +90,5 @@ struct PlaylistTracks {
         } else {
             skipped.malformed += 1
         }
-    }
-
-    /// The title, with the URL's extension where it has none of it; else what the URL ends in; else its host.
-    private func name(of track: PlaylistTrack, _ url: ResourceURL) -> String {
-        guard let title = track.title, !title.isEmpty else {
-            let segment = url.lastSegment
-            return SafeName.make(segment.isEmpty ? Array(url.host.utf8) : segment)
-        }
-        let suffix = url.fileExtension
-        // Longer ones, or with other signs, are no extensions but a part of an identifier that has a dot.
-        let isExtension =
-            (1...8).contains(suffix.utf8.count)
-            && suffix.utf8.allSatisfy { $0 >= 0x30 && isSegmentByte($0) && $0 < 0x7B }
-        let end = asciiLowercased(Array(title.utf8.suffix(suffix.utf8.count + 1))[...])
-        let hasIt = end.utf8.elementsEqual(("." + suffix).utf8)
-        return SafeName.make(Array((isExtension && !hasIt ? title + "." + suffix : title).utf8))
     }
 }

@@ -38,6 +38,10 @@ package protocol Source: Sendable {
     /// - Parameter refresh: the mount's choice.
     func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration?
 
+    /// Whether its dates are shown as they stand, also where an answer tells another one: a date of publication is not
+    /// the one at which a file was last written.
+    var keepsDates: Bool { get }
+
     /// - Parameter known: the folder's entries as they were last listed; nil: never.
     func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader
 
@@ -51,13 +55,16 @@ extension Source {
     package static var mediaTypes: Set<String> { [] }
     package static func recognise(address: String) -> Self? { nil }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
+    package var keepsDates: Bool { false }
     package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? { refresh }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
 }
 
 package enum SourceKinds {
     /// In the order in which they are asked; what is nothing else is a file.
-    package static let all: [any Source.Type] = [PlaylistSource.self, ListingSource.self, FileSource.self]
+    package static let all: [any Source.Type] = [
+        PlaylistSource.self, FeedSource.self, ListingSource.self, FileSource.self,
+    ]
 }
 
 extension [any Source.Type] {

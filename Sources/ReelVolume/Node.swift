@@ -14,6 +14,8 @@ final class Node: Sendable {
     let directory: Directory?
     /// The listing's facts when the node was made; it may tell another date of a directory now.
     let listed: Facts
+    /// As `Source.keepsDates`.
+    private let keepsDate: Bool
     private let state: Lock<State>
 
     /// Length in bytes, date in seconds since 1970; nil where not told exactly.
@@ -55,7 +57,7 @@ final class Node: Sendable {
 
     init(
         id: NodeID, parent: NodeID, name: String, inode: UInt64, place: SourcePlace, isDirectory: Bool, listed: Facts,
-        listing: Directory.Listed? = nil
+        listing: Directory.Listed? = nil, keepsDate: Bool = false
     ) {
         self.id = id
         self.parent = parent
@@ -64,6 +66,7 @@ final class Node: Sendable {
         url = place.url
         self.isDirectory = isDirectory
         self.listed = listed
+        self.keepsDate = keepsDate
         directory = isDirectory ? Directory(place, listing) : nil
         state = Lock(State(), .tree)
     }
@@ -75,7 +78,9 @@ final class Node: Sendable {
     /// asked for the length, before anything was shown.
     var shown: Facts {
         guard listed.length == nil, let information else { return listed }
-        return Facts(length: information.length, modified: information.validator.lastModified ?? listed.modified)
+        let told = information.validator.lastModified
+        return Facts(
+            length: information.length, modified: keepsDate ? listed.modified ?? told : told ?? listed.modified)
     }
 
     /// The version that the kernel has been told.

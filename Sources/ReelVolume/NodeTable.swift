@@ -35,13 +35,21 @@ final class NodeTable: Sendable {
         var slots = [Slot(generation: 0), Slot(references: 1, generation: 0)]
         var free = NodeTable.noPlace
         var families: [UInt32: Family] = [:]
+        /// As `Source.keepsDates`.
+        var keepsDates = false
     }
 
     static let noPlace = UInt32.max
 
     private let state = Lock(State(), .tree)
 
-    init(root: Node) { state.withLock { $0.slots[1].node = root } }
+    /// - Parameter keepsDates: as `Source.keepsDates`.
+    init(root: Node, keepsDates: Bool = false) {
+        state.withLock { state in
+            state.slots[1].node = root
+            state.keepsDates = keepsDates
+        }
+    }
 
     /// For use: who asks again gets the same one, for as long as the kernel knows it.
     subscript(_ id: NodeID) -> Node? {
@@ -245,7 +253,7 @@ extension NodeTable.State {
             id: id(of: slot), parent: id(of: Int(parent)), name: entry.name,
             inode: inodeNumber(of: entry.name, in: family.inode), place: .url(entry.url),
             isDirectory: entry.isDirectory,
-            listed: facts ?? Node.Facts(entry))
+            listed: facts ?? Node.Facts(entry), keepsDate: keepsDates)
     }
 
     /// Where an entry of a list stands in the list that its directory has now.

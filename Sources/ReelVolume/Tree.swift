@@ -34,7 +34,7 @@ final class Tree: Sendable {
         root = Node(
             id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
             listed: Node.Facts(), listing: listed)
-        nodes = NodeTable(root: root)
+        nodes = NodeTable(root: root, keepsDates: source.keepsDates)
         refresher = ListingRefresher(source, nodes, services)
     }
 

@@ -24,6 +24,15 @@ extension FuzzTarget {
                 }
             }
         },
+        FuzzTarget("feed") { bytes in
+            guard let format = FeedFormat(of: bytes) else { return }
+            for base in [place, nil] {
+                var feed = FeedEntries()
+                feed.base = base
+                _ = try? format.read(bytes, &feed, StopCheck { false })
+                try check(Array(feed.list()))
+            }
+        },
     ]
 
     private static func checkListing(_ entries: EntryList?) throws {

@@ -35,6 +35,14 @@ import Testing
         ("#EXTM3U\na.mkv\n", "audio/x-mpegurl", "http://h/films?x", "list of files (M3U)", "http://h/films?x"),
         ("http://h/a.mkv", "text/plain", "http://h/l", "list of files (a URL a line)", "http://h/l"),
         ("[playlist]\nFile1=a.mkv", nil, "http://h/l", "list of files (PLS)", "http://h/l"),
+        (
+            "<rss><channel><item><enclosure url='a.mp3'/></item></channel></rss>", "text/html", "http://h/f",
+            "feed (RSS)", "http://h/f"
+        ),
+        (
+            "<opml><body><outline xmlUrl='http://a/b'/></body></opml>", nil, "http://h/f.xml", "list of feeds (OPML)",
+            "http://h/f.xml"
+        ),
         ("A film", "video/mp4", "http://h/a.mkv", "file", "http://h/a.mkv"),
         ("<p>A page", "text/html", "http://h/a.html", "file", "http://h/a.html"),
     ])

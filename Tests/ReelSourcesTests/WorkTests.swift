@@ -127,6 +127,34 @@ struct Hostile: Sendable, CustomTestStringConvertible {
         #expect(work.isLinear, "\(work)")
     }
 
+    private static let item: String = "<rss><channel><item><title>"
+    static let feeds: [Hostile] = [
+        Hostile(start: "<rss>", unit: "<a>"), Hostile(start: "<rss>", unit: "</a>"), Hostile(unit: "<?xml?>"),
+        Hostile(start: item, unit: "a"), Hostile(start: item, unit: "&amp;"), Hostile(start: item, unit: "</x>"),
+        Hostile(start: item + "</title>", unit: "<enclosure url='a#'/>", end: "</item></channel></rss>"),
+        Hostile(start: item + "</title>", unit: "<enclosure url='a'/>", end: "</item></channel></rss>"),
+        Hostile(start: item + "x</title>", unit: "<enclosure url='a#'/>", end: "</item></channel></rss>"),
+        Hostile(
+            start: "<rss><channel>", unit: "<item><title>a</title><enclosure url='a#'/></item>", end: "</channel></rss>"
+        ),
+        Hostile(start: "<rss><channel>", unit: "<item><pubDate>6 May 2024", end: "</rss>"),
+        Hostile(start: "<rss><channel><item>", unit: "<media:group><media:content url='#'/>"),
+        Hostile(start: "<opml>", unit: "<outline text='a' xmlUrl='http://h/#'/>", end: "</opml>"),
+        Hostile(start: "{\"version\":\"jsonfeed.org\",\"items\":[", unit: "{\"attachments\":["),
+        Hostile(start: "{\"version\":\"jsonfeed.org\",\"items\":[", unit: "{\"title\":\"a\"},", end: "0]}"),
+        Hostile(start: "{\"version\":\"jsonfeed.org\",\"title\":", unit: "["),
+    ]
+
+    @Test(arguments: feeds) func feed(_ document: Hostile) {
+        let work = Work(size: Self.size, input: document.numbered) {
+            var entries = FeedEntries()
+            entries.base = Corpus.base
+            _ = try? FeedFormat(of: $0)?.read($0, &entries, StopCheck { false })
+            _ = entries.list()
+        }
+        #expect(work.isLinear, "\(work)")
+    }
+
     @Test(arguments: ["a", ".", "/", "\0", "\u{301}", "🇩🇪", "👩‍👩‍👧", "e\u{301}", "%", " (2)"])
     func safeName(_ unit: String) {
         let work = Work(size: 4096, input: Hostile(unit: unit).bytes) { _ = SafeName.make($0) }

@@ -1,0 +1,228 @@
+import ReelCore
+
+/// The forms in which a feed comes.
+enum FeedFormat: Hashable {
+    /// 0.9 to 2.0, with the iTunes and Media RSS extensions.
+    case rss
+    /// RSS 1.0.
+    case rdf
+    /// RFC 4287.
+    case atom
+    /// jsonfeed.org, version 1 and 1.1.
+    case json
+    case opml
+
+    /// For people.
+    var title: String {
+        switch self {
+        case .rss: "RSS"
+        case .rdf: "RSS 1.0"
+        case .atom: "Atom"
+        case .json: "JSON Feed"
+        case .opml: "OPML"
+        }
+    }
+
+    /// Declarations and comments before the root are shorter.
+    private static let longestPrologue = 16 << 10
+
+    /// The format of a document, by its root alone: feeds are sent with many types. nil: it is no feed.
+    init?(of document: [UInt8]) {
+        let text = withoutByteOrderMark(document).drop(while: isBlank)
+        if text.first == UInt8(ascii: "{") {
+            guard asciiLowercased(text.prefix(4096)).contains("jsonfeed.org") else { return nil }
+            self = .json
+            return
+        }
+        guard text.first == UInt8(ascii: "<") else { return nil }
+        let root = RootName()
+        var reader = MarkupReader(text.prefix(Self.longestPrologue), .xml, StopCheck { false })
+        _ = reader.read(root)
+        switch root.name {
+        case "rss": self = .rss
+        case "RDF": self = .rdf
+        case "feed": self = .atom
+        case "opml": self = .opml
+        default: return nil
+        }
+    }
+
+    /// Adds what a document tells. - Returns: where the feed continues; nil: nowhere.
+    func read(
+        _ document: [UInt8], _ feed: inout FeedEntries, _ stop: StopCheck
+    ) throws(SourceRefusal) -> String? {
+        let text = withoutByteOrderMark(document)
+        if self == .json { return try readJSONFeed(text, &feed, stop) }
+        let reading = FeedReading(self, feed)
+        var reader = MarkupReader(text, .xml, stop)
+        let isRead = reader.read(reading)
+        if let failure = reading.failure { throw failure }
+        guard isRead else { throw .stopped }
+        guard reading.isWhole else { throw .cutShort }
+        feed = reading.feed
+        return reading.next
+    }
+}
+
+/// Finds the name of the root.
+private final class RootName: MarkupHandler {
+    private(set) var name: String?
+
+    var isDone: Bool { name != nil }
+    func start(_ name: String, _: MarkupAttributes) { self.name = name }
+    func end(_: String) {}
+    func text(_: ArraySlice<UInt8>) {}
+}
+
+/// Reads the elements of a feed. Prefixes do not count: `itunes:title` and `media:title` mean the title, too.
+private final class FeedReading: MarkupHandler {
+    private(set) var feed: FeedEntries
+    private(set) var next: String?
+    private(set) var failure: SourceRefusal?
+    /// Whether the end of the root was read: nothing was cut off.
+    private(set) var isWhole = false
+
+    private let format: FeedFormat
+    private let itemName: String
+    private let itemDepth: Int
+    private var path: [String] = []
+    private var item: FeedItem?
+    /// The text of the element that is being read, if it is wanted.
+    private var value: [UInt8]?
+    /// The place in `contents` of what stands for the Media RSS group that is being read.
+    private var group: Int?
+
+    /// Elements inside each other, extensions among them.
+    private static let deepest = 64
+    private static let texts: Set = ["date", "icon", "logo", "pubDate", "published", "title", "updated", "url"]
+
+    init(_ format: FeedFormat, _ feed: FeedEntries) {
+        self.format = format
+        self.feed = feed
+        switch format {
+        case .rss: (itemName, itemDepth) = ("item", 3)
+        case .rdf: (itemName, itemDepth) = ("item", 2)
+        default: (itemName, itemDepth) = ("entry", 2)
+        }
+    }
+
+    var isDone: Bool { failure != nil }
+
+    func start(_ name: String, _ attributes: MarkupAttributes) {
+        path.append(name)
+        value = nil
+        guard path.count <= Self.deepest else { return failure = .foreign("its elements are nested too deeply") }
+        if path.count == itemDepth, name == itemName { item = FeedItem() }
+        // Of an episode and of the feed, and of the feed's image, which has an element of its own.
+        let isPlain = path.count == (item == nil ? itemDepth : itemDepth + 1)
+        let isImage = item == nil && path.suffix(2) == ["image", "url"]
+        if Self.texts.contains(name), isPlain || isImage { value = [] }
+        take(name, attributes)
+    }
+
+    private func take(_ name: String, _ attributes: MarkupAttributes) {
+        switch name {
+        case "enclosure": addMedia(attributes, "url", "rdf:resource")
+        case "content" where attributes["url"] != nil: addContent(attributes)
+        case "link":
+            switch text(attributes, "rel") {
+            case "enclosure"? where item != nil: addMedia(attributes, "href")
+            case "next"? where item == nil: next = text(attributes, "href")
+            default: break
+            }
+        case "image", "thumbnail":
+            let place = text(attributes, "href") ?? text(attributes, "url")
+            if item == nil, let place { feed.take(cover: place) }
+        case "outline" where format == .opml:
+            guard let address = text(attributes, "xmlurl") else { return }
+            let title = text(attributes, "title") ?? text(attributes, "text") ?? ""
+            attempt { () throws(SourceRefusal) in try feed.addFeed(title, address) }
+        default: break
+        }
+    }
+
+    private func text(_ attributes: MarkupAttributes, _ name: String) -> String? {
+        attributes[name].map { listText(trimmedBytes($0[...])) }.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    private func media(_ attributes: MarkupAttributes, _ names: [String]) -> FeedMedia? {
+        guard let url = names.lazy.compactMap({ self.text(attributes, $0) }).first else { return nil }
+        let type = text(attributes, "type")?.split(separator: ";").first.map { asciiLowercased(trimmed($0)) }
+        return FeedMedia(url: url, type: type)
+    }
+
+    private func addMedia(_ attributes: MarkupAttributes, _ names: String...) {
+        if let media = media(attributes, names) { item?.media.append(media) }
+    }
+
+    /// Several contents of a group are forms of one thing: the default one counts, else the first.
+    private func addContent(_ attributes: MarkupAttributes) {
+        guard item != nil, let media = media(attributes, ["url"]) else { return }
+        if let group, path.contains("group") {
+            if text(attributes, "isdefault") == "true" { item!.contents[group] = media }
+            return
+        }
+        if path.contains("group") { group = item!.contents.count }
+        item!.contents.append(media)
+    }
+
+    func text(_ bytes: ArraySlice<UInt8>) {
+        if let count = value?.count, count < Playlist.longestLine { value?.append(contentsOf: bytes) }
+    }
+
+    func end(_ name: String) {
+        guard let place = path.lastIndex(of: name) else { return }
+        if let value, place == path.count - 1 { take(name, listText(trimmedBytes(value[...]))) }
+        value = nil
+        path.removeSubrange(place...)
+        if name == "group" { group = nil }
+        if let item, path.count < itemDepth {
+            self.item = nil
+            attempt { () throws(SourceRefusal) in try feed.add(item) }
+        }
+        isWhole = isWhole || path.isEmpty
+    }
+
+    private func take(_ name: String, _ text: String) {
+        guard !text.isEmpty else { return }
+        switch name {
+        case "title": if item?.title.isEmpty == true { item?.title = text }
+        case "pubDate", "published", "date": if item?.published == nil { item?.published = feedDate(text) }
+        case "updated": item?.updated = feedDate(text)
+        default: if item == nil { feed.take(cover: text) }
+        }
+    }
+
+    private func attempt(_ body: () throws(SourceRefusal) -> Void) {
+        do throws(SourceRefusal) { try body() } catch { failure = failure ?? error }
+    }
+}
+
+/// A date as feeds write it, as seconds since 1970: RFC 822 (`Sun, 06 Nov 1994 08:49:37 +0100`, the day's name and the
+/// seconds may be missing) or RFC 3339. nil: neither.
+func feedDate(_ text: String) -> Int64? {
+    guard text.utf8.count <= 64 else { return nil }
+    let bytes = Array(text.utf8)[...]
+    var cursor = ByteCursor(bytes)
+    if let date = cursor.listingDate() { return date }
+    cursor = ByteCursor(bytes)
+    // RFC 3339 without a time, which some feeds write.
+    if let year = cursor.number(), cursor.take(UInt8(ascii: "-")), let month = cursor.number(),
+        cursor.take(UInt8(ascii: "-")), let day = cursor.number(), cursor.isAtEnd
+    {
+        return secondsSince1970(year: year, month: month, day: day)
+    }
+    cursor = ByteCursor(bytes)
+    cursor.take { !isDigit($0) }
+    func blank(_ cursor: inout ByteCursor) { cursor.take { isBlank($0) || $0 == UInt8(ascii: "-") } }
+    guard let day = cursor.number() else { return nil }
+    blank(&cursor)
+    guard let month = cursor.monthName() else { return nil }
+    // `September` in full.
+    cursor.take { !isDigit($0) }
+    guard let year = cursor.number() else { return nil }
+    blank(&cursor)
+    let time = cursor.timeOfDay() ?? 0
+    let full = year < 100 ? year + (year < 70 ? 2000 : 1900) : year
+    return secondsSince1970(year: full, month: month, day: day).map { $0 + time - cursor.zone() }
+}

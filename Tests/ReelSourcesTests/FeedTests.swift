@@ -1,0 +1,190 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelSources
+
+private let place = "http://h/show/feed"
+
+/// Reads the feed at `place`, with the documents that it asks for.
+/// - Parameter known: of the last time.
+private func read(
+    _ documents: [String: String], known: EntryList? = nil, type: String? = nil
+) throws -> (entries: EntryList, asked: [String]) {
+    let root = ResourceURL(place)!
+    var reader = FeedSource(root: .url(root)).list(.url(root), known: known)
+    var asked: [String] = []
+    var step = try reader.start()
+    while case .ask(let request) = step {
+        guard case .origin(let request) = request, let text = documents[request.url.text] else {
+            throw SourceRefusal.cutShort
+        }
+        asked.append(request.url.text)
+        let headers = [(name: "Content-Length", value: "\(text.utf8.count)"), ("Content-Type", type ?? "text/xml")]
+        try reader.head(ResponseHead(status: 200, headers: headers, url: request.url))
+        for piece in text.utf8.split(separator: UInt8(ascii: ">"), omittingEmptySubsequences: false) {
+            try reader.take(Array(piece) + (piece.endIndex == text.utf8.endIndex ? [] : [UInt8(ascii: ">")]))
+        }
+        step = try reader.end { false }
+    }
+    guard case .entries(let entries, _) = step else { throw SourceRefusal.cutShort }
+    return (entries, asked)
+}
+
+private func read(_ document: String, known: EntryList? = nil) throws -> EntryList {
+    try read([place: document], known: known).entries
+}
+
+extension EntryList {
+    /// "name → URL" an entry, a folder's name with a slash.
+    fileprivate var shown: [String] { map { "\($0.name)\($0.isDirectory ? "/" : "") → \($0.url.text)" } }
+}
+
+private func rss(_ items: String, channel: String = "") -> String {
+    """
+    <?xml version="1.0" encoding="UTF-8"?>
+    <rss version="2.0" xmlns:itunes="http://www.itunes.com/dtds/podcast-1.0.dtd" xmlns:media="http://search.yahoo.com/mrss/">
+    <channel><title>A show</title><link>http://h/</link>\(channel)
+    \(items)
+    </channel></rss>
+    """
+}
+
+private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 2024 07:08:09 GMT") -> String {
+    "<item><title>\(title)</title><pubDate>\(date)</pubDate><enclosure url='\(url)' type='audio/mpeg' length='9'/></item>"
+}
+
+@Suite struct FeedTests {
+    static let dialects: [(String, [String])] = [
+        (
+            rss(
+                """
+                <item><title><![CDATA[One & only]]></title><itunes:title>Other</itunes:title>
+                  <pubDate>Mon, 06 May 2024 23:30:00 -0100</pubDate>
+                  <enclosure url="http://cdn/a.mp3?x=1&amp;y=2" length="12" type="audio/mpeg"/></item>
+                <item><title>No media</title></item>
+                <item><itunes:image href="http://h/one.jpg"/><enclosure url="b" type="video/mp4; codecs=x"/></item>
+                """, channel: "<itunes:image href='/art.png'/><image><url>http://h/other.jpg</url></image>"),
+            [
+                "2024-05-07 One & only.mp3 → http://cdn/a.mp3?x=1&y=2", "b → http://h/show/b",
+                "cover.png → http://h/art.png",
+            ]
+        ),
+        (
+            """
+            <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/"
+              xmlns:enc="http://purl.oclc.org/net/rss_2.0/enc#" xmlns:dc="http://purl.org/dc/elements/1.1/">
+            <channel rdf:about="x"><title>S</title></channel><image><url>c.jpg</url></image>
+            <item rdf:about="1"><title>One</title><dc:date>2024-05-06T07:08:09+02:00</dc:date>
+            <enc:enclosure rdf:resource="http://h/1.ogg" enc:type="audio/ogg"/></item></rdf:RDF>
+            """, ["2024-05-06 One.ogg → http://h/1.ogg", "cover.jpg → http://h/show/c.jpg"]
+        ),
+        (
+            """
+            <feed xmlns="http://www.w3.org/2005/Atom"><title>S</title><logo>/l.jpg</logo>
+            <entry><title type="html">One</title><updated>2024-06-01T00:00:00Z</updated>
+              <published>2024-05-06T07:08:09Z</published><link rel="alternate" href="http://h/page"/>
+              <link rel="enclosure" href="one.opus" type="audio/opus" length="3"/></entry>
+            <entry><title>Two</title><updated>2024-06-01</updated><link rel="enclosure" href="two.flac"/></entry></feed>
+            """,
+            [
+                "2024-05-06 One.opus → http://h/show/one.opus", "2024-06-01 Two.flac → http://h/show/two.flac",
+                "cover.jpg → http://h/l.jpg",
+            ]
+        ),
+        (
+            rss(
+                """
+                <item><title>Film</title><media:group><media:content url="/low.mp4" type="video/mp4"/>
+                  <media:content url="/high.mp4" type="video/mp4" isDefault="true"/></media:group>
+                  <media:content url="/still.jpg" type="image/jpeg"/><media:thumbnail url="/t.jpg"/></item>
+                <item><title>Picture</title><media:content url="/p" type="image/jpeg"/></item>
+                """), ["Film.mp4 → http://h/high.mp4", "Picture.jpg → http://h/p"]
+        ),
+        (
+            #"""
+            {"version":"https:\/\/jsonfeed.org\/version\/1.1","title":"S","icon":"https:\/\/h\/i.webp",
+             "items":[{"id":1,"title":"One","date_published":"2024-05-06T07:08:09-07:00","tags":["a",{"b":[]}],
+              "attachments":[{"url":"a.m4a","mime_type":"audio\/x-m4a","size_in_bytes":1}, null]},
+              {"id":"2","attachments":"none"}, 7]}
+            """#, ["2024-05-06 One.m4a → http://h/show/a.m4a", "cover.webp → https://h/i.webp"]
+        ),
+        (
+            """
+            <?xml version="1.0"?><!-- mine --><opml version="2.0"><head><title>Subscriptions</title></head><body>
+            <outline text="News"><outline text="A&amp;B" type="rss" xmlUrl="http://a/feed"/></outline>
+            <outline title="A&amp;B" text="x" xmlUrl="https://b/feed.xml"/><outline xmlUrl="mailto:x"/>
+            <outline text="Again" xmlUrl="http://a/feed"/></body></opml>
+            """, ["A&B/ → http://a/feed", "A&B (2)/ → https://b/feed.xml"]
+        ),
+    ]
+
+    @Test("Every dialect: a date, a title and an extension make the name", arguments: dialects)
+    func dialect(_ document: String, _ entries: [String]) throws {
+        #expect(try read(document).shown == entries)
+    }
+
+    @Test("Episodes have the date of their publication, and never a length that a feed tells")
+    func facts() throws {
+        let entries = try read(rss(item("One", "http://h/1", "6 May 24 07:08 GMT")))
+        #expect(entries[0].modified == 1_714_979_280 && entries[0].length == nil)
+    }
+
+    @Test(
+        arguments: [
+            ("Mon, 06 May 2024 07:08:09 +0200", 1_714_972_089), ("6 May 2024 07:08 GMT", 1_714_979_280),
+            ("Mon, 6 September 2021", 1_630_886_400), ("2024-05-06T07:08:09.123Z", 1_714_979_289),
+            ("2024-05-06", 1_714_953_600), ("Mon, 06 May 2024 07:08:09 EST", 1_714_979_289), ("yesterday", nil),
+            ("Mon, 31 Feb 2024 07:08:09 GMT", nil), ("", nil),
+        ] as [(String, Int64?)])
+    func dates(_ text: String, _ seconds: Int64?) { #expect(feedDate(text) == seconds) }
+
+    @Test("A feed goes on at its next page, once a page; what came before is not listed twice")
+    func pages() throws {
+        let next = { (page: Int) in "<atom:link rel='next' href='\(page)'/>" }
+        let documents = [
+            place: rss(item("One", "/1.mp3"), channel: next(2)),
+            "http://h/show/2": rss(item("One", "/1.mp3") + item("Two", "/2.mp3"), channel: next(3)),
+            "http://h/show/3": rss(item("Two", "/2.mp3"), channel: next(2)),
+        ]
+        let (entries, asked) = try read(documents)
+        #expect(entries.map(\.name) == ["2024-05-06 One.mp3", "2024-05-06 Two.mp3"])
+        #expect(asked == [place, "http://h/show/2", "http://h/show/3"])
+        #expect(throws: SourceRefusal.cutShort) { try read([place: rss(item("One", "/1.mp3"), channel: next(2))]) }
+    }
+
+    @Test("An episode keeps its name when its title changes and when others come before it")
+    func names() throws {
+        let old = try read(rss(item("One", "/1.mp3") + item("One", "/2.mp3")))
+        #expect(old.map(\.name) == ["2024-05-06 One.mp3", "2024-05-06 One (2).mp3"])
+        let new = try read(rss(item("One", "/3.mp3") + item("Uno", "/2.mp3") + item("One", "/1.mp3")), known: old)
+        #expect(new.map(\.name) == ["2024-05-06 One (3).mp3", "2024-05-06 One (2).mp3", "2024-05-06 One.mp3"])
+    }
+
+    @Test(
+        "A document that is no whole feed is refused, each with its reason",
+        arguments: [
+            ("<html><body>Log in</body></html>", SourceRefusal.foreign("it is no feed (RSS, Atom, JSON Feed or OPML)")),
+            ("{\"items\":[]}", .foreign("it is no feed (RSS, Atom, JSON Feed or OPML)")),
+            (String(rss(item("One", "/1")).dropLast(20)), .cutShort),
+            ("{\"version\":\"https://jsonfeed.org/version/1\",\"items\":[{\"title\":\"x\"", .cutShort),
+            (rss(""), .useless("the feed names no media")),
+            (rss(String(repeating: "<a>", count: 100)), .foreign("its elements are nested too deeply")),
+        ])
+    func refused(_ document: String, _ refusal: SourceRefusal) {
+        #expect(throws: refusal) { try read(document) }
+    }
+
+    @Test("A name is safe whatever a title holds, and a title in Latin-1 is read")
+    func titles() throws {
+        let entries = try read(rss(item("../a\n  b/\u{7}", "/1.mp3") + item(String(repeating: "x", count: 300), "/2")))
+        #expect(entries[0].name == "2024-05-06 ..%2Fa b%2F%07.mp3".replacing("/", with: "%2F"))
+        #expect(entries[1].name.utf8.count <= 255 && entries[1].name.hasSuffix(".mp3"))
+        var bytes = Array(rss(item("Gr~ße", "/1.mp3")).replacing("ß", with: "~").utf8)
+        for place in bytes.indices where bytes[place] == UInt8(ascii: "~") { bytes[place] = 0xDF }
+        var feed = FeedEntries()
+        feed.base = ResourceURL(place)
+        _ = try FeedFormat.rss.read(bytes, &feed, StopCheck { false })
+        #expect(feed.list()[0].name == "2024-05-06 Grßße.mp3")
+    }
+}
