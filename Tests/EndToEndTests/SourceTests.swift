@@ -1,6 +1,5 @@
 import Glibc
 import ReelCore
-import Synchronization
 import TestKit
 import Testing
 
@@ -76,46 +75,6 @@ extension EndToEnd {
                 for (name, song) in zip(list.names, songs) {
                     #expect(song.difference(inFile: mount.file(name)) == nil, "\(name)")
                 }
-            }
-        }
-
-        @Test("A feed is a mount of its episodes, an OPML list one of its feeds, also without the origin")
-        func feed() throws {
-            let songs = [FileOrigin(length: 70_000, seed: 1), FileOrigin(length: 80_000, seed: 2)]
-            let items = Mutex([1])
-            let server = try ScriptedServer { request in
-                switch request.path {
-                case "/show/one": return songs[0].answer(request)
-                case "/show/two": return songs[1].answer(request)
-                case "/show/feed.xml":
-                    let text = items.withLock { $0 }.map { number in
-                        let name = number == 1 ? "one" : "two"
-                        return "<item><title>Part \(number)</title><pubDate>Mon, 0\(number) Jul 2024 10:00:00 +0200"
-                            + "</pubDate><enclosure url='\(name)' type='audio/mpeg' length='5'/></item>"
-                    }
-                    let body = "<rss version='2.0'><channel>\(text.joined())</channel></rss>"
-                    return ServerStep.answer(200, [("Content-Type", "application/rss+xml")], body: body)
-                case "/list.opml":
-                    let body = "<opml><body><outline text='A show' xmlUrl='show/feed.xml'/></body></opml>"
-                    return ServerStep.answer(200, [("Content-Type", "text/x-opml")], body: body)
-                default: return ServerStep.answer(404)
-                }
-            }
-            defer { server.stop() }
-            try withScene { scene in
-                let first = "2024-07-01 Part 1.mp3"
-                var mount = try scene.mount(server.address + "list.opml", ["-o", "refresh=0"])
-                #expect(try names(in: mount.path) == ["A show"])
-                #expect(try names(in: mount.file("A show")) == [first])
-                #expect(songs[0].difference(inFile: mount.file("A show/" + first)) == nil)
-                #expect(try attributes(mount.file("A show/" + first)).st_mtim.tv_sec == 1_719_820_800)
-                items.withLock { $0 = [2, 1] }
-                #expect(eventually { (try? names(in: mount.file("A show")).count) == 2 })
-                #expect(songs[1].difference(inFile: mount.file("A show/2024-07-02 Part 2.mp3")) == nil)
-                try mount.unmount()
-                server.stop()
-                mount = try scene.mount(server.address + "list.opml")
-                #expect(songs[0].difference(inFile: mount.file("A show/" + first)) == nil)
             }
         }
 
