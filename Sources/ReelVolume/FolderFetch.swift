@@ -16,8 +16,10 @@ final class FolderFetch: Sendable {
 
     private struct State {
         var reader: any FolderReader
-        /// Of the only request, as it came.
+        /// The mark that the only request's answer told.
         var mark: FolderMark?
+        /// For the request at hand, its retries, and the reading of its answer; on the clock of `now()`.
+        var deadline: Duration
         var requests = 0
         /// Bytes of all answers.
         var size = 0
@@ -29,25 +31,32 @@ final class FolderFetch: Sendable {
         let mark: FolderMark?
     }
 
-    /// More pages than a folder of `Listing.mostEntries` has: what goes on after them goes on for ever.
+    /// More pages than a folder of `Listing.mostEntries` has: a folder with more has no end.
     private static let mostRequests = 10_000
+    /// The time for all pages of a folder: as many as `Listing.mostEntries` fill, 1,000 a page, at 0.6 s a page.
+    static let longest = Duration.seconds(600)
 
-    /// Only ever taken by the queue's thread.
+    /// Only the queue's thread takes it.
     private let state: Lock<State>
     private let known: FolderMark?
     private let first: First?
-    private let deadline: Duration
+    /// The time for one request.
+    private let limit: Duration
+    /// No request goes on after this moment, on the clock of `now()`.
+    private let end: Duration
     private let services: Services
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
-        _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, _ services: Services,
-        _ completion: @escaping @Sendable (Outcome) -> Void
+        _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, inAll: Duration,
+        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        state = Lock(State(reader: reader, mark: first?.mark), .folder)
+        let start = now()
+        state = Lock(State(reader: reader, mark: first?.mark, deadline: start + limit), .folder)
         self.known = known
         self.first = first
-        deadline = now() + limit
+        self.limit = limit
+        end = start + max(limit, inAll)
         self.services = services
         self.completion = completion
     }
@@ -55,23 +64,24 @@ final class FolderFetch: Sendable {
     /// - Parameters:
     ///   - known: of the listing that is there: a folder that is one document need not come again.
     ///   - first: what need not be asked for.
-    ///   - limit: for the whole of it, with its retries.
+    ///   - limit: for each request, with its retries and the reading of its answer.
+    ///   - inAll: for all requests together, where that is longer.
     static func start(
         _ reader: any FolderReader, known: FolderMark? = nil, first: First? = nil, limit: Duration,
-        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
+        inAll: Duration = longest, _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        let fetch = FolderFetch(reader, known: known, first: first, limit: limit, services, completion)
-        services.later { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
+        let fetch = FolderFetch(reader, known: known, first: first, limit: limit, inAll: inAll, services, completion)
+        services.later { fetch.perform { reader, _ throws(SourceRefusal) in try reader.start() } }
     }
-
-    /// Ends the reading of a document that has come.
-    private var isOver: StopQuestion { services.isOver(at: deadline) }
 
     // MARK: On the queue
 
-    private func perform(_ step: (inout any FolderReader) throws(SourceRefusal) -> FolderStep) {
+    private typealias Step = (inout any FolderReader, @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
+
+    private func perform(_ step: Step) {
         let result = state.withLock { state in
-            Result { () throws(SourceRefusal) in try step(&state.reader) }
+            let isOver = services.isOver(at: state.deadline)
+            return Result { () throws(SourceRefusal) in try step(&state.reader, isOver) }
         }
         switch result {
         case .failure(let refusal): finish(.refused(refusal))
@@ -79,20 +89,22 @@ final class FolderFetch: Sendable {
             let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
             finish(.entries(entries, mark, remark: remark))
         case .success(.ask(let request)):
-            let number = state.withLock { state in
+            let (number, deadline) = state.withLock { state in
                 state.requests += 1
-                return state.requests
+                if state.requests > 1 { state.deadline = min(now() + limit, end) }
+                return (state.requests, state.deadline)
             }
             guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
+            if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
             if number == 1, let answer = first?.answer, answer.answers(request) {
-                return perform { reader throws(SourceRefusal) in
+                return perform { reader, isOver throws(SourceRefusal) in
                     try reader.head(answer.head)
                     try reader.take(answer.bytes)
                     return try reader.end(isOver)
                 }
             }
             switch request {
-            case .origin(let request): ask(request, isFirst: number == 1)
+            case .origin(let request): ask(request, isFirst: number == 1, until: deadline)
             case .file(let path): read(path)
             }
         }
@@ -116,7 +128,7 @@ final class FolderFetch: Sendable {
 
     private func ended(_ end: AnswerEnd) {
         switch end {
-        case .whole: perform { reader throws(SourceRefusal) in try reader.end(isOver) }
+        case .whole: perform { reader, isOver throws(SourceRefusal) in try reader.end(isOver) }
         case .unchanged: finish(.unchanged)
         case .refused(let refusal): finish(.refused(refusal))
         case .failure(let failure): finish(.failure(failure))
@@ -130,7 +142,7 @@ final class FolderFetch: Sendable {
 
     // MARK: Asking
 
-    private func ask(_ request: OriginRequest, isFirst: Bool) {
+    private func ask(_ request: OriginRequest, isFirst: Bool, until deadline: Duration) {
         var request = request
         if isFirst, SourceRequest.origin(request).place != nil, case .condition(let condition)? = known {
             request.condition = condition
@@ -155,7 +167,7 @@ final class FolderFetch: Sendable {
         case .unchanged: finish(.unchanged)
         case .bytes(let bytes, let stamp):
             state.withLock { $0.mark = .file(stamp) }
-            perform { reader throws(SourceRefusal) in
+            perform { reader, isOver throws(SourceRefusal) in
                 try reader.head(nil)
                 try reader.take(bytes)
                 return try reader.end(isOver)
