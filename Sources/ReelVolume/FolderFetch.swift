@@ -104,8 +104,13 @@ final class FolderFetch: Sendable {
                 }
             }
             switch request {
-            case .origin(let request): ask(request, isFirst: number == 1, until: deadline)
-            case .file(let path): read(path)
+            case .document(.path(let path)): read(path)
+            case .document(.url(let url)):
+                var request = OriginRequest(url: url)
+                request.accepted = [200, 304]
+                if number == 1, case .condition(let condition)? = known { request.condition = condition }
+                ask(request, until: deadline)
+            case .origin(let request): ask(request, until: deadline)
             }
         }
     }
@@ -142,11 +147,7 @@ final class FolderFetch: Sendable {
 
     // MARK: Asking
 
-    private func ask(_ request: OriginRequest, isFirst: Bool, until deadline: Duration) {
-        var request = request
-        if isFirst, SourceRequest.origin(request).place != nil, case .condition(let condition)? = known {
-            request.condition = condition
-        }
+    private func ask(_ request: OriginRequest, until deadline: Duration) {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left

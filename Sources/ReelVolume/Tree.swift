@@ -15,7 +15,7 @@ final class Tree: Sendable {
     /// Fetches listings, and knows which could not be fetched.
     let refresher: ListingRefresher
     private let files: FileTable
-    private let prober: Prober
+    private let information: InformationLoader
     /// Seconds since 1970: the date of what has none. The source's first mount, so that it stays.
     private let firstMountedAt: Int64
     /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
@@ -25,7 +25,7 @@ final class Tree: Sendable {
         self.services = services
         self.files = files
         source = opened.source
-        prober = Prober(files, services)
+        information = InformationLoader(files, services)
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
@@ -78,7 +78,7 @@ final class Tree: Sendable {
         let entry = listed.entries[place]
         if entry.length == nil, !entry.isDirectory { probeAhead(of: place, listed) }
         if let known = knownEntry(place, of: listed, in: parent) { return completion(known) }
-        prober.probe(entry.url) { [self] result in
+        information.load(entry.url) { [self] result in
             completion(result.flatMap { _ in knownEntry(place, of: listed, in: parent) ?? .failure(.failed) })
         }
     }
@@ -124,7 +124,7 @@ final class Tree: Sendable {
     ) {
         let entry = listed.entries[place]
         guard services.origin.isWorthAsking(entry.url) else { return }
-        prober.probe(entry.url, isDemanded: false) { [services] result in
+        self.information.load(entry.url, isDemanded: false) { [services] result in
             guard case .success(let new) = result, !new.isSameVersion(as: known) else { return }
             parent.directory?.untold()
             services.kernelCache?.forgetEntry(entry.name, in: parent.id)
@@ -141,7 +141,7 @@ final class Tree: Sendable {
         guard window.dropFirst(Tree.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else {
             return
         }
-        for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
+        for next in window where isUnknown(next) { information.load(next.url, isDemanded: false) }
     }
 
     // MARK: Attributes

@@ -41,11 +41,10 @@ package final class Volume: Sendable {
     private init(_ opened: SourceOpening.Opened, _ services: Services) {
         self.services = services
         files = FileTable(services)
-        prebuffer = Prebuffer(files, services)
         tree = Tree(opened, files, services)
+        prebuffer = Prebuffer(tree, files, services)
         opener = FileOpener(tree, files, prebuffer, services)
         maintenance = Maintenance(tree: tree, files: files, services: services)
-        prebuffer.connect(tree.nodes, tree.source)
         services.connect(tree.source)
     }
 
