@@ -2,12 +2,12 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Lists one folder: asks what its reader says, one request after another, and hands it the answers.
+/// Lists one folder: sends the requests of its reader, one after another, and hands it the answers.
 ///
-/// All that may take a while, reading what has come, is done on the `chores` queue, and the completion is called there.
+/// The `chores` queue does all that may take a while, such as the reading of an answer, and calls the completion.
 final class FolderFetch: Sendable {
     enum Outcome: Sendable {
-        /// - Parameter mark: what asks whether it has changed; nil: nothing does.
+        /// - Parameter mark: asks whether the folder has changed; nil: nothing does.
         case entries(EntryList, FolderMark?, remark: String?)
         case unchanged
         case refused(SourceRefusal)
@@ -62,8 +62,8 @@ final class FolderFetch: Sendable {
     }
 
     /// - Parameters:
-    ///   - known: of the listing that is there: a folder that is one document need not come again.
-    ///   - first: what need not be asked for.
+    ///   - known: the mark of the present listing: a document that has not changed need not come again.
+    ///   - first: a document that need not be asked for.
     ///   - limit: for each request, with its retries and the reading of its answer.
     ///   - inAll: for all requests together, where that is longer.
     static func start(
@@ -152,7 +152,7 @@ final class FolderFetch: Sendable {
             var request = request
             request.stallLimit = left
             let handle = services.send(request, to: AnswerReceiver(self, services, done))
-            // A body that drips for ever ends too.
+            // This ends a body that drips for ever, too.
             services.ticker.after(left) { [services] in services.origin.cancel(handle) }
         } completion: { [self] end in
             services.later { [self] in ended(end) }
@@ -196,7 +196,7 @@ private enum AnswerEnd: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-/// Takes one answer piece by piece to the reader. Bounded, as the origin is not trusted.
+/// Takes one answer piece by piece to the reader, up to a limit, as the origin is not trusted.
 private final class AnswerReceiver: OriginReceiver {
     private struct State {
         var end: AnswerEnd?
@@ -251,7 +251,7 @@ private final class AnswerReceiver: OriginReceiver {
     }
 
     func ended(_ failure: OriginFailure?) {
-        // Behind what came before.
+        // After the pieces that came before.
         services.later { [self] in
             done(state.withLock { $0.end } ?? failure.map { .failure($0 == .cancelled ? .timedOut : $0) } ?? .whole)
         }
@@ -259,8 +259,8 @@ private final class AnswerReceiver: OriginReceiver {
 }
 
 extension ResponseHead {
-    /// Asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
-    /// section 8.8.2.2): in the second of its change a directory may change again.
+    /// Asks whether a listing has changed; nil: the answer has no validator. A date counts only a minute after it
+    /// (RFC 9110, section 8.8.2.2): a directory may change again in the second of its change.
     fileprivate var folderMark: FolderMark? {
         var validator = Validator(entityTag: entityTag, lastModified: lastModified)
         if let date = validator.lastModified, (self["date"].flatMap { httpDate($0) } ?? date) - date < 60 {

@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// Asks for content information: one byte of the resource, or none where the origin can say "unchanged".
+/// Asks for content information: for one byte of the resource, or none where the origin can answer "unchanged".
 final class InformationRequest: OriginReceiver {
     enum Outcome: Sendable {
         case information(ContentInformation)
@@ -26,11 +26,10 @@ final class InformationRequest: OriginReceiver {
     }
 
     /// - Parameters:
-    ///   - known: what is remembered: 304 then confirms it.
-    ///   - isDoubted: the origin has contradicted it. Then 304 would say of the tag that it is the same, and of a
-    ///       length
-    ///     that was told wrong nothing: the origin has to tell all of it again.
-    ///   - limit: for the whole of it, with its retries.
+    ///   - known: the remembered information, which a 304 confirms.
+    ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag, and
+    ///     not a length that was wrong.
+    ///   - limit: the time for the request with its retries.
     static func start(
         _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, limit: Duration,
         _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
@@ -49,14 +48,14 @@ final class InformationRequest: OriginReceiver {
             head, to: request.url, asked: request.range, isConditional: request.condition != nil, known: nil)
         switch verdict {
         case .range(let information), .whole(let information):
-            // A login page in the place of a film is no new version of it.
+            // A login page instead of a film is no new version of the film.
             if let remembered, remembered.mediaType != nil, !isWebPage(remembered.mediaType),
                 isWebPage(information.mediaType)
             {
                 return .wrongAnswer("a web page where media was expected")
             }
             known.withLock { $0 = .information(information) }
-            // Known now; a whole body is not wanted.
+            // The head has told everything; a whole body is not wanted.
             return head.status == 206 ? nil : .cancelled
         case .unchanged:
             known.withLock { $0 = .unchanged }
