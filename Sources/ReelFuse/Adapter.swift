@@ -5,7 +5,7 @@ import ReelThreads
 import ReelVolume
 import Synchronization
 
-/// The objects that every operation works on; libfuse carries them as the session's user data.
+/// The objects that every operation uses; libfuse carries them as the session's user data.
 final class Adapter: Sendable {
     let filesystem: any Filesystem
     let ownership: Ownership
@@ -24,7 +24,7 @@ final class Adapter: Sendable {
         self.logger = logger
     }
 
-    /// The adapter outlives the session (`FuseSession` holds it), and the session its requests.
+    /// The adapter of a request. It outlives the session (`FuseSession` holds it), and the session its requests.
     static func of(_ request: fuse_req_t) -> Adapter {
         Unmanaged<Adapter>.fromOpaque(fuse_req_userdata(request)!).takeUnretainedValue()
     }
@@ -32,7 +32,7 @@ final class Adapter: Sendable {
     /// Answers an operation of the filesystem when it ends, and lets interrupts through once it has been called.
     /// - Parameters:
     ///   - answer: gives the reply of a success. Returns false where the kernel did not take it.
-    ///   - undo: takes back a success that the kernel does not know of: it no longer waits, or did not take the reply.
+    ///   - undo: takes back a success that the kernel does not know, as it no longer waits or did not take the reply.
     func later<Value>(
         _ request: fuse_req_t, _ operation: (@escaping Completion<Value>) -> Void,
         answer: @escaping @Sendable (Value, consuming Reply) -> Bool,
@@ -76,10 +76,10 @@ final class HandleBox<Handle: Sendable>: Sendable {
 typealias FileBox = HandleBox<any FileHandle>
 typealias DirectoryBox = HandleBox<any DirectoryHandle>
 
-/// The name of one entry as programs sent it. Bytes that are no UTF-8 are a name that no entry has.
+/// The name of one entry as programs sent it. No entry has a name whose bytes are no UTF-8.
 func entryName(_ bytes: UnsafePointer<CChar>?) -> Result<String, VolumeError> {
     guard let bytes else { return .failure(.notFound) }
-    // NAME_MAX of every local filesystem; the kernel itself lets 1024 through.
+    // NAME_MAX of every local filesystem; the kernel allows 1024.
     if strlen(bytes) > 255 { return .failure(.nameTooLong) }
     return String(validatingCString: bytes).map { .success($0) } ?? .failure(.notFound)
 }

@@ -5,11 +5,11 @@ import ReelVolume
 
 /// The attributes of every file and directory that are the same in the whole mount.
 package struct Ownership: Sendable, Hashable {
-    /// `st_uid`.
+    /// The owner (`st_uid`).
     package var user: uid_t
-    /// `st_gid`.
+    /// The group (`st_gid`).
     package var group: gid_t
-    /// Bits taken from 0444 and 0555.
+    /// The bits that files lack of 0444, and directories of 0555.
     package var umask: mode_t
 
     package init(user: uid_t, group: gid_t, umask: mode_t = 0) {
@@ -35,7 +35,7 @@ package struct Ownership: Sendable, Hashable {
         return result
     }
 
-    /// The cached bytes in units of 512. A file that has bytes has one at least: archivers take a file without
+    /// The cached bytes in units of 512; at least one for a file that has bytes, as archivers take a file without
     /// blocks for a hole from end to end, and write zeros without reading it.
     private func blocks(of attributes: Attributes) -> Int {
         let cached = units(attributes.cachedBytes)

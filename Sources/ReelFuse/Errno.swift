@@ -5,7 +5,7 @@ extension VolumeError {
     /// The one table from errors to errnos (the page Errors).
     package var errno: Int32 {
         switch self {
-        /// lookup: no such name in the listing.
+        /// lookup of a name that the listing lacks.
         case .notFound: ENOENT
         /// opendir, lookup below a file.
         case .notDirectory: ENOTDIR
@@ -15,8 +15,8 @@ extension VolumeError {
         case .readOnly: EROFS
         /// 401 and 403: the one errno that makes a user think of credentials.
         case .accessDenied: EACCES
-        /// After open(2) answered this the kernel looks the path up again and opens what it finds; on a read it says
-        /// "reopen", as NFS does.
+        /// After this answer to open(2) the kernel looks the path up again and opens the new node; on a read it means
+        /// "reopen", as with NFS.
         case .stale: ESTALE
         /// The mount's own deadline; EAGAIN or EIO would be retried or taken for a broken disk.
         case .timedOut: ETIMEDOUT
@@ -29,13 +29,13 @@ extension VolumeError {
         case .interrupted: EINTR
         /// xattr(7): anything but this and EOPNOTSUPP breaks `ls -l` and `cp -a`.
         case .noAttribute: ENODATA
-        /// xattr(7): what `ls -l` takes for "do not ask of the other files".
+        /// xattr(7): `ls -l` takes it for "do not ask for the other files".
         case .unsupported: EOPNOTSUPP
         /// Over 255 bytes, as every local filesystem says.
         case .nameTooLong: ENAMETOOLONG
         }
     }
 
-    /// The errno of requests that wait when the mount ends; the kernel answers later ones with the same.
+    /// The errno of requests that wait when the mount ends; the kernel gives the same to later ones.
     package static let shutdownErrno: Int32 = ENOTCONN
 }

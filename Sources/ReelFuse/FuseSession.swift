@@ -12,22 +12,22 @@ import Synchronization
 /// `@unchecked Sendable`: `session` is libfuse's, which lets any thread use it until fuse_session_destroy; that is
 /// called once, by `wait`, after every thread that uses it was joined.
 package final class FuseSession: @unchecked Sendable {
-    /// Everything that a mount is made with.
+    /// The parameters of a mount.
     package struct Options: Sendable {
-        /// The source in mountinfo, byte for byte.
+        /// The source as mountinfo shows it, byte for byte.
         package var source: String
-        /// Absolute.
+        /// The absolute path of the directory to mount on.
         package var mountpoint: String
-        /// Owner and modes.
+        /// The owner and the modes of all files.
         package var ownership: Ownership
-        /// Other users may look into it.
+        /// Whether other users have access.
         package var allowOther: Bool
-        /// Threads that serve the kernel's requests.
+        /// The number of threads that serve the kernel's requests.
         package var workers: Int
-        /// The directory whose files may be given to the kernel (`FileHandle.passthroughFile`), on one filesystem; nil:
+        /// The directory whose files the kernel may read itself (`FileHandle.passthroughFile`), on one filesystem; nil:
         /// no passthrough.
         package var backingDirectory: String?
-        /// Tests replace the kernel's calls.
+        /// The kernel's calls, which tests replace.
         package var backingCalls = BackingCalls.kernel
 
         /// - Parameter workers: a worker blocks only on the cache's disk, never on the network: twice the processors
@@ -57,7 +57,7 @@ package final class FuseSession: @unchecked Sendable {
     private let session: OpaquePointer
     private let adapter: Adapter
     private let options: Options
-    /// `major:minor` of the mount, as in mountinfo.
+    /// `major:minor` of the mount, as in mountinfo; nil where mountinfo could not be read.
     package let device: String?
     private let notifier: KernelNotifier
     private let state = Monitor(State())
@@ -65,7 +65,7 @@ package final class FuseSession: @unchecked Sendable {
     /// Workers take no more requests.
     private let isStopping = Atomic(false)
 
-    /// Mounts; nothing is served before `start`.
+    /// Mounts; serves nothing before `start`. - Throws: a sentence for the user.
     package init(_ filesystem: any Filesystem, options: Options, logger: Logger) throws(MountError) {
         self.options = options
         let passthrough = Passthrough(
@@ -86,14 +86,14 @@ package final class FuseSession: @unchecked Sendable {
         device = Mount.on(options.mountpoint)?.device
     }
 
-    /// Takes the filesystem's changes to the kernel.
+    /// Tells the kernel what the filesystem changes.
     package var kernelCache: any KernelCache { notifier }
 
-    /// Whether complete files may be read past the filesystem: the kernel agreed, and has not refused since.
+    /// Whether the kernel may read complete files itself: it agreed, and has not refused since.
     package var isPassthroughPossible: Bool { adapter.passthrough.isPossible }
 
-    /// Starts the threads and returns when the kernel has shaken hands, which is when the mount answers. After an error
-    /// nothing of the mount is left, and nothing may be called.
+    /// Starts the threads and returns when the mount answers, which is after the kernel's handshake. An error leaves
+    /// nothing of the mount, and no call may follow it.
     package func start() throws(MountError) {
         installWakeUp()
         let threads = (0..<max(1, options.workers)).compactMap { number in
@@ -118,7 +118,7 @@ package final class FuseSession: @unchecked Sendable {
         if let device { KernelReadahead.raise(device) }
     }
 
-    /// Returns when the mount has ended, by `umount` or `stop`, and everything of it is gone.
+    /// Waits until the mount has ended, by `umount` or `stop`, and removes all that is left of it.
     package func wait() {
         state.wait { $0.running == 0 ? () : nil }
         adapter.pending.close()
@@ -129,8 +129,8 @@ package final class FuseSession: @unchecked Sendable {
         }
         for thread in threads { thread.join() }
         adapter.pending.waitUntilEmpty()
-        // libfuse unmounts whatever stands at the path now (lazily, so open files do not matter); after a
-        // `umount -l` that may be another filesystem.
+        // libfuse unmounts the filesystem that is at the path now (lazily, so open files do not matter); after a
+        // `umount -l` that may be another one.
         if let device, Mount.on(options.mountpoint)?.device == device {
             fuse_session_unmount(session)
             // libfuse leaves the mount of an aborted connection where it is.
@@ -149,7 +149,7 @@ package final class FuseSession: @unchecked Sendable {
         // Inside the kernel it may wait for a page that a read holds; only while the workers serve does every read end.
         _ = state.wait(atMost: .seconds(5)) { $0.isNotifying && $0.running > 0 ? nil : () }
         isStopping.store(true, ordering: .sequentiallyConsistent)
-        // A worker that looked at the flag just before it was set sleeps again: it is woken until it has seen it.
+        // A worker that looked at the flag just before sleeps again: wake it until it has seen the flag.
         while true {
             let isDone = state.withLock { state in
                 if state.running == 0 || state.isOver { return true }
@@ -173,8 +173,7 @@ package final class FuseSession: @unchecked Sendable {
             if count <= 0 { break }
             fuse_session_process_buf(session, &buffer)
             if hasShaken { continue }
-            // Only now: the kernel acts on the answer to INIT while it is being written, and what it has agreed to
-            // stands afterwards.
+            // Only now: the kernel acts on the answer to INIT while libfuse writes it.
             hasShaken = adapter.hasAnsweredInit.load(ordering: .relaxed)
             if hasShaken { adapter.isReady.withLock { $0 = true } }
         }
@@ -183,8 +182,7 @@ package final class FuseSession: @unchecked Sendable {
     }
 }
 
-/// Ignored by default, so no program minds one that comes late; Go's runtime wakes its threads by it for the same
-/// reason.
+/// The system ignores it by default, so one that comes late does no harm; Go's runtime uses it for the same reason.
 private let wakeUpSignal = SIGURG
 
 /// A handler that does nothing, without SA_RESTART, so that read(2) of the device returns EINTR.

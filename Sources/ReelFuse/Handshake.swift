@@ -4,14 +4,14 @@ import Synchronization
 
 /// Asks for passthrough in the reply to INIT where libfuse, before 3.17, does not know how.
 ///
-/// libfuse reads and writes its device through the two functions here. The first request is INIT and everything else
-/// waits for its answer; from then on they only pass on.
+/// libfuse reads and writes its device through the two functions here. The first request is INIT, and all others wait
+/// for its answer; after it the functions only pass bytes on.
 final class Handshake: Sendable {
-    /// The INIT that offered passthrough; 0 while none has.
+    /// The number of the INIT that offered passthrough; 0: none has.
     private let offered = Atomic<UInt64>(0)
     private let isOver = Atomic(false)
 
-    /// - Returns: false where libfuse refused.
+    /// Puts the two functions into a session. - Returns: false where libfuse refused.
     static func intercept(_ session: OpaquePointer) -> Bool { reel_intercept(session, writeReply, readRequest) == 0 }
 
     fileprivate func received(_ request: UnsafeRawBufferPointer) {
@@ -21,7 +21,7 @@ final class Handshake: Sendable {
         }
     }
 
-    /// - Returns: whether the reply now asks for passthrough.
+    /// Changes the reply to INIT. - Returns: whether it now asks for passthrough.
     fileprivate func amend(
         header: UnsafeRawBufferPointer, body: UnsafeMutableRawBufferPointer?, depth: UInt32
     ) -> Bool {

@@ -4,10 +4,10 @@ import ReelCore
 import ReelThreads
 import ReelVolume
 
-/// Tells the kernel what to forget, from a thread of its own: the call waits for locks that a process holds while it
-/// waits for an answer of ours, so a thread that serves requests must never make it.
+/// Makes the kernel forget, from a thread of its own: the call waits for locks that a process holds while it waits for
+/// an answer of the mount, so a thread that serves requests must never make it.
 final class KernelNotifier: KernelCache {
-    /// One notice, given to libfuse's session. Unknown names and nodes are ENOENT, which is as good as forgotten.
+    /// One notice, given to libfuse's session. ENOENT, for unknown names and nodes, is as good as forgotten.
     private typealias Notice = @Sendable (OpaquePointer) -> Void
 
     private struct State: Sendable {
@@ -27,7 +27,7 @@ final class KernelNotifier: KernelCache {
     }
 
     func forgetDirectory(_ node: NodeID) {
-        // Offset 0, length 0: attributes, and all pages, which hold a directory's names.
+        // Offset 0 and length 0 stand for the attributes and all pages, which hold a directory's names.
         add { fuse_lowlevel_notify_inval_inode($0, node, 0, 0) }
     }
 
@@ -39,7 +39,7 @@ final class KernelNotifier: KernelCache {
         state.withLock { if !$0.isClosed { $0.queue.append(notice) } }
     }
 
-    /// Returns once closed. What is left in the queue then does not matter: the mount ends.
+    /// Gives notices until `close`. Those left in the queue then do not matter, as the mount ends.
     func run(_ session: OpaquePointer) {
         while let notices = next() {
             for notice in notices where !state.withLock({ $0.isClosed }) { notice(session) }

@@ -2,16 +2,17 @@ import Glibc
 
 /// How far the kernel reads ahead of a program in a mount's files, in KiB.
 enum KernelReadahead {
-    /// The value that root raises it to. A fresh mount has 128, of which a served read makes requests of 128 KiB.
+    /// The value that root sets. A fresh mount has 128, and a served read then makes requests of 128 KiB.
     ///
-    /// Measured, with requests as long as that: a warm file is read a third faster through the daemon, with 256, 512 or
-    /// 1024 alike. What the kernel asks for decides between them: ten random pieces of 256 KiB cost 2.5 MiB here, 5
-    /// with 128 and 7.5 with 256, because a read smaller than this is taken for what it is, a larger one for the begin
-    /// of a sequence. The first 4 MiB of a file cost 4.75 MiB in place of 4.1, and a page fault in a mapping 512 KiB in
-    /// place of 128; with 1024 both cost the origin more than twice what they did.
+    /// Measured with requests as long as the value: a warm file is read a third faster through the daemon, with 256,
+    /// 512 and 1024 alike. The bytes that the kernel asks for decide between them: ten random pieces of 256 KiB cost
+    /// 2.5 MiB here, 5 with 128 and 7.5 with 256, because the kernel reads a piece smaller than the value as it is, and
+    /// takes a larger one for the start of a sequence. The first 4 MiB of a file cost 4.75 MiB instead of 4.1, and a
+    /// page fault in a mapping 512 KiB instead of 128; with 1024 both cost the origin more than twice as much.
     static let raised = 512
 
-    /// Best effort: only root may, and not where /sys is read-only, as in most containers. What is higher stays.
+    /// Raises it where that is possible: only root may, and not where /sys is read-only, as in most containers. A
+    /// higher value stays.
     /// - Parameter device: `major:minor` of the mount, as in mountinfo.
     static func raise(_ device: String) {
         let path = "/sys/class/bdi/\(device)/read_ahead_kb"

@@ -3,24 +3,23 @@ import Glibc
 
 /// One line of /proc/self/mountinfo (proc(5)).
 ///
-/// Read by hand: libmount would be one more library and C target for these 40 lines, and it also reads /run/mount/utab,
-/// which is not wanted here.
+/// Read by hand: libmount would be one more library and C target for these 40 lines, and it also reads /run/mount/utab.
 package struct Mount: Sendable, Hashable {
-    /// `major:minor`, unique among what is mounted now.
+    /// `major:minor`, unique among the mounts of this moment.
     package var device: String
-    /// Absolute.
+    /// The absolute path of its root.
     package var mountpoint: String
-    /// `fuse.reelfs` for ours.
+    /// The filesystem's type: `fuse.reelfs` for mounts of this program.
     package var type: String
-    /// SOURCE of a mount of ours, without secrets.
+    /// The device, or for mounts of this program SOURCE without secrets.
     package var source: String
-    /// The filesystem's own, as `default_permissions`.
+    /// The filesystem's own options, such as `default_permissions`.
     package var options: Set<String>
 
     /// `type` of the mounts of this program.
     package static let ourType = "fuse.reelfs"
 
-    /// Reads one line; nil where it is none.
+    /// Reads one line; nil for one of another form.
     package init?(line: some StringProtocol) {
         let fields = line.split(separator: " ")
         guard fields.count >= 10, let dash = fields.dropFirst(6).firstIndex(of: "-"), dash + 2 < fields.endIndex else {
@@ -33,23 +32,23 @@ package struct Mount: Sendable, Hashable {
         options = dash + 3 < fields.endIndex ? Set(fields[dash + 3].split(separator: ",").map { String($0) }) : []
     }
 
-    /// All mounts that this process sees, the later on top of the earlier. Never waits for any of them.
+    /// All mounts that this process sees, the later on top of the earlier. It waits for none of them.
     package static func all() -> [Mount] {
         (contents(of: "/proc/self/mountinfo") ?? "").utf8.split(separator: 0x0A).compactMap {
             Mount(line: Substring($0))
         }
     }
 
-    /// The topmost mount on that directory.
+    /// The topmost mount on a directory; nil: there is none.
     package static func on(_ mountpoint: String) -> Mount? { all().last { $0.mountpoint == mountpoint } }
 
-    /// True until it is unmounted, or something else is mounted on it.
+    /// Whether it is still mounted, with nothing on top of it.
     package var isOnTop: Bool { Mount.on(mountpoint)?.device == device }
 
-    /// Made by this program.
+    /// Whether this program made it.
     package var isOurs: Bool { type == Mount.ourType }
 
-    /// An extended attribute of the mount's root; nil where there is none or the daemon does not answer. Waits for it.
+    /// An extended attribute of the mount's root; nil where there is none. It waits for the daemon.
     package func attribute(_ name: String) -> String? {
         var bytes = [UInt8](repeating: 0, count: 4096)
         let count = getxattr(mountpoint, name, &bytes, bytes.count)

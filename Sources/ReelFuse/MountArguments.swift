@@ -2,9 +2,9 @@ import CFuse
 import Glibc
 import ReelThreads
 
-/// Why a mount could not be made: one sentence, without secrets.
+/// The reason why a mount failed.
 package struct MountError: Error, Sendable {
-    /// For the user.
+    /// One sentence for the user, without secrets.
     package var message: String
 
     package init(message: String) { self.message = message }
@@ -17,7 +17,7 @@ func escapedOption(_ text: String) -> String {
 
 func mountArguments(_ options: FuseSession.Options) -> [String] {
     var words = ["fsname=" + escapedOption(options.source), "subtype=reelfs", "ro", "nodev", "nosuid"]
-    // Modes are checked by the kernel: the daemon is asked for nothing.
+    // The kernel checks modes, and asks the daemon nothing.
     words.append("default_permissions")
     if options.allowOther { words.append("allow_other") }
     words.append("max_read=\(ReadBuffer.longestRead)")
@@ -42,7 +42,7 @@ func makeSession(
     return session
 }
 
-/// Keeps what libfuse would print on stderr, for the sentence of an error.
+/// Keeps the last line that libfuse would print on stderr, for the sentence of an error.
 enum LibraryLog {
     private static let line = Lock<String?>(nil)
 

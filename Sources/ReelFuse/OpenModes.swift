@@ -3,40 +3,41 @@ import ReelVolume
 /// How the opens of each node read: served by the filesystem, or by the kernel from a backing file.
 ///
 /// The kernel refuses (EIO) a served open and a passthrough one of a node at the same time, and two backing files as
-/// well, so the first open decides for all that come before the last is closed:
+/// well, so the first open decides for all opens before the last close:
 ///
 ///     none ──open, nothing offered, or registering failed──▶ served ──last close──▶ none
 ///       └──open, offered──▶ register ──▶ passthrough(file) ──last close──▶ none, the registration ends
 ///
-/// A live mapping of a served file keeps it open: its release comes with the mapping's end.
+/// A live mapping of a served file keeps it open: its release comes when the mapping ends.
 struct OpenModes {
     enum Opening: Equatable {
         case served
-        /// From the backing file of that number.
+        /// Read from the backing file of that number.
         case backed(Int32)
-        /// The node is read from another file than the one offered: neither way is open.
+        /// Neither is possible: the node is read from another file than the offered one.
         case stale
     }
 
     private struct Opens {
         var count: Int
-        /// The file that the kernel has taken, under the number it gave; nil: served.
+        /// The file that the kernel has taken, and the number that it gave; nil: served.
         var backing: (number: Int32, file: FileIdentity)?
     }
 
     private var nodes: [NodeID: Opens] = [:]
     private var passthroughs = 0
 
-    /// True while some node is in passthrough, and further opens of it must offer its file.
+    /// Whether some node is in passthrough, so that further opens of it must offer its file.
     var hasPassthrough: Bool { passthroughs > 0 }
     var openNodes: Int { nodes.count }
 
     func isPassthrough(_ id: NodeID) -> Bool { nodes[id]?.backing != nil }
 
+    /// Counts one open of the node and decides how it reads.
     /// - Parameters:
     ///   - offer: the file behind this open; nil where there is none or passthrough is not possible.
-    ///   - register: makes the kernel take the offered file. Returns its number, nil where the kernel refused: the node
-    ///     is served then.
+    ///   - register: makes the kernel take the offered file. Returns its number; nil where the kernel refused, and the
+    ///     node is served.
     mutating func open(_ id: NodeID, offer: FileIdentity?, register: () -> Int32?) -> Opening {
         guard let opens = nodes[id] else {
             let backing = offer.flatMap { file in register().map { (number: $0, file: file) } }
@@ -49,7 +50,7 @@ struct OpenModes {
         return opens.backing.map { .backed($0.number) } ?? .served
     }
 
-    /// One open of the node is gone. - Returns: the number of the registration that ends with it.
+    /// One open of the node has ended. - Returns: the number of the registration that ends with it.
     mutating func close(_ id: NodeID) -> Int32? {
         guard let opens = nodes[id] else { return nil }
         nodes[id]!.count -= 1

@@ -1,7 +1,7 @@
 import CFuse
 import ReelVolume
 
-/// Everything that would change the tree is EROFS. The kernel says so itself on a mount that is `ro`; these speak after
+/// Refuses every change of the tree with EROFS. The kernel does so itself while the mount is `ro`; these answer after
 /// root has remounted it `rw`.
 func refuseChanges(_ operations: inout fuse_lowlevel_ops) {
     operations.setattr = { request, _, _, _, _ in refuse(request) }

@@ -10,8 +10,8 @@ func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutableP
         var answer = fuse_file_info()
         let (box, number) = DirectoryBox.retained(handle)
         answer.fh = number
-        // Names are kept by the kernel, and dropped at the next open unless it knows their attributes too: without
-        // these it would ask for one after the other, where reading them anew takes a few requests.
+        // The kernel keeps the names, and drops them at the next open unless it knows their attributes too: without
+        // those it would look up one name after the other, where reading all anew takes a few requests.
         answer.cache_readdir = 1
         answer.keep_cache = handle.isHeldByKernel ? 1 : 0
         let isTaken = reply.send { fuse_reply_open($0, &answer) }
@@ -25,7 +25,7 @@ func releaseDirectory(_ request: fuse_req_t!, _: fuse_ino_t, _ info: UnsafeMutab
     Reply(request).end(0)
 }
 
-/// - Parameter offset: where the listing goes on; 0 is its beginning.
+/// Answers readdir and readdirplus. - Parameter offset: where the listing goes on; 0 is its beginning.
 func list(
     _ request: fuse_req_t!, size: Int, from offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>!,
     withAttributes: Bool
@@ -33,7 +33,7 @@ func list(
     let directory = DirectoryBox.named(by: info).takeUnretainedValue()
     let ownership = Adapter.of(request).ownership
     let reply = Reply(request)
-    // A shorter answer than was asked for is followed by another question.
+    // The kernel asks again after an answer that is shorter than it may be.
     let size = min(size, ReadBuffer.capacity)
     let buffer = ReadBuffer.ofThisThread(size)
     let start = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
@@ -41,7 +41,7 @@ func list(
     directory.handle.items(from: Int(offset), withAttributes: withAttributes) { item in
         let needed = reply.withRequest { request in
             var parameters = item.entry.map { ownership.parameters(of: $0) } ?? fuse_entry_param()
-            // Also without an entry (node 0, "attributes not known") the kernel takes number and kind from here.
+            // The kernel takes number and kind from here without an entry too (node 0, "attributes not known").
             parameters.attr.st_ino = ino_t(item.inode)
             parameters.attr.st_mode = ownership.mode(isDirectory: item.isDirectory)
             return withAttributes
@@ -50,7 +50,7 @@ func list(
                 : fuse_add_direntry(
                     request, start + used, size - used, item.name, &parameters.attr, off_t(item.nextOffset))
         }
-        // libfuse says how much it wants and writes nothing where that is more than there is.
+        // libfuse returns how much it needs, and writes nothing where that is more than there is.
         guard used + needed <= size else { return false }
         used += needed
         return true

@@ -12,7 +12,7 @@ func openFile(_ request: fuse_req_t!, _ node: fuse_ino_t, _ info: UnsafeMutableP
     } answer: { handle, reply in
         adapter.opened(node, handle, isDirect: isDirect, reply)
     } undo: {
-        // No release will come.
+        // The kernel sends no release for it.
         adapter.filesystem.close($0)
     }
 }
@@ -31,7 +31,7 @@ extension Adapter {
             answer.keep_cache = handle.wantsDirectIO ? 0 : 1
             answer.direct_io = handle.wantsDirectIO ? 1 : 0
         case .backed(let number):
-            // Served all the same (fuse_file_read_iter in the kernel): see `Passthrough.open`.
+            // The kernel serves it all the same (fuse_file_read_iter); see `Passthrough.open`.
             answer.direct_io = isDirect ? 1 : 0
             backing = number
         case .stale:

@@ -2,8 +2,8 @@ import CFuse
 import Glibc
 import ReelVolume
 
-/// The table that libfuse calls through, each time with a request. What is absent is ENOSYS, which the kernel remembers
-/// and then does itself: flush, fsync, lseek, locks, access, copy_file_range.
+/// The table through which libfuse calls, each time with a request. libfuse answers absent operations with ENOSYS, and
+/// the kernel then does them itself: flush, fsync, lseek, locks, access, copy_file_range.
 func makeOperations() -> fuse_lowlevel_ops {
     var operations = fuse_lowlevel_ops()
     operations.`init` = initialize
@@ -26,15 +26,15 @@ func makeOperations() -> fuse_lowlevel_ops {
 }
 
 private func initialize(_ context: UnsafeMutableRawPointer!, _ connection: UnsafeMutablePointer<fuse_conn_info>!) {
-    // Everything that helps a read-only tree, and nothing that libfuse would otherwise add. No AUTO_INVAL_DATA: a node
-    // is one version, its pages never go stale. No ASYNC_DIO: it makes background requests of O_DIRECT reads, which no
-    // signal ends and of which one read(2) could make thousands.
+    // All that helps a read-only tree, and nothing that libfuse would otherwise add. No AUTO_INVAL_DATA: a node is one
+    // version, its pages never go stale. No ASYNC_DIO: it makes background requests of O_DIRECT reads; no signal ends
+    // those, and one read(2) could make thousands.
     let wanted =
         UInt32(FUSE_CAP_ASYNC_READ) | UInt32(FUSE_CAP_PARALLEL_DIROPS) | UInt32(FUSE_CAP_READDIRPLUS)
         | UInt32(FUSE_CAP_READDIRPLUS_AUTO)
     connection.pointee.want = connection.pointee.capable & wanted
     connection.pointee.max_readahead = 1 << 20
-    // libfuse wants it here as well as among the mount's options.
+    // libfuse needs it here as well as among the mount's options.
     connection.pointee.max_read = UInt32(ReadBuffer.longestRead)
     // Readahead counts as background, 12 requests by default: that many parked misses would hold up the hits of every
     // other file. `ParkedShares` keeps one user from taking all of it.
@@ -56,7 +56,7 @@ private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: Unsaf
     }
     adapter.later(request) { (completion: @escaping Completion<Entry?>) in
         adapter.filesystem.lookup(name, in: parent) { result in
-            // A name that is not there is an answer that the kernel keeps.
+            // The kernel keeps the answer that a name is not there.
             if case .failure(.notFound) = result { return completion(.success(nil)) }
             completion(result.map { $0 })
         }
@@ -65,7 +65,7 @@ private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: Unsaf
         if entry == nil { parameters.entry_timeout = KernelTimeout.missing }
         return reply.send { fuse_reply_entry($0, &parameters) }
     } undo: { entry in
-        // The reference that the lookup counted is not the kernel's.
+        // The kernel does not have the reference that the lookup counted.
         if let entry { adapter.filesystem.forget(entry.node, count: 1) }
     }
 }
@@ -94,7 +94,7 @@ private func getAttributes(_ request: fuse_req_t!, _ node: fuse_ino_t, _: Unsafe
 
 private func fileSystemCapacity(_ request: fuse_req_t!, _: fuse_ino_t) {
     let capacity = Adapter.of(request).filesystem.capacity()
-    // Small enough that no cap is rounded away.
+    // Small enough that rounding hides no cap.
     let unit: Int64 = 4096
     var result = statvfs()
     result.f_bsize = UInt(unit)
@@ -109,7 +109,7 @@ private func fileSystemCapacity(_ request: fuse_req_t!, _: fuse_ino_t) {
 private func getExtendedAttribute(
     _ request: fuse_req_t!, _ node: fuse_ino_t, _ bytes: UnsafePointer<CChar>?, _ room: Int
 ) {
-    // No attribute has a name that is no UTF-8.
+    // All attributes have names in UTF-8.
     guard let bytes, let name = String(validatingCString: bytes) else { return Reply(request).fail(.noAttribute) }
     Reply(request).attribute(Adapter.of(request).filesystem.extendedAttribute(name, of: node), room: room)
 }

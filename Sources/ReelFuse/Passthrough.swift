@@ -4,9 +4,9 @@ import Logging
 import ReelThreads
 import ReelVolume
 
-/// The kernel's register of backing files: a closure each, so that a test can refuse and count.
+/// The kernel's register of backing files, as closures that tests replace.
 package struct BackingCalls: Sendable {
-    /// From the device and a descriptor to the kernel's number of it, over 0, or minus an errno.
+    /// Registers a descriptor with the mount's device. Returns the kernel's number for it, over 0, or minus an errno.
     package var open: @Sendable (_ device: Int32, _ file: Int32) -> Int32
     /// Gives the number back.
     package var close: @Sendable (_ device: Int32, _ number: Int32) -> Void
@@ -21,12 +21,12 @@ final class Passthrough: Sendable {
     private struct State: Sendable {
         var device: Int32 = -1
         var isNegotiated = false
-        /// Why the kernel never will.
+        /// The errno of a refusal for good; nil: there was none.
         var refusal: Int32?
         var modes = OpenModes()
     }
 
-    /// How many filesystems may lie on top of each other below this mount; 0: passthrough is not asked for.
+    /// How many filesystems may lie on top of each other below this mount; 0: the mount asks for no passthrough.
     let depth: UInt32
     private let calls: BackingCalls
     private let logger: Logger
@@ -47,9 +47,9 @@ final class Passthrough: Sendable {
     var isPossible: Bool { state.withLock { $0.isNegotiated && $0.refusal == nil } }
 
     /// Counts one open of the node and says how it reads.
-    /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want its reads aligned, and have them wait
-    ///   for what it cannot write; served, they are neither. So such an open does not begin passthrough, and beside
-    ///   others that did it is served.
+    /// - Parameter isDirect: opened with O_DIRECT. The cache's disk would want aligned reads, and hold them up while it
+    ///   cannot write; served reads have neither problem. So such an open does not begin passthrough, and the kernel
+    ///   serves it beside others that did.
     func open(_ node: NodeID, _ handle: any FileHandle, isDirect: Bool = false) -> OpenModes.Opening {
         let asks = state.withLock { state in
             guard state.isNegotiated, !isDirect || state.modes.isPassthrough(node) else { return false }
@@ -77,14 +77,15 @@ final class Passthrough: Sendable {
         return opening
     }
 
-    /// One open is gone, or the kernel did not take its answer. Before the filesystem hears of it.
+    /// One open has ended, or the kernel did not take its answer. Called before the filesystem learns it.
     func close(_ node: NodeID) {
         state.withLock { state in
             if let number = state.modes.close(node) { calls.close(state.device, number) }
         }
     }
 
-    /// The kernel would read past the end of a longer file, and a shorter one was cut by another process.
+    /// nil for a file of another length: the kernel would read past the end of a longer one, and another process has
+    /// cut a shorter one.
     private func identity(of file: PassthroughFile) -> FileIdentity? {
         var status = stat()
         guard fstat(file.descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
@@ -93,12 +94,12 @@ final class Passthrough: Sendable {
         return FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
     }
 
-    /// EPERM: no CAP_SYS_ADMIN in the first user namespace. ELOOP: the cache lies on a stacked filesystem, as all of
-    /// its files do. ENOTTY, EOPNOTSUPP: not in this kernel. The others (ENOMEM, ENOSPC, EBADF) may be another's fault.
+    /// Whether a refusal holds for all files. EPERM: no CAP_SYS_ADMIN in the first user namespace. ELOOP: the whole
+    /// cache lies on a stacked filesystem. ENOTTY, EOPNOTSUPP: not in this kernel. Others (ENOMEM, ENOSPC, EBADF) pass.
     private func isLasting(_ code: Int32) -> Bool { [EPERM, ELOOP, ENOTTY, EOPNOTSUPP].contains(code) }
 }
 
-/// Whether the libfuse that this was built with can be made to ask for passthrough.
+/// Whether libfuse, as this program was built with it, can ask for passthrough.
 package let libraryHasPassthrough = reel_has_passthrough()
 
 /// How deep filesystems may be stacked below the mount so that files of `directory` can be backing files; 0 where this

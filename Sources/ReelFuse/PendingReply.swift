@@ -3,7 +3,7 @@ import Glibc
 import ReelThreads
 import ReelVolume
 
-/// A reply that is given later, from any thread: data, an interrupt and the end of the mount race for it, the first
+/// A reply that comes later, from any thread: data, an interrupt and the end of the mount race for it, and the first
 /// wins.
 ///
 ///     prepared ──arm──▶ armed ──take──▶ answered ──▶ removed from the table
@@ -17,19 +17,19 @@ final class PendingReply: ParkedRead {
 
     private let state: Lock<State>
     private let adapter: Adapter
-    /// The file of a read: the filesystem is told when the kernel no longer waits.
+    /// The file of a read: the filesystem learns when the kernel no longer waits for it.
     private let file: (any FileHandle)?
     /// Names this reply to libfuse, which gives it back with an interrupt, perhaps after this object is gone.
     private let token: UInt
 
-    /// - Parameter owner: whose share of parked reads it counts in; nil for what is no read.
+    /// - Parameter owner: the one whose share of parked reads it counts in; nil for other operations.
     init(
         _ reply: consuming Reply, of adapter: Adapter, file: (any FileHandle)? = nil, _ owner: ParkedShares.Owner? = nil
     ) {
         self.adapter = adapter
         self.file = file
         token = adapter.pending.newToken()
-        // Before anybody else can answer: an answered request is freed, and must not be touched then.
+        // Before another thread can answer: libfuse frees an answered request.
         let request = reply.withRequest { $0 }
         state = Lock(State(reply: reply))
         if let code = adapter.pending.insert(self, token, owner) { giveUp(code) }
@@ -43,7 +43,7 @@ final class PendingReply: ParkedRead {
         adapter.pending.remove(token)
     }
 
-    /// After the filesystem's call has returned: from here on an interrupt is answered at once.
+    /// The filesystem's call has returned: from here on an interrupt ends the wait at once.
     func arm() {
         let code = state.withLock { state in
             state.isArmed = true
@@ -52,7 +52,7 @@ final class PendingReply: ParkedRead {
         if let code { giveUp(code) }
     }
 
-    /// The reply, for the first caller; nil for all others. `finish` must follow its answer.
+    /// The reply for the first caller, who answers it and then calls `finish`; nil for all others.
     func take() -> Reply? { state.withLock { $0.reply.take() } }
 
     func finish() { adapter.pending.remove(token) }

@@ -2,9 +2,9 @@ import Glibc
 
 /// The signals that wait for a thread which the kernel has woken.
 ///
-/// A program expects no EINTR of a file. It is right for one that is to end, or that has asked for it by a handler;
-/// being stopped and going on, being looked at by a debugger, put to sleep with the whole machine, or told that a
-/// window has another size are no reasons: on a local disk such a call ends as if nothing had been.
+/// A program expects no EINTR from a file. It is right for a program that has to end, or has asked for it by a handler.
+/// A stop and its end, a debugger, a machine that sleeps and a window of another size are no reasons for it: on a local
+/// disk the call goes on as if nothing had happened.
 struct PendingSignals {
     /// Bit n - 1 for signal n.
     private let mask: UInt64
@@ -13,7 +13,7 @@ struct PendingSignals {
         SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGWINCH, SIGURG, SIGPROF, SIGVTALRM,
     ].reduce(0) { $0 | 1 << UInt64($1 - 1) }
 
-    /// - Parameter status: of the thread, as proc(5) has it; nil where it tells no signals.
+    /// - Parameter status: the text of /proc/PID/status (proc(5)). The result is nil where it shows no signals.
     init?(status: String) {
         var masks: [Substring: UInt64] = [:]
         for line in status.split(separator: "\n") {
@@ -24,11 +24,11 @@ struct PendingSignals {
         mask = (own | shared) & ~blocked
     }
 
-    /// One of them ends the thread's wait, as far as it is a file's to end.
+    /// Whether one of them should end the thread's wait for a file.
     var endTheWait: Bool { mask & ~Self.harmless != 0 }
 
-    /// Whether the thread is to leave its wait; true also where its signals are not known, as it is gone or of another
-    /// namespace.
+    /// Whether a thread should leave its wait; true where its signals are not known, as it has ended or belongs to
+    /// another namespace.
     static func endTheWait(of thread: pid_t) -> Bool {
         guard thread > 0, let status = contents(of: "/proc/\(thread)/status") else { return true }
         return PendingSignals(status: status)?.endTheWait ?? true

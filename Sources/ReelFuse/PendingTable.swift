@@ -3,24 +3,24 @@ import ReelThreads
 import ReelVolume
 import Synchronization
 
-/// The replies that are owed, by number.
+/// The replies that the kernel waits for, by number.
 final class PendingTable: Sendable {
     private struct Row: Sendable {
         weak let reply: PendingReply?
-        /// Counted in `shares`.
+        /// Counted in `shares`; nil: it is not.
         var owner: ParkedShares.Owner?
     }
 
     private struct State: Sendable {
         var replies: [UInt: Row] = [:]
         var shares: ParkedShares
-        /// The kernel tells once that a caller was woken; these threads were for nothing, and a thread looks at them as
-        /// long as there are any.
+        /// Callers that a harmless signal has woken. The kernel reports each wake-up once, so a thread watches their
+        /// signals as long as there are any.
         var woken: [UInt: pid_t] = [:]
         var isClosed = false
     }
 
-    /// A caller that was woken for nothing before is let go within this time.
+    /// A caller that a harmless signal has woken leaves its wait this long after a harmful one, at most.
     private static let watchPause = Duration.milliseconds(100)
 
     private let state: Monitor<State>
@@ -34,8 +34,8 @@ final class PendingTable: Sendable {
     /// A number that no other reply of the mount has had.
     func newToken() -> UInt { lastToken.add(1, ordering: .relaxed).newValue }
 
-    /// - Returns: the errno to give up with: the mount is ending, or its owner has too many reads parked. Where that
-    ///   one was readahead, no program sees the errno.
+    /// Adds a reply. - Returns: the errno to give up with, as the mount ends or the owner has too many reads parked;
+    ///   nil: none. No program sees the errno of readahead.
     func insert(_ reply: PendingReply, _ token: UInt, _ owner: ParkedShares.Owner?) -> Int32? {
         state.withLock { state in
             let hasRoom = owner.map { state.shares.take($0) } ?? true
@@ -51,7 +51,7 @@ final class PendingTable: Sendable {
         }
     }
 
-    /// - Parameter thread: who waits for the reply.
+    /// The kernel has woken a caller. - Parameter thread: the caller's.
     func interrupt(_ token: UInt, of thread: pid_t) {
         if PendingSignals.endTheWait(of: thread) { return giveUp(token) }
         let isFirst = state.withLock { state in
@@ -83,7 +83,7 @@ final class PendingTable: Sendable {
         }
     }
 
-    /// Fails all that wait, and all that will.
+    /// Fails all replies, and all later ones.
     func close() {
         let waiting = state.withLock { state in
             state.isClosed = true
@@ -92,6 +92,6 @@ final class PendingTable: Sendable {
         for reply in waiting { reply.giveUp(VolumeError.shutdownErrno) }
     }
 
-    /// Sleeps until each reply that was taken is written.
+    /// Waits until every reply that was taken is written.
     func waitUntilEmpty() { state.wait { $0.replies.isEmpty ? () : nil } }
 }

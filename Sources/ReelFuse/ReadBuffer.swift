@@ -1,14 +1,14 @@
 import Glibc
 import ReelCore
 
-/// The memory that each worker copies hits into, reused from request to request: a fresh buffer a request costs a third
-/// of the throughput (page faults), a shared one a lock.
+/// The memory into which each worker copies hits, request after request: a fresh buffer a request costs a third of the
+/// throughput (page faults), a shared one a lock.
 enum ReadBuffer {
-    /// The largest read that the kernel is to send. A longer one would keep a program waiting until all of it has come:
-    /// at 100 Mbit/s 40 ms for the 512 KiB of root's readahead, in which a player cannot even jump elsewhere. A shorter
-    /// one makes more requests of what a program reads at once.
+    /// The largest read that the kernel may send, in bytes. A longer one would keep a program waiting until all of it
+    /// has come: at 100 Mbit/s 40 ms for the 512 KiB of root's readahead, in which a player cannot even jump elsewhere.
+    /// A shorter one splits the reads of programs into more requests.
     static let longestRead = 2 * Int(BlockSize.block)
-    /// Of a directory the kernel asks for as much as a program wants, up to 256 pages (FUSE_MAX_MAX_PAGES).
+    /// The kernel asks for as much of a directory as a program does, up to 256 pages (FUSE_MAX_MAX_PAGES).
     static let capacity = 1 << 20
 
     private static let key: pthread_key_t = {
@@ -17,7 +17,7 @@ enum ReadBuffer {
         return key
     }()
 
-    /// Valid until the next call on this thread.
+    /// This thread's buffer, valid until the next call on the thread.
     static func ofThisThread(_ size: Int) -> UnsafeMutableRawBufferPointer {
         precondition(size <= capacity, "the kernel asks for at most 256 pages")
         var memory = pthread_getspecific(key)

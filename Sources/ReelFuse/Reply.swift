@@ -2,7 +2,7 @@ import CFuse
 import Glibc
 import ReelVolume
 
-/// The answer that one kernel request is owed. Answering consumes it; one that is dropped answers itself with EIO.
+/// The answer to one request of the kernel. An answer consumes it; one that is dropped answers itself with EIO.
 ///
 /// `@unchecked Sendable`: libfuse's requests may be answered from any thread ("fuse_reply_* … may be called from any
 /// thread", fuse_lowlevel.h speaks of one reply a request only).
@@ -19,8 +19,8 @@ struct Reply: ~Copyable, @unchecked Sendable {
     /// Runs `body` with libfuse's request, which lives until it is answered.
     borrowing func withRequest<Value>(_ body: (fuse_req_t) -> Value) -> Value { body(request) }
 
-    /// - Parameter answer: calls one of libfuse's `fuse_reply_…`, and returns what that returns.
-    /// - Returns: false where the kernel did not take it, as it no longer waits.
+    /// Answers. - Parameter answer: calls one of libfuse's `fuse_reply_…`, and returns its result.
+    /// - Returns: false where the kernel did not take the answer, as it no longer waits.
     @discardableResult
     consuming func send(_ answer: (fuse_req_t) -> Int32) -> Bool {
         let code = answer(request)
@@ -28,7 +28,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
         return code == 0
     }
 
-    /// - Parameter code: an errno; 0 for "done".
+    /// Answers without a value. - Parameter code: an errno; 0 for "done".
     consuming func end(_ code: Int32) { send { fuse_reply_err($0, code) } }
 
     consuming func fail(_ error: VolumeError) { end(error.errno) }
@@ -37,7 +37,7 @@ struct Reply: ~Copyable, @unchecked Sendable {
         send { fuse_reply_buf($0, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count) }
     }
 
-    /// The size-0 protocol of getxattr(2) and listxattr(2): how long, or the bytes, or ERANGE.
+    /// Answers getxattr(2) or listxattr(2): with the length where `room` is 0, else with the bytes or ERANGE.
     consuming func attribute(_ value: Result<[UInt8], VolumeError>, room: Int) {
         switch value {
         case .failure(let error): fail(error)

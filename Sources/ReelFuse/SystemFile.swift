@@ -1,6 +1,6 @@
 import Glibc
 
-/// A file of /proc or /sys as text; nil where it cannot be read.
+/// The text of a file of /proc or /sys; nil where it cannot be read.
 func contents(of path: String) -> String? {
     guard let file = fopen(path, "re") else { return nil }
     defer { fclose(file) }

@@ -3,13 +3,14 @@ import ReelThreads
 import Synchronization
 
 /// The program's one `Origin`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls all
-/// receivers. Redirects are followed here and remembered; nothing is retried but a redirect that has expired.
+/// receivers. It follows redirects and remembers them, and retries nothing but a redirect that has expired.
 package final class CurlOrigin: Origin {
     private let mailbox: Mailbox
     private let news = TransportNews()
     private let thread: Thread
 
-    /// Starts the thread. `shutdown` or the last reference going ends it.
+    /// Starts the thread, which ends with `shutdown` or with the last reference.
+    /// - Throws: `TransportError` for a configuration that cannot be sent, or where the system has no handle or thread.
     package init(_ configuration: TransportConfiguration) throws(TransportError) {
         try configuration.check()
         let multi = try MultiHandle()
@@ -29,7 +30,7 @@ package final class CurlOrigin: Origin {
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         if !mailbox.put({ $0.start(handle, request, receiver) }) {
-            // The transport's thread is gone, and the receiver must not be called from inside `start`.
+            // The transport's thread has ended, and no receiver may be called from inside of `start`.
             Thread("origin-end") { receiver.ended(.cancelled) }?.detach()
         }
     }
@@ -56,8 +57,8 @@ package final class CurlOrigin: Origin {
 
     package func noteInterest(in url: ResourceURL) { mailbox.put { $0.noteInterest(in: url) } }
 
-    /// Ends every request with `.cancelled`, and the thread; requests started later end so at once. Returns when the
-    /// last receiver was called, unless a receiver itself called this.
+    /// Ends every request with `.cancelled`, and the thread; a request that starts later ends the same way at once.
+    /// Returns when the last receiver was called, unless a receiver itself called this.
     package func shutdown() {
         guard mailbox.shutDown() else { return }
         if thread.isCurrent { thread.detach() } else { thread.join() }

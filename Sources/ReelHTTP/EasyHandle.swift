@@ -1,8 +1,12 @@
 import CCurl
 
-/// One libcurl easy handle with the header list it borrows: freed once, together.
+/// One libcurl easy handle with the header list that it borrows; both are freed once, together.
 struct EasyHandle: ~Copyable {
     let pointer: UnsafeMutableRawPointer
+    /// When it began to open a connection; nil: it has not, or it uses an idle one.
+    var opened: ContinuousClock.Instant?
+    /// The request has left.
+    var isAsked = false
     private var headers: UnsafeMutablePointer<curl_slist>?
 
     /// nil: no memory.

@@ -1,17 +1,17 @@
 import ReelCore
 
-/// Puts the header lines of one answer together, within limits: the origin decides what it sends, not what is kept.
+/// Puts the header lines of one answer together, within limits on what an origin may make the program keep.
 struct HeaderCollector {
     enum Event: Equatable {
         case more
         /// The final answer's head is whole: `status` and `headers` are valid.
         case complete
-        /// Lines behind the body, which say nothing that matters here.
+        /// A line behind the body; its content does not matter here.
         case trailer
         case refused(String)
     }
 
-    /// All lines of one answer together, with 1xx answers before it and trailers behind it. Real answers have some
+    /// Bytes of all lines of one answer, with 1xx answers before it and trailers behind it. Real answers have some
     /// hundred bytes; the largest known, with policies and cookies, stay below 64 KiB.
     static let byteLimit = 256 << 10
     static let lineLimit = 512
@@ -22,7 +22,7 @@ struct HeaderCollector {
     private var bytes = 0
     private var lines = 0
 
-    /// - Parameter line: one line as received, with its line end.
+    /// Takes one line. - Parameter line: as received, with its line end.
     mutating func take(_ line: UnsafeRawBufferPointer) -> Event {
         bytes += line.count
         lines += 1
@@ -51,7 +51,7 @@ struct HeaderCollector {
         return .complete
     }
 
-    /// `HTTP/1.1 206 Partial Content`: only the first line of an answer begins so, as no header's name holds a `/`.
+    /// The status in `HTTP/1.1 206 Partial Content`; nil for a header, whose name holds no `/`.
     private func statusCode(_ line: UnsafeRawBufferPointer) -> Int? {
         guard line.count > 5, asciiLowercased(text(line[..<5])) == "http/" else { return nil }
         let words = line.split(separator: 0x20, maxSplits: 2)

@@ -3,34 +3,34 @@
 ///
 /// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
 /// One resource may take as many slots as it leaves, and one more: nine of sixteen, so that hundreds of reads of a file
-/// that is never answered keep no other file's out. A class, because the loop looks at all queues while it changes one:
-/// as values they would be copied each time.
+/// that never answers do not keep out the reads of other files. It is a class because the loop looks at all queues
+/// while it changes one, and values would be copied each time.
 final class HostQueue<Element> {
     let slots: Int
     private(set) var running = 0
     private(set) var paused = 0
-    /// More that pause than run: each holds a connection, and players go on within seconds. Others let go of theirs.
+    /// More requests pause than may run. Each holds a connection; players resume theirs within seconds.
     var hasTooManyPaused: Bool { paused > slots }
-    /// When a byte last came from there.
+    /// When a byte last came from the origin.
     var lastByte: ContinuousClock.Instant? {
         didSet { owedSince = .now }
     }
-    /// Since when something runs and no byte has come.
+    /// Since when a request runs and no byte has come.
     private var owedSince = ContinuousClock.now
-    /// Kept connections may be as dead as those that wait: a new one tells at once.
+    /// Requests run and no byte comes. Idle connections may be as dead as those in use: a new one shows it at once.
     var isSilent: Bool { running > 0 && ContinuousClock.now - owedSince > .seconds(1) }
-    /// Beside all slots: what looks for an origin that has all of them waiting.
+    /// Requests that need no slot: they find out whether an origin whose slots all wait still answers.
     private var urgent = Turns<Element>()
     private var demanded = Turns<Element>()
     private var speculative = Turns<Element>()
-    /// Slots that each resource has.
+    /// The number of slots that each resource has.
     private var taken: [String: Int] = [:]
 
     init(slots: Int) {
         self.slots = slots
     }
 
-    /// Those that run and those that pause.
+    /// Connections of the requests that run and of those that pause.
     var connections: Int { running + paused }
 
     var isIdle: Bool { connections == 0 && urgent.isEmpty && demanded.isEmpty && speculative.isEmpty }
@@ -54,7 +54,7 @@ final class HostQueue<Element> {
         speculative.remove(of: resource, where: isGone)
     }
 
-    /// The next one that may run, which takes a slot; nil: none waits, or no slot is free for it.
+    /// Gives a slot to the next request that may run, and returns it; nil: none waits, or none may run.
     func next() -> Element? {
         guard let (resource, element) = urgent.popFirst(where: { _ in true }) ?? nextInLine() else { return nil }
         take(resource)
@@ -70,7 +70,7 @@ final class HostQueue<Element> {
 
     private func hasRoom(for resource: String) -> Bool { taken[resource, default: 0] <= slots - running }
 
-    /// Whether a demanded request waits that could run if one of that resource ended.
+    /// Whether a demanded request waits that could run if a request of that resource ended.
     func wouldMakeRoom(_ resource: String) -> Bool {
         demanded.hasTurn { waiting in
             running <= slots
@@ -78,13 +78,13 @@ final class HostQueue<Element> {
         }
     }
 
-    /// A running request takes no bytes for now: its slot is free, its connection is not.
+    /// A running request takes no bytes for now: it gives its slot back and keeps its connection.
     func pause(_ resource: String) {
         release(resource)
         paused += 1
     }
 
-    /// A paused one goes on. It has its connection already, so it never waits: the slots may be over-full.
+    /// A paused request goes on. It has its connection and never waits, so more requests than `slots` may run.
     func resume(_ resource: String) {
         releasePaused()
         take(resource)
@@ -114,7 +114,7 @@ final class HostQueue<Element> {
 /// Waiting requests, in order of arrival for each resource; the resources have their turns one after the other.
 private struct Turns<Element> {
     private var waiting: [String: [Element]] = [:]
-    /// Of all that have something waiting, the next first.
+    /// The resources that have requests waiting, the next one first.
     private var order: [String] = []
 
     var isEmpty: Bool { order.isEmpty }

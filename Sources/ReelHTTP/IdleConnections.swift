@@ -1,7 +1,7 @@
-/// How many connections to one origin are open and idle, as far as their uses tell; curl does not.
+/// Counts the open, idle connections to one origin from their uses, as curl does not tell their number.
 ///
 /// Where several requests fetch ahead at a time, each would take an idle connection as soon as there is one, and a
-/// reader that jumps meanwhile would wait for a new one, twice as long. So some are left to demanded requests.
+/// reader that jumps meanwhile would wait for a new one, twice as long. So demanded requests have some to themselves.
 struct IdleConnections {
     /// A jump asks for three things at once: its place, the bytes behind it, and the rest of its block.
     static let spare = 3
@@ -23,11 +23,11 @@ struct IdleConnections {
 
     /// A request is over.
     /// - Parameters:
-    ///   - hasTaken: what `take` said.
+    ///   - hasTaken: `take` returned true for it.
     ///   - isNew: it opened a connection.
     ///   - isKept: its connection can be used again.
     mutating func ended(hasTaken: Bool, isNew: Bool, isKept: Bool) {
-        // The server has closed what was taken for idle.
+        // The server has closed the connections that were counted as idle.
         if hasTaken, isNew { count = 0 }
         if isKept { count += 1 }
     }

@@ -1,6 +1,6 @@
 import ReelThreads
 
-/// Commands of other threads to the transport's one. They run there, and the loop that they are given cannot leave it.
+/// Commands of other threads, which run on the transport's thread; the loop that they get cannot leave it.
 final class Mailbox: Sendable {
     typealias Command = @Sendable (TransferLoop) -> Void
 
@@ -16,7 +16,7 @@ final class Mailbox: Sendable {
         self.multi = multi
     }
 
-    /// - Returns: false after `shutDown`, when the command is not run.
+    /// Hands over a command. - Returns: false after `shutDown`, when the command does not run.
     @discardableResult
     func put(_ command: @escaping Command) -> Bool {
         let (isTaken, wasEmpty) = state.withLock { state in
@@ -24,12 +24,12 @@ final class Mailbox: Sendable {
             state.commands.append(command)
             return (true, state.commands.count == 1)
         }
-        // The first command has woken the thread, which takes all at once.
+        // The first command wakes the thread, which takes all at once.
         if wasEmpty { multi.wakeUp() }
         return isTaken
     }
 
-    /// - Returns: true for the first caller.
+    /// Refuses further commands, and ends the loop. - Returns: true for the first caller.
     func shutDown() -> Bool {
         let isFirst = state.withLock { state in
             defer { state.isShutDown = true }

@@ -3,28 +3,35 @@ import ReelCore
 /// All that the transport knows of one origin (scheme, host and port): a request belongs to the queue and the
 /// connections of the place that it asks, and to the circuit and the redirects of the origin that it names.
 ///
+/// How many requests at a time an origin is worth is no part of it: the readers of a file measure and ask that
+/// (`ConcurrencyLimits` in ReelVolume), and the transport never does.
+///
 /// Belongs to the transport's thread.
 final class OriginHost {
     /// `ResourceURL.origin`.
     let name: String
     let queue: HostQueue<Transfer>
+    /// The requests that have a slot or pause.
+    var active: [RequestHandle: Transfer] = [:]
     var idle = IdleConnections()
-    /// Where its URLs were last redirected to.
+    /// The places to which its URLs were last redirected.
     var redirects = RedirectMemory()
+    /// When the newest connection that has answered since the loop last looked was opened.
+    var reached: ContinuousClock.Instant?
 
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?
-    /// A probe asks for the same: the last request that was answered, else the last one that was let through.
+    /// The request that a probe repeats: the last one that was answered, else the last one that went out.
     var example: (url: ResourceURL, headers: [(name: String, value: String)])?
     var isExampleAnswered = false
-    /// Since when it is away, in seconds since 1970; nil: it is not.
+    /// When it went away, in seconds since 1970; nil: it has not.
     var awaySince: Int64?
-    /// As other threads know it (`TransportNews`).
+    /// The standing that other threads know (`TransportNews`).
     var standing: OriginStanding?
 
     /// Requests under way that name it, probes among them.
     var requests = 0
-    /// It stands in the loop's list of those to look at.
+    /// Whether it stands in `HostTable.busy`.
     var isListed = false
 
     init(_ name: String, slots: Int) {
@@ -34,4 +41,18 @@ final class OriginHost {
 
     /// Nothing runs or waits.
     var isIdle: Bool { requests == 0 && queue.isIdle }
+
+    /// A running request whose rest no reader needs, and whose slot lets a demanded one run; nil: there is none.
+    func dispensable() -> Transfer? {
+        guard queue.hasDemanded else { return nil }
+        let running = active.values.filter { $0.stage == .running && queue.wouldMakeRoom($0.resource) }
+        return running.first { !$0.request.isDemanded && $0.receiver.yields() }
+            ?? running.first { $0.request.isDemanded && $0.receiver.yields() }
+    }
+
+    /// The request that has paused longest of those that can do without their connection.
+    func longestPaused() -> Transfer? {
+        let paused = active.values.filter { $0.stage == .paused }
+        return paused.sorted { $0.lastByte < $1.lastByte }.first { $0.receiver.yields() }
+    }
 }

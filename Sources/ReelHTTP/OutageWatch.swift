@@ -1,8 +1,8 @@
 import ReelCore
 import ReelThreads
 
-/// Tells the circuits of all origins how their requests fare, and publishes how the origins stand. Probes and cuts are
-/// left to the loop, as no transfer may end inside of another's callback.
+/// Tells the circuits of all origins how their requests fare, and publishes how the origins stand. The loop does probes
+/// and cuts, as no transfer may end inside of another's callback.
 ///
 /// Belongs to the transport's thread.
 final class OutageWatch {
@@ -24,7 +24,7 @@ final class OutageWatch {
 
     // MARK: Events
 
-    /// - Returns: nil where the request may go out, and `ended` follows; else why not.
+    /// A request wants to go out. - Returns: nil where it may, and `ended` follows; else why it may not.
     func ask(_ request: OriginRequest, of host: OriginHost) -> Outage? {
         let outage = tell(host) { $0.ask($1) }
         if outage == nil, !host.isExampleAnswered { host.example = (request.url, request.headers) }
@@ -33,7 +33,7 @@ final class OutageWatch {
 
     func noteInterest(in host: OriginHost) { _ = tell(host) { $0.isWorthAsking($1) } }
 
-    /// - Parameter request: whose head it is; nil: bytes behind it.
+    /// An answer has come. - Parameter request: the request whose head came; nil: bytes behind a head.
     func answered(_ host: OriginHost, _ request: OriginRequest?) {
         if let request { (host.example, host.isExampleAnswered) = ((request.url, request.headers), true) }
         act(on: host, tell(host) { $0.answered($1) })
@@ -45,22 +45,22 @@ final class OutageWatch {
 
     func probeConnects(_ host: OriginHost) { tell(host) { $0.probeConnects($1) } }
 
-    /// - Returns: what the receiver is told.
+    /// A request has ended. - Returns: the failure that its receiver is told.
     func ended(_ transfer: Transfer, _ failure: OriginFailure?) -> OriginFailure? {
         let host = transfer.home
         var lesson = failure
-        // Another place refused, where the origin itself has answered.
-        if case .unreachable(let text) = failure, transfer.isRedirected { lesson = .interrupted(text) }
+        // The origin has answered; another place, to which it redirected, refused.
+        if case .unreachable(let text) = failure, transfer.route.isRedirected { lesson = .interrupted(text) }
         act(on: host, tell(host) { $0.ended(lesson, isPaused: transfer.stage == .paused, now: $1) })
         if case .unreachable = failure, let outage = host.circuit?.outage { return .away(outage) }
         return failure
     }
 
-    /// A probe wants to know only whether anything is answered.
+    /// A probe has ended. It only finds out whether the origin answers anything.
     func ended(_ transfer: Transfer, _ probe: Transfer.Probe, _ failure: OriginFailure?) {
-        var lesson = transfer.collector.isComplete ? nil : failure
-        // Another place refused; silence there is taken for the origin's.
-        if case .unreachable = failure, transfer.isRedirected { lesson = nil }
+        var lesson = transfer.answer.collector.isComplete ? nil : failure
+        // Another place refused; its silence counts as the origin's.
+        if case .unreachable = failure, transfer.route.isRedirected { lesson = nil }
         let actions = tell(transfer.home) {
             probe.isKnock ? $0.knocked(lesson, now: $1) : $0.probed(lesson, took: $1 - probe.start, now: $1)
         }
@@ -69,7 +69,7 @@ final class OutageWatch {
 
     // MARK: Actions
 
-    /// Lets the circuits look at the clock. - Returns: what the loop is to do.
+    /// Lets the circuits look at the clock. - Returns: the actions that the loop has to do.
     func takeDue(of hosts: some Sequence<OriginHost>) -> [(host: OriginHost, action: Circuit.Action)] {
         let moment = now()
         if let tick = nextTick, moment >= tick {

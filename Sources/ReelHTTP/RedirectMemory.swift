@@ -1,13 +1,13 @@
 import ReelCore
 
-/// Where URLs of one origin were last redirected to: the most recently used ones, so that each block of a film need not
-/// ask again.
+/// The places to which URLs of one origin were last redirected, so that not each block of a film follows the redirect
+/// again. It keeps the most recently used ones.
 struct RedirectMemory {
     private var places: [String: (place: ResourceURL, use: UInt64)] = [:]
     private var clock: UInt64 = 0
 
-    /// Where to ask instead of the request's own URL; nil: there. "Has it changed?" is asked where the resource lives:
-    /// the remembered place may be an older version's.
+    /// The place to ask instead of the request's own URL; nil: none. A request that asks whether the resource has
+    /// changed goes to its own URL: the remembered place may hold an older version.
     mutating func place(for request: OriginRequest) -> ResourceURL? {
         if case .ifChanged = request.condition { return nil }
         let text = request.url.text
@@ -17,7 +17,7 @@ struct RedirectMemory {
         return known.place
     }
 
-    /// The request was answered at `place`. Credentials of it are not kept: they are decided for each request.
+    /// Remembers that `place` answered the request, without credentials: the transport decides those for each request.
     /// - Parameter limit: places to keep, some hundred bytes each.
     mutating func remember(_ place: ResourceURL, for request: OriginRequest, atMost limit: Int) {
         guard request.isReading else { return }
@@ -26,7 +26,7 @@ struct RedirectMemory {
         clock += 1
         places[text] = (place.with(credentials: nil), clock)
         guard places.count > limit else { return }
-        // An eighth at once, so that the search for the oldest is paid for by many insertions.
+        // An eighth at once, so that one search for the oldest serves many insertions.
         let surplus = places.count - limit + limit / 8
         let oldest = places.values.map(\.use).sorted()[surplus - 1]
         places = places.filter { $0.value.use > oldest }

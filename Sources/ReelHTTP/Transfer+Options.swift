@@ -3,9 +3,9 @@ import Glibc
 import ReelCore
 
 extension Transfer {
-    /// Makes an easy handle that asks `place`.
-    /// - Parameter avoidsIdle: it opens a connection, although some may be idle.
-    /// - Returns: false where there is no memory for one.
+    /// Makes an easy handle that asks `route.place`.
+    /// - Parameter avoidsIdle: the request opens a connection of its own, although some may be idle.
+    /// - Returns: false where there is no memory for a handle.
     func prepare(_ configuration: TransportConfiguration, avoidsIdle: Bool) -> Bool {
         guard var easy = EasyHandle() else { return false }
         let context = Unmanaged.passUnretained(self).toOpaque()
@@ -16,7 +16,7 @@ extension Transfer {
         easy.set(CURLOPT_WRITEDATA, context: context)
         easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
         easy.set(CURLOPT_OPENSOCKETDATA, context: context)
-        // Nothing else tells of what frames a body. It costs a microsecond or two a request.
+        // Only this callback sees the bytes that frame a body. It costs a microsecond or two a request.
         easy.set(CURLOPT_DEBUGFUNCTION, receiveRaw)
         easy.set(CURLOPT_DEBUGDATA, context: context)
         easy.set(CURLOPT_VERBOSE, 1)
@@ -43,14 +43,14 @@ extension Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         if !configuration.usesProxies { easy.set(CURLOPT_PROXY, "") }
         if let file = configuration.certificateAuthorities { easy.set(CURLOPT_CAINFO, file) }
-        // As curl's own program has it. curl allocates it for each request: half a megabyte would come from the system
-        // each time, page by page, which takes as long as all the receiving.
+        // The size in curl's own program. curl allocates it for each request: half a megabyte would come from the
+        // system each time, page by page, which takes as long as all the receiving.
         easy.set(CURLOPT_BUFFERSIZE, 100 << 10)
     }
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
-        easy.set(CURLOPT_URL, place.text)
-        // The URL's dot segments are gone already; what is left stands there on purpose.
+        easy.set(CURLOPT_URL, route.place.text)
+        // ResourceURL has removed the dot segments; any others are there on purpose.
         easy.set(CURLOPT_PATH_AS_IS, 1)
         easy.set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
         easy.set(CURLOPT_FOLLOWLOCATION, 0)
@@ -77,23 +77,23 @@ extension Transfer {
             return []
         }
         easy.set(CURLOPT_POSTFIELDSIZE, request.body.count)
-        // curl copies them, and takes as many as it was told.
+        // curl copies the bytes, as many as it was told.
         var body = request.body
         body.withUnsafeMutableBytes { easy.set(CURLOPT_COPYPOSTFIELDS, context: $0.baseAddress!) }
         easy.set(CURLOPT_CUSTOMREQUEST, request.method)
-        // Neither curl's idea of the body's type, nor a round trip in which the origin may refuse it.
+        // Without curl's guess of the body's type, and without a round trip in which the origin may refuse it.
         let isTyped = request.headers.contains { asciiLowercased($0.name) == "content-type" }
         return isTyped ? ["Expect:"] : ["Expect:", "Content-Type:"]
     }
 
     /// - Returns: header lines.
     private func addSecrets(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) -> [String] {
-        let isTrusted = configuration.trusts(place)
+        let isTrusted = configuration.trusts(route.place)
         if let credentials = request.url.credentials {
             easy.set(CURLOPT_USERNAME, credentials.user)
             easy.set(CURLOPT_PASSWORD, credentials.password)
         } else if isTrusted {
-            // curl looks at the host's name alone: that scheme and port are those of a trusted origin is decided here.
+            // curl looks at the host's name alone, so `trusts` decides about scheme and port.
             easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
             if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
         }
@@ -101,7 +101,7 @@ extension Transfer {
         return configuration.headers.map(headerLine)
     }
 
-    /// Why the request cannot be sent at all: texts that come from an origin or a listing could add lines to it.
+    /// Why the request cannot be sent at all; nil: it can. Texts of an origin or a listing could add lines to it.
     static func refusal(of request: OriginRequest) -> OriginFailure? {
         let texts: [String]
         switch request.condition {
@@ -122,7 +122,7 @@ extension Transfer {
     }
 }
 
-/// A field as curl wants it (CURLOPT_HTTPHEADER(3)).
+/// A field in curl's form (CURLOPT_HTTPHEADER(3)).
 private func headerLine(_ field: (name: String, value: String)) -> String {
     field.value.isEmpty ? field.name + ";" : field.name + ": " + field.value
 }
@@ -144,18 +144,18 @@ private func receiveBody(
     return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
 }
 
-/// CURLOPT_DEBUGFUNCTION(3). Of all that it is told, requests with their secrets among it, it takes lengths.
+/// CURLOPT_DEBUGFUNCTION(3). It takes only the lengths of the bytes that it sees, as they may hold secrets.
 private func receiveRaw(
     _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let context, kind == CURLINFO_DATA_IN || kind == CURLINFO_HEADER_OUT else { return 0 }
     let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
-    if kind == CURLINFO_DATA_IN { transfer.takeRaw(count) } else { transfer.asked() }
+    if kind == CURLINFO_DATA_IN { transfer.takeRaw(count) } else { transfer.easy?.isAsked = true }
     return 0
 }
 
-/// CURLOPT_OPENSOCKETFUNCTION(3): curl's own call leaves the descriptor open for programs that this one starts.
+/// CURLOPT_OPENSOCKETFUNCTION(3): curl's own call would let programs that this one starts inherit the descriptor.
 private func openSocket(
     _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
 ) -> curl_socket_t {

@@ -9,17 +9,18 @@ import ReelCore
 final class Transfer {
     enum Stage { case waiting, running, paused }
 
-    /// The next step once curl has let go of the answer at hand.
+    /// The next step after curl has given up the answer at hand.
     enum Verdict {
         case failed(OriginFailure)
         case redirected(ResourceURL)
-        /// The place that a redirect once named no longer answers.
+        /// The place that a redirect named no longer answers.
         case askOriginal
     }
 
     /// A request of the transport's own (`Circuit`): it looks for an origin that may be away.
     struct Probe {
         var isKnock: Bool
+        /// On the clock of `now()`.
         var start: Duration
     }
 
@@ -28,274 +29,204 @@ final class Transfer {
     /// `request.url.text`.
     let resource: String
     let receiver: any OriginReceiver
-    /// The loop outlives its transfers: it drops them all before it returns.
-    unowned let loop: TransferLoop
-    var easy: EasyHandle?
-
-    var stage = Stage.waiting
-    /// An idle connection was counted as its own (`IdleConnections.take`).
-    var hasTakenIdle = false
-    /// The URL that is asked at this moment.
-    private(set) var place: ResourceURL
-    /// The host of `place`, whose queue it stands in.
-    var host: OriginHost
+    /// nil: it is a receiver's request.
+    let probe: Probe?
     /// The host of `request.url`, to whose circuit it belongs.
     let home: OriginHost
-    /// nil: a receiver waits for it.
-    var probe: Probe?
-    /// `home` has answered, by sending it to another place: a refusal there is not its own.
-    var isRedirected = false
-    /// `place` comes from the memory, not from a redirect seen just now.
-    var isRemembered: Bool
-    /// How often the original URL was asked again.
-    var asks = 0
-    /// Places that redirected to here.
-    var visited: [String] = []
-    /// When it began to open a connection; nil: it has not, or uses a kept one.
-    private var opened: ContinuousClock.Instant?
-    /// The request has left.
-    private var isAsked = false
+    /// The host of `route.place`, whose queue it stands in.
+    var host: OriginHost
+    /// The loop outlives its transfers: it drops them all before it returns.
+    private unowned let loop: TransferLoop
+
+    var stage = Stage.waiting
+    private(set) var route: Route
+    private(set) var answer = AnswerProgress()
+    /// nil: curl does not have it.
+    var easy: EasyHandle?
+    /// An idle connection was counted as its own (`IdleConnections.take`).
+    var hasTakenIdle = false
     /// When a byte last came, or began to be waited for.
     var lastByte = ContinuousClock.now
-
-    // The answer at hand.
-    var collector = HeaderCollector()
-    var isAccepted = false
-    var verdict: Verdict?
-    var received: Int64 = 0
-    /// Bytes behind the head, as they came: the body, and what frames it.
-    private var raw: Int64 = 0
-    /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
-    var limit = Int64.max
-    var announced: Int64?
-    /// When a body that is of no use, of an error or a redirect, has taken long enough.
-    var drainEnd: ContinuousClock.Instant?
-
-    var buffer: UnsafeMutableRawBufferPointer?
-    var buffered = 0
-
-    /// The body of an error or a redirect is read so far, that its connection can be used again.
-    static let drainLimit: Int64 = 64 << 10
-    static let drainTime = Duration.milliseconds(300)
-    /// Bytes that may come behind a head and be no body (chunk sizes and their extensions, trailers): as much as a
-    /// head, and what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
-    private static let framingLimit: Int64 = 256 << 10
-    private static let framingShare: Int64 = 8
-    /// As browsers and servers have it; longer ones serve to keep the transport's thread busy.
-    static let locationLimit = 8 << 10
-    /// RFC 9110, section 15.4, leaves the number open; browsers stop at 20, curl at 50.
-    static let redirectLimit = 10
-    /// A place that is refused this often is refused.
-    static let askLimit = 2
+    /// Bytes that the receiver gets at the end of the round; nil: none came (`BufferPool`).
+    var gathered: GatheredBytes?
 
     init(
         _ id: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver, of home: OriginHost,
-        in loop: TransferLoop
+        in loop: TransferLoop, probe: Probe? = nil
     ) {
-        let remembered = home.redirects.place(for: request)
         self.id = id
         self.request = request
         resource = request.url.text
         self.receiver = receiver
         self.loop = loop
         self.home = home
+        self.probe = probe
         host = home
-        place = remembered ?? request.url
-        isRemembered = remembered != nil
+        route = Route(request.url, remembered: home.redirects.place(for: request))
     }
 
     /// Valid as long as `easy` is the same.
     var handle: UnsafeMutableRawPointer? { easy?.pointer }
 
-    /// Secrets go to the origin that the request names, and no further.
-    var isAtHome: Bool { place.isSameOrigin(as: request.url) }
+    /// Whether it asks the origin that the request names; secrets go to no other.
+    var isAtHome: Bool { route.place.isSameOrigin(as: request.url) }
 
+    /// A reader waits for it now.
     func promote() { request.isDemanded = true }
 
-    /// Forgets the answer at hand, before another place is asked.
-    func move(to place: ResourceURL, visited: [String]) {
-        self.place = place
-        self.visited = visited
-        isRemembered = false
+    /// Asks another place: forgets the answer at hand, and frees the handle.
+    func ask(_ move: (inout Route) -> Void) {
+        move(&route)
         stage = .waiting
-        collector = HeaderCollector()
-        verdict = nil
-        received = 0
-        raw = 0
-        drainEnd = nil
-        dropHandle()
+        answer = AnswerProgress()
+        easy = nil
     }
 
-    /// With the connection that it may be opening.
-    func dropHandle() {
-        easy = nil
-        opened = nil
-        isAsked = false
+    // MARK: Deadlines
+
+    /// When it has stalled, if it runs and no byte comes.
+    var stallEnd: ContinuousClock.Instant { answer.drainEnd ?? lastByte + request.stallLimit }
+
+    /// When it ends if nothing happens; nil: never.
+    var deadline: ContinuousClock.Instant? {
+        switch stage {
+        case .paused: nil
+        case .running: stallEnd
+        // While other requests of its queue get bytes, waiting is no stall.
+        case .waiting: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
+        }
     }
 
     // MARK: Connecting
 
+    /// It opens a connection.
     func connects() {
-        opened = .now
+        easy?.opened = .now
         if let probe, !probe.isKnock { loop.watch?.probeConnects(home) }
         receiver.connecting()
     }
 
-    func asked() { isAsked = true }
-
-    /// Whether it waits for a connection for longer than TCP waits for a lost packet at first (RFC 6298), while one
-    /// that was opened later has come about: TCP then waits longer and longer before it tries again.
+    /// Whether it waits for a connection for longer than TCP first waits for a lost packet (RFC 6298), while one that
+    /// was opened later has come about: TCP then waits longer and longer before it tries again.
     func isOvertaken(by later: ContinuousClock.Instant) -> Bool {
-        guard stage == .running, !isAsked, let opened else { return false }
+        guard stage == .running, easy?.isAsked == false, let opened = easy?.opened else { return false }
         return opened < later && ContinuousClock.now - opened > .seconds(1)
     }
 
+    // MARK: The head
+
     /// Reads one header line. - Returns: whether curl shall go on.
     func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
-        switch collector.take(line) {
-        // A line is no progress: a head that comes one by one must be whole in time.
+        switch answer.collector.take(line) {
+        // A line is no progress: a head that comes line by line must be whole in time.
         case .more, .trailer: return true
         case .refused(let reason):
-            verdict = .failed(.wrongAnswer("\(host.name): \(reason)"))
+            fail(.wrongAnswer("\(host.name): \(reason)"))
             return false
         case .complete:
-            if !(300...399).contains(collector.status) { lastByte = .now }
-            if let opened { loop.reached.append((host, opened)) }
+            if !(300...399).contains(answer.collector.status) { lastByte = .now }
+            if let opened = easy?.opened { host.reached = max(opened, host.reached ?? opened) }
             return judgeHead()
         }
     }
 
+    private func fail(_ failure: OriginFailure) { answer.verdict = .failed(failure) }
+
     private func judgeHead() -> Bool {
-        let head = ResponseHead(status: collector.status, headers: collector.headers, url: place)
+        let collector = answer.collector
+        let head = ResponseHead(status: collector.status, headers: collector.headers, url: route.place)
         guard head.isPlainlyTransferred else {
-            verdict = .failed(.wrongAnswer("\(host.name): a transfer coding that was not asked for"))
+            fail(.wrongAnswer("\(host.name): a transfer coding that was not asked for"))
             return false
         }
+        var verdict: Verdict?
         switch head.status {
         case _ where request.accepted.contains(head.status):
             if probe == nil { loop.watch?.answered(home, request) }
             if let failure = receiver.head(head) {
-                verdict = .failed(failure)
+                fail(failure)
                 return false
             }
-            isAccepted = true
+            answer.accept(head, asked: request.range)
             loop.accepted(self)
-            if head.status == 206, let range = request.range {
-                limit = range.count
-                announced = head.contentRange?.range?.count
-            }
             return true
-        // 303 names another resource, to be read with GET: no answer to any other request.
+        // 303 names another resource, to be read with GET, and so answers no other request.
         case 301, 302, 307, 308,
             303 where request.isReading:
-            verdict = redirect(head["location"])
-        case 401, 403, 404, 410:
-            // A place that was new a moment ago may be used up by now: others ask for the same resource.
-            let mayBeUsedUp = !visited.isEmpty && head.status < 404 && asks < Self.askLimit
-            verdict = isRemembered || mayBeUsedUp ? .askOriginal : nil
+            verdict = head["location"].map { route.redirect(request, to: $0, from: host.name) }
+        case 401, 403, 404, 410: if route.mayBeUsedUp(head.status) { verdict = .askOriginal }
         default: break
         }
-        if verdict == nil {
-            verdict = .failed(.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil)))))
-        }
-        loop.end(self, after: Self.drainTime)
+        answer.drain(
+            verdict ?? .failed(.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil))))))
+        loop.expect(self)
         return true
     }
 
-    private func redirect(_ location: String?) -> Verdict? {
-        guard let location else { return nil }
-        guard location.utf8.count <= Self.locationLimit else {
-            return .failed(.wrongAnswer("\(host.name): a redirect to a URL that is too long"))
-        }
-        guard let target = place.resolve(location) else {
-            return .failed(.wrongAnswer("\(host.name): a redirect to no http(s) URL"))
-        }
-        guard request.isReading || target.isSameOrigin(as: request.url) else {
-            return .failed(.wrongAnswer("\(host.name): a redirect of \(request.method) to another origin"))
-        }
-        guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {
-            return .failed(.wrongAnswer("too many redirects"))
-        }
-        return .redirected(target.with(credentials: nil))
-    }
-
-    /// The meaning of curl's result, unless it was decided before; nil: the body came whole.
+    /// The verdict on curl's result, unless there is one already; nil: the body came whole.
     func verdict(of result: CURLcode) -> Verdict? {
-        if let verdict { return verdict }
+        if let verdict = answer.verdict { return verdict }
         if result == CURLE_OK {
-            guard isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
-            if let announced, received < announced {
-                return .failed(.interrupted("\(host.name): the body is shorter than announced"))
-            }
-            return nil
+            guard answer.isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
+            return answer.isShort
+                ? .failed(.interrupted("\(host.name): the body is shorter than announced")) : nil
         }
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
-        let failure = OriginFailure(result, hasHead: isAccepted, errno: errno, at: place)
-        if isRemembered, !isAccepted, case .unreachable = failure { return .askOriginal }
+        let failure = OriginFailure(result, hasHead: answer.isAccepted, errno: errno, at: route.place)
+        if route.isRemembered, !answer.isAccepted, case .unreachable = failure { return .askOriginal }
         return .failed(failure)
     }
 
-    /// Counts what comes behind the head, before curl takes the body out of it.
+    // MARK: The body
+
+    /// Counts the bytes behind the head, before curl takes the body out of them.
     func takeRaw(_ count: Int) {
-        raw += Int64(count)
-        guard verdict == nil, raw - received > Self.framingLimit + Self.framingShare * received else { return }
-        verdict = .failed(.wrongAnswer("\(host.name): chunks and trailers without end"))
-        loop.end(self, after: .zero)
+        if answer.takeRaw(count) || answer.verdict != nil { return }
+        answer.cut(.wrongAnswer("\(host.name): chunks and trailers without end"))
+        loop.expect(self)
     }
 
-    /// Takes a piece of the body. - Returns: what curl's write callback shall return.
+    /// Takes a piece of the body. - Returns: the result of curl's write callback (CURLOPT_WRITEFUNCTION(3)).
     func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         lastByte = .now
-        guard isAccepted else {
-            received += Int64(bytes.count)
-            return received <= Self.drainLimit ? bytes.count : 0
-        }
+        guard answer.isAccepted else { return answer.drain(bytes.count) ? bytes.count : 0 }
         if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }
-        if buffered + bytes.count > BufferPool.bufferSize {
+        if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {
             case .more: break
             case .pause: return Int(CURL_WRITEFUNC_PAUSE)
             case .stop: return 0
             }
         }
-        let count = Int(min(Int64(bytes.count), limit - received))
-        gather(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        let count = answer.wanted(of: bytes.count)
+        if count > 0 {
+            if gathered == nil { loop.pool.lend(to: self) }
+            gathered?.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+            answer.take(count)
+        }
         if count < bytes.count {
-            verdict = .failed(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))
+            fail(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))
             return 0
         }
         return count
     }
 
-    private func gather(_ bytes: UnsafeRawBufferPointer) {
-        guard !bytes.isEmpty else { return }
-        if buffer == nil {
-            buffer = loop.pool.take()
-            loop.gathering.append(self)
-        }
-        UnsafeMutableRawBufferPointer(rebasing: buffer![buffered...]).copyMemory(from: bytes)
-        buffered += bytes.count
-        received += Int64(bytes.count)
-    }
-
-    /// Gives the gathered bytes to the receiver, and does with the stage what it answers.
+    /// Gives the gathered bytes to the receiver, and pauses or fails as the receiver answers.
     func handOver() -> BodyAnswer {
-        guard let buffer, buffered > 0 else { return .more }
-        let count = buffered
-        buffered = 0
-        loop.news.counters.withLock { $0.bodyBytes += Int64(count) }
+        guard let bytes = gathered?.takeAll(), !bytes.isEmpty else { return .more }
+        loop.news.counters.withLock { $0.bodyBytes += Int64(bytes.count) }
         if probe == nil { loop.watch?.answered(home, nil) }
-        let answer = receiver.body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        switch answer {
+        let word = receiver.body(bytes)
+        switch word {
         case .more: break
         case .pause: loop.pause(self)
-        case .stop: verdict = .failed(.cancelled)
+        case .stop: fail(.cancelled)
         }
-        return answer
+        return word
     }
 }
 
-/// Wants to know only whether anything is answered, and no more than a byte.
+/// Finds out only whether the origin answers, and takes no more than a byte.
 final class ProbeReceiver: OriginReceiver {
     func head(_ head: ResponseHead) -> OriginFailure? { head.status == 206 ? nil : .cancelled }
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { .more }

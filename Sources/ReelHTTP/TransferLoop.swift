@@ -2,34 +2,21 @@ import CCurl
 import ReelCore
 import ReelThreads
 
-/// The transport's thread: runs commands, lets curl work, hands bytes on, ends what is finished or has stalled.
+/// The transport's thread: runs commands, lets curl work, hands bytes on, and ends requests that are done or stalled.
 ///
-/// It is made on that thread, from the proof of being there, and can be sent to no other: nor can hosts and transfers.
+/// It is made on that thread, from the proof of being there, and cannot leave it; neither can hosts and transfers.
 final class TransferLoop {
-    let configuration: TransportConfiguration
     let news: TransportNews
     var pool = BufferPool()
-    /// Transfers that gathered bytes in this round.
-    var gathering: [Transfer] = []
-    /// Origins that answered on a new connection in this round, and when it was opened.
-    var reached: [(host: OriginHost, opened: ContinuousClock.Instant)] = []
     /// nil: outages are not watched.
     private(set) var watch: OutageWatch?
 
     private let thread: TransportThread
     private let mailbox: Mailbox
+    private let configuration: TransportConfiguration
+    private let hosts: HostTable
     private var transfers: [RequestHandle: Transfer] = [:]
-    private var hosts: [String: OriginHost] = [:]
-    /// Hosts at which requests run, pause or wait.
-    private var busy: [OriginHost] = []
-    /// A playlist may name many hosts: beyond this, those are forgotten that have nothing under way and are not away.
-    static let hostLimit = 1024
-    /// Redirects remembered of all hosts together, but for a few that each host may have.
-    private static let redirectLimit = 1024
-    /// Connections in all from which an origin that has some gets no more; one that has none gets one, up to half as
-    /// many again. A process may have 1024 files open, mostly.
-    private static let connectionLimit = 256
-    /// No deadline is before this.
+    /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
 
     init(
@@ -40,8 +27,10 @@ final class TransferLoop {
         self.mailbox = mailbox
         self.configuration = configuration
         self.news = news
+        hosts = HostTable(slots: configuration.connectionsPerOrigin, news)
     }
 
+    /// Works until `Mailbox.shutDown`; returns when every receiver has been told its end.
     func run() {
         while true {
             let (commands, isShutDown) = mailbox.takeAll()
@@ -57,7 +46,7 @@ final class TransferLoop {
                 finish(transfer, with: transfer.verdict(of: result), isKept: result == CURLE_OK)
             }
             reconnectOvertaken()
-            checkTimers()
+            endStalled()
             actOnOutages()
             // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
@@ -69,36 +58,40 @@ final class TransferLoop {
 
     // MARK: Commands
 
+    /// As `Origin.start`.
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         if handle.isCancelled.load(ordering: .relaxed) { return receiver.ended(.cancelled) }
         if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
         var request = request
         if handle.isPromoted.load(ordering: .relaxed) { request.isDemanded = true }
-        let home = host(request.url.origin)
+        let home = hosts.host(request.url.origin)
         if let outage = watch?.ask(request, of: home) { return receiver.ended(.away(outage)) }
         start(Transfer(handle, request, receiver, of: home, in: self))
     }
 
+    /// As `Origin.cancel`.
     func cancel(_ handle: RequestHandle) {
-        if let transfer = transfers[handle] { finish(transfer, with: .failed(.cancelled)) }
+        if let transfer = transfers[handle] { cancel(transfer) }
     }
 
+    /// As `Origin.promote`.
     func promote(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], !transfer.request.isDemanded else { return }
         transfer.promote()
         guard transfer.stage == .waiting else { return }
         transfer.host.queue.remove(of: transfer.resource) { $0 === transfer }
-        transfer.host.queue.add(transfer, of: transfer.resource, isDemanded: true)
+        hosts.enqueue(transfer)
     }
 
+    /// As `Origin.resume`.
     func resume(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], transfer.stage == .paused else { return }
         transfer.stage = .running
         transfer.lastByte = .now
         transfer.host.queue.resume(transfer.resource)
         watch?.resumed(transfer.home)
-        nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        // Bytes that curl holds come from inside this call, and a refusal of them ends nothing by itself.
+        expect(transfer)
+        // curl hands over the bytes that it holds inside of this call; where they are refused it ends nothing itself.
         let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
         if result != CURLE_OK {
             _ = transfer.handOver()
@@ -106,18 +99,20 @@ final class TransferLoop {
         }
     }
 
+    /// As `Origin.watchOutages`.
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
         watch = OutageWatch(deadline: deadline, news, report)
     }
 
+    /// As `Origin.noteInterest`.
     func noteInterest(in url: ResourceURL) {
-        if let host = hosts[url.origin] { watch?.noteInterest(in: host) }
+        if let host = hosts.known(url.origin) { watch?.noteInterest(in: host) }
     }
 
     // MARK: Outages
 
     private func actOnOutages() {
-        for (host, action) in watch?.takeDue(of: hosts.values) ?? [] {
+        for (host, action) in watch?.takeDue(of: hosts.all) ?? [] {
             switch action {
             case .probe(let connect, let answer): probe(host, connect, answer, isKnock: false)
             case .knock(let connect, let answer): probe(host, connect, answer, isKnock: true)
@@ -137,31 +132,11 @@ final class TransferLoop {
         var request = OriginRequest(
             url: example.url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
         request.headers = example.headers
-        let transfer = Transfer(RequestHandle(), request, ProbeReceiver(), of: host, in: self)
-        transfer.probe = Transfer.Probe(isKnock: isKnock, start: now())
-        start(transfer)
+        let probe = Transfer.Probe(isKnock: isKnock, start: now())
+        start(Transfer(RequestHandle(), request, ProbeReceiver(), of: host, in: self, probe: probe))
     }
 
-    // MARK: Queues
-
-    private func host(_ origin: String) -> OriginHost {
-        if let known = hosts[origin] { return known }
-        forgetHosts()
-        let host = OriginHost(origin, slots: configuration.connectionsPerOrigin)
-        hosts[origin] = host
-        return host
-    }
-
-    /// The knowledge of a forgotten host is found out again with its next request. Hosts that are away go last.
-    private func forgetHosts() {
-        guard hosts.count >= Self.hostLimit else { return }
-        hosts = hosts.filter { !($1.isIdle && $1.standing == nil) }
-        guard hosts.count >= Self.hostLimit else { return }
-        for host in hosts.values where host.isIdle {
-            hosts[host.name] = nil
-            news.standings.withLock { $0[host.name] = nil }
-        }
-    }
+    // MARK: Starting
 
     private func start(_ transfer: Transfer) {
         transfers[transfer.id] = transfer
@@ -170,39 +145,22 @@ final class TransferLoop {
     }
 
     private func enqueue(_ transfer: Transfer) {
-        let host = host(transfer.place.origin)
-        transfer.host = host
-        // Ten redirects have no ten times as long.
-        if transfer.visited.isEmpty { transfer.lastByte = .now }
-        nextCheck = min(nextCheck, transfer.lastByte + transfer.request.stallLimit)
-        host.queue.add(
-            transfer, of: transfer.resource, isDemanded: transfer.request.isDemanded,
-            isUrgent: transfer.request.connectLimit != nil)
-        if !host.isListed {
-            host.isListed = true
-            busy.append(host)
-        }
+        transfer.host = hosts.host(transfer.route.place.origin)
+        // All redirects of a request together have the time of one.
+        if transfer.route.isFirst { transfer.lastByte = .now }
+        expect(transfer)
+        hosts.enqueue(transfer)
     }
 
     private func startWaiting() {
-        var connections = busy.reduce(0) { $0 + $1.queue.connections }
-        for host in busy {
-            let queue = host.queue
-            let isSilent = queue.isSilent
-            while hasRoom(for: queue, beside: connections), let transfer = queue.next() ?? makeRoom(in: host) {
-                connections += 1
-                transfer.stage = .running
-                if transfer.visited.isEmpty { transfer.lastByte = .now }
-                transfer.receiver.sent()
-                let avoidsIdle =
-                    isSilent || !transfer.request.isDemanded && host.idle.areScarce(running: queue.running)
-                transfer.hasTakenIdle = !avoidsIdle && host.idle.take()
-                if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
-            }
-            while queue.hasTooManyPaused, endLongestPaused(at: host) {}
-            host.isListed = !queue.isIdle
+        hosts.startWaiting { transfer, avoidsIdle in
+            transfer.stage = .running
+            if transfer.route.isFirst { transfer.lastByte = .now }
+            transfer.receiver.sent()
+            if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
+        } cancel: {
+            cancel($0)
         }
-        busy.removeAll { !$0.isListed }
     }
 
     /// Gives a request to curl. - Returns: false where it has ended instead.
@@ -212,99 +170,56 @@ final class TransferLoop {
         return false
     }
 
-    /// A list may name hundreds of hosts that never answer; each socket is one of the process's descriptors.
-    private func hasRoom(for queue: HostQueue<Transfer>, beside connections: Int) -> Bool {
-        connections < Self.connectionLimit || queue.hasUrgent
-            || queue.connections == 0 && connections < Self.connectionLimit * 3 / 2
-    }
-
-    /// A demanded request that finds all slots taken gets the slot of one whose rest no reader needs.
-    /// - Returns: the request that may run now.
-    private func makeRoom(in host: OriginHost) -> Transfer? {
-        let queue = host.queue
-        guard queue.hasDemanded else { return nil }
-        for isDemanded in [false, true] {
-            for transfer in transfers.values
-            where transfer.stage == .running && transfer.request.isDemanded == isDemanded
-                && transfer.host === host && queue.wouldMakeRoom(transfer.resource)
-                && transfer.receiver.yields()
-            {
-                finish(transfer, with: .failed(.cancelled))
-                return queue.next()
+    /// Reconnects to origins that are back: a request that waits for TCP to repeat a lost packet tries again at once.
+    private func reconnectOvertaken() {
+        for host in hosts.busy {
+            guard let opened = host.reached.take() else { continue }
+            for transfer in host.active.values where transfer.isOvertaken(by: opened) {
+                thread.remove(transfer.handle)
+                transfer.easy = nil
+                _ = send(transfer, avoidsIdle: true)
             }
         }
-        return nil
     }
 
-    /// - Returns: whether a paused request has let go of its connection.
-    private func endLongestPaused(at host: OriginHost) -> Bool {
-        let paused = transfers.values.filter { $0.stage == .paused && $0.host === host }
-        for transfer in paused.sorted(by: { $0.lastByte < $1.lastByte }) where transfer.receiver.yields() {
-            finish(transfer, with: .failed(.cancelled))
-            return true
+    // MARK: Bytes
+
+    private func handOverGathered() {
+        for transfer in pool.takeRound() {
+            let answer = transfer.handOver()
+            pool.giveBack(from: transfer)
+            transfer.host.queue.lastByte = transfer.lastByte
+            switch answer {
+            case .more: break
+            case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
+            // A body that came whole has nothing left to stop: its connection is idle already.
+            case .stop: finish(transfer, with: .failed(.cancelled), isKept: transfer.answer.isWhole)
+            }
         }
-        return false
     }
 
-    /// Called when the receiver asked for it: the slot goes to another while nothing is read.
+    /// Gives a transfer's slot to another one while its receiver takes nothing.
     func pause(_ transfer: Transfer) {
         transfer.stage = .paused
         transfer.host.queue.pause(transfer.resource)
         watch?.paused(transfer.home)
     }
 
-    /// A transfer's place took the request: it is where to ask next time.
+    /// Remembers a transfer's place, which took the request: the next one asks there.
     func accepted(_ transfer: Transfer) {
-        let limit = max(16, Self.redirectLimit / hosts.count)
-        transfer.home.redirects.remember(transfer.place, for: transfer.request, atMost: limit)
+        transfer.home.redirects.remember(transfer.route.place, for: transfer.request, atMost: hosts.redirectLimit)
     }
 
-    /// The rest of an answer is of no use: its transfer ends with its verdict, after `time` at the latest.
-    func end(_ transfer: Transfer, after time: Duration) {
-        let end = ContinuousClock.now + time
-        transfer.drainEnd = end
-        nextCheck = min(nextCheck, end)
-    }
+    // MARK: Ending
 
-    private func handOverGathered() {
-        let round = gathering
-        gathering = []
-        for transfer in round {
-            let answer = transfer.handOver()
-            giveBack(transfer)
-            transfer.host.queue.lastByte = transfer.lastByte
-            switch answer {
-            case .more: break
-            case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
-            case .stop:
-                // A body that came whole has nothing left to stop: curl has its connection back already.
-                let isWhole = transfer.announced.map { transfer.received >= $0 } ?? false
-                finish(transfer, with: .failed(.cancelled), isKept: isWhole)
-            }
-        }
-    }
+    private func cancel(_ transfer: Transfer) { finish(transfer, with: .failed(.cancelled)) }
 
-    /// An origin that is back: what waits for TCP to repeat a lost packet tries again at once.
-    private func reconnectOvertaken() {
-        for (host, opened) in reached {
-            for transfer in transfers.values where transfer.host === host && transfer.isOvertaken(by: opened) {
-                thread.remove(transfer.handle)
-                transfer.dropHandle()
-                _ = send(transfer, avoidsIdle: true)
-            }
-        }
-        reached = []
-    }
-
-    /// Takes the handle from curl and the slot from the transfer, then goes on to another place or ends it.
+    /// Takes the handle from curl and the slot from the transfer, then asks another place or ends it.
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
         let (host, queue) = (transfer.host, transfer.host.queue)
-        if transfer.buffer != nil {
-            gathering.removeAll { $0 === transfer }
-            giveBack(transfer)
-        }
-        if transfer.collector.status != 0 { queue.lastByte = transfer.lastByte }
+        pool.giveBack(from: transfer)
+        if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
             news.counters.withLock { $0.connections += opened }
@@ -316,16 +231,15 @@ final class TransferLoop {
         case .running: queue.release(transfer.resource)
         case .paused: queue.releasePaused()
         }
+        host.active[transfer.id] = nil
         switch verdict {
         case .redirected(let target):
-            transfer.isRedirected = true
             transfer.receiver.redirected()
-            transfer.move(to: target, visited: transfer.visited + [transfer.place.text])
+            transfer.ask { $0.follow(target) }
             enqueue(transfer)
         case .askOriginal:
-            transfer.home.redirects.forget(transfer.request.url.text)
-            transfer.asks += 1
-            transfer.move(to: transfer.request.url, visited: [])
+            transfer.home.redirects.forget(transfer.resource)
+            transfer.ask { $0.askAgain(transfer.request.url) }
             enqueue(transfer)
         case .failed(let failure): end(transfer, failure)
         case nil: end(transfer, nil)
@@ -335,7 +249,7 @@ final class TransferLoop {
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {
         switch failure {
         case nil, .cancelled, .interrupted: break
-        default: if transfer.isRemembered { transfer.home.redirects.forget(transfer.request.url.text) }
+        default: if transfer.route.isRemembered { transfer.home.redirects.forget(transfer.resource) }
         }
         transfers[transfer.id] = nil
         transfer.home.requests -= 1
@@ -346,34 +260,23 @@ final class TransferLoop {
         }
     }
 
-    private func giveBack(_ transfer: Transfer) {
-        pool.give(transfer.buffer!)
-        transfer.buffer = nil
-        transfer.buffered = 0
-    }
+    // MARK: Deadlines
 
-    /// Ends what has stalled, and bodies of errors that take too long.
-    private func checkTimers() {
+    /// A transfer may stall from another moment on.
+    func expect(_ transfer: Transfer) { nextCheck = min(nextCheck, transfer.stallEnd) }
+
+    /// Ends requests that have stalled, and bodies of errors that take too long.
+    private func endStalled() {
         let now = ContinuousClock.now
         guard now >= nextCheck else { return }
         nextCheck = now + .seconds(60)
         for transfer in transfers.values {
-            guard let deadline = deadline(of: transfer) else { continue }
+            guard let deadline = transfer.deadline else { continue }
             if deadline > now {
                 nextCheck = min(nextCheck, deadline)
             } else {
-                finish(transfer, with: transfer.verdict ?? .failed(.timedOut))
+                finish(transfer, with: transfer.answer.verdict ?? .failed(.timedOut))
             }
-        }
-    }
-
-    private func deadline(of transfer: Transfer) -> ContinuousClock.Instant? {
-        switch transfer.stage {
-        case .paused: nil
-        case .running: transfer.drainEnd ?? (transfer.lastByte + transfer.request.stallLimit)
-        // While others get bytes from there, standing in line is no stall.
-        case .waiting:
-            max(transfer.lastByte, transfer.host.queue.lastByte ?? transfer.lastByte) + transfer.request.stallLimit
         }
     }
 }

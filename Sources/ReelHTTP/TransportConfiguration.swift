@@ -2,30 +2,31 @@ import ReelCore
 
 /// How a mount's requests are made. Checked as a whole when the transport is made.
 package struct TransportConfiguration: Sendable {
-    /// Unless the user says otherwise, the program and its version.
+    /// The header User-Agent: the program and its version, unless the user says otherwise.
     package var userAgent: String
-    /// Sent to the origin that a request names and, after a redirect, to no other; in order.
+    /// Sent in order to the origin that a request names and, after a redirect, to no other.
     package var headers: [(name: String, value: String)] = []
-    /// The only origins (`ResourceURL.origin`) that ever see `headers` and what `.netrc` says; nil: each that a request
-    /// names. A playlist names hosts that the user never did, and a listing may come from another place than was asked.
+    /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`; nil: each that a
+    /// request names. A playlist names hosts that the user did not, and a listing may come from another place.
     package var trustedOrigins: Set<String>?
-    /// For name lookup, TCP and TLS together.
+    /// The time for name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
-    /// Transfers that run at once to one origin; of paused ones as many again hold a connection. What browsers allow is
-    /// 6, but a listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
+    /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
+    /// listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
     package var connectionsPerOrigin = 16
-    /// nil: `~/.netrc`.
+    /// The path of a file of credentials; nil: `~/.netrc`.
     package var netrcFile: String?
-    /// PEM; nil: the system's authorities.
+    /// The path of a PEM file; nil: the system's authorities.
     package var certificateAuthorities: String?
-    /// False: the proxies that the environment names are not used.
+    /// Whether requests use the proxies that the environment names.
     package var usesProxies = true
 
+    /// - Parameter version: of the program, for `userAgent`.
     package init(version: String) {
         userAgent = "reelfs/" + version
     }
 
-    /// Headers that the transport sets: a second, different line would make the answer another one than the asked.
+    /// Headers that the transport sets: a second line would make the answer another one than it expects.
     private static let reserved: Set<String> = [
         "range", "if-range", "if-none-match", "if-modified-since", "accept-encoding", "connection", "content-length",
         "transfer-encoding", "te", "upgrade", "expect",
@@ -33,7 +34,7 @@ package struct TransportConfiguration: Sendable {
 
     func trusts(_ place: ResourceURL) -> Bool { trustedOrigins?.contains(place.origin) ?? true }
 
-    /// Refuses what could add lines to a request, or contradict those it has.
+    /// Refuses headers that could add lines to a request, or contradict those it has.
     func check() throws(TransportError) {
         try Self.check(headers)
         guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
@@ -51,8 +52,9 @@ package struct TransportConfiguration: Sendable {
 
 /// Why a transport could not be made. No case holds a header's value, which may be a secret.
 package enum TransportError: Error, Hashable, Sendable {
+    /// A header's name that is no token (RFC 9110, section 5.6.2).
     case badHeaderName
-    /// A line end or another control character in the value of the header of that name.
+    /// The value of the header of that name has a line end or another control character.
     case badHeaderValue(String)
     /// The header of that name is the transport's own.
     case reservedHeader(String)
@@ -62,8 +64,8 @@ package enum TransportError: Error, Hashable, Sendable {
     case noResources
 }
 
-/// Whether it may be sent behind a header's colon: no control characters but tab, so no second line (RFC 9110, section
-/// 5.5).
+/// Whether a text may stand behind a header's colon: no control characters but tab, so no second line (RFC 9110,
+/// section 5.5).
 func isHeaderValue(_ value: String) -> Bool {
     value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
 }

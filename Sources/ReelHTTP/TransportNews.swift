@@ -5,13 +5,13 @@ import ReelThreads
 package struct TransportCounters: Hashable, Sendable {
     /// Bytes of bodies that were handed to receivers.
     package var bodyBytes: Int64 = 0
-    /// Questions sent, each redirect counted.
+    /// Requests that were sent; each redirect is one more.
     package var requests: Int64 = 0
-    /// New connections; the others were reused.
+    /// Connections that were opened; all other requests reused one.
     package var connections: Int64 = 0
 }
 
-/// Written by the transport's thread for all others.
+/// The facts that the transport's thread tells all others.
 final class TransportNews: Sendable {
     let counters = Lock(TransportCounters())
     /// Origins that are away or in doubt.

@@ -67,7 +67,7 @@ private struct FeedReader: FolderReader {
         body = AnswerBody(place)
     }
 
-    mutating func start() -> FolderStep { .ask(SourceRequest(place)) }
+    mutating func start() -> FolderStep { .ask(.document(place)) }
 
     mutating func head(_ head: ResponseHead?) { body.begin(head) }
 
@@ -86,7 +86,7 @@ private struct FeedReader: FolderReader {
             pages.insert(next.text).inserted
         {
             body = AnswerBody(.url(next))
-            return .ask(SourceRequest(.url(next)))
+            return .ask(.document(.url(next)))
         }
         let entries = feed.list()
         guard !entries.isEmpty || known != nil else { throw .useless("the feed names no media") }

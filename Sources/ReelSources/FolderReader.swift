@@ -23,31 +23,12 @@ package enum FolderStep: Sendable {
     case entries(EntryList, remark: String? = nil)
 }
 
+/// What a reader asks for next.
 package enum SourceRequest: Sendable {
+    /// All bytes of a place. A document that is there already answers it, and so does "unchanged".
+    case document(SourcePlace)
+    /// A request of the source's own, which is sent in any case.
     case origin(OriginRequest)
-    /// The bytes of a local file.
-    case file(String)
-
-    /// All of a place, with nothing else asked for.
-    package init(_ place: SourcePlace) {
-        switch place {
-        case .url(let url):
-            var request = OriginRequest(url: url)
-            request.accepted = [200, 304]
-            self = .origin(request)
-        case .path(let path): self = .file(path)
-        }
-    }
-
-    /// The place that is all that is asked for; nil where there is more to the request.
-    package var place: SourcePlace? {
-        switch self {
-        case .file(let path): return .path(path)
-        case .origin(let request):
-            let isPlain = request.method == "GET" && request.headers.isEmpty && request.range == nil
-            return isPlain ? .url(request.url) : nil
-        }
-    }
 }
 
 /// Why an answer lists no folder. It is taken whole or not at all: a folder never shrinks because of an error.
@@ -84,7 +65,7 @@ package struct DocumentReader: FolderReader {
         body = AnswerBody(place)
     }
 
-    package mutating func start() -> FolderStep { .ask(SourceRequest(place)) }
+    package mutating func start() -> FolderStep { .ask(.document(place)) }
     package mutating func head(_ head: ResponseHead?) { body.begin(head) }
     package mutating func take(_ piece: [UInt8]) { body.take(piece) }
 

@@ -137,7 +137,7 @@ package struct SourceAnswer: Sendable {
 
     /// Whether it is what the request would bring.
     package func answers(_ request: SourceRequest) -> Bool {
-        guard let asked = request.place else { return false }
+        guard case .document(let asked) = request else { return false }
         return asked == place || asked.url != nil && (asked.url == base || asked.url == folder)
     }
 }

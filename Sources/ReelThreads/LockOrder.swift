@@ -18,7 +18,7 @@
         /// After the lock is given back.
         @usableFromInline package func leave() { heldByThisThread().files[rank.rawValue] = nil }
 
-        /// Before the thread sleeps until another one changes the value: that one may need any lock.
+        /// Before the thread sleeps until another one changes the value, which may need any lock.
         @usableFromInline package func sleep() { enter("waited on", under: 0..<LockRank.count) }
 
         private func enter(_ verb: StaticString, under ranks: Range<Int>) {
@@ -32,7 +32,7 @@
             held.files[rank.rawValue] = file
         }
 
-        /// What ends the program otherwise, where this thread does it in `body`.
+        /// The violations of the order in `body`, on this thread; elsewhere each ends the program.
         package static func broken(by body: () -> Void) -> [String] {
             let held = heldByThisThread()
             held.broken = []

@@ -5,7 +5,7 @@
     case tree
     /// The reader of one folder's listing, while it reads.
     case folder
-    /// Which versions are open; held while one of them is made.
+    /// The versions that are open; held while one of them is made.
     case files
     /// One open version: its ledger and the reads that wait.
     case file
@@ -18,6 +18,6 @@
     /// Everything else.
     case leaf
 
-    /// How many there are.
+    /// The number of ranks.
     package static let count = allCases.count
 }

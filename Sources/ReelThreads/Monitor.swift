@@ -1,12 +1,12 @@
 import Glibc
 
-/// A value inside one lock, with a condition to wait on: what `Mutex` lacks where a thread has to sleep until another
-/// has changed something.
+/// A value inside one lock, with a condition to wait on, for threads that sleep until another one has changed the
+/// value. `Mutex` has no condition.
 ///
 /// It keeps to the order of locks (`LockRank`) as `Lock` does, and no thread may wait on it while it holds another
 /// lock.
 ///
-/// `@unchecked Sendable`: the value is touched only between pthread_mutex_lock and pthread_mutex_unlock.
+/// `@unchecked Sendable`: code reaches the value only between pthread_mutex_lock and pthread_mutex_unlock.
 package final class Monitor<Value: Sendable>: @unchecked Sendable {
     private var value: Value
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)

@@ -3,8 +3,8 @@ import Glibc
 
 /// A thread with a name that `ps -L` shows. Join or detach it exactly once.
 ///
-/// All signals are blocked in it: they are for the one thread that waits for them, and a write to a closed connection
-/// must not end the program by SIGPIPE.
+/// It blocks all signals: one thread waits for them, and a write to a closed connection must not end the program by
+/// SIGPIPE.
 ///
 /// `@unchecked Sendable`: pthread_t is a plain number on Linux.
 package struct Thread: @unchecked Sendable {
@@ -16,7 +16,7 @@ package struct Thread: @unchecked Sendable {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    /// nil where the system has no room for one more.
+    /// Starts a thread that runs `body`; nil where the system has no room for one more.
     /// - Parameter name: at most 15 bytes.
     package init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let work = Unmanaged.passRetained(Work(body))
@@ -39,13 +39,13 @@ package struct Thread: @unchecked Sendable {
         self.handle = handle
     }
 
-    /// Names the calling thread; of the main one, that is what `pgrep` and `top` show of the process.
+    /// Names the calling thread; `pgrep` and `top` show the main thread's name for the process.
     package static func nameCurrent(_ name: String) { reel_name_thread(pthread_self(), name) }
 
     /// Waits until the thread has ended.
     package func join() { pthread_join(handle, nil) }
     /// Lets the thread end by itself.
     package func detach() { pthread_detach(handle) }
-    /// True on the thread itself.
+    /// Whether the caller runs on this thread.
     package var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 }

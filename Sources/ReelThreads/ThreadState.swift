@@ -1,8 +1,8 @@
 /// The state that a thread shares with the threads that stop it, in a `Monitor`.
 package protocol ThreadState: Sendable {
-    /// The thread ends when it sees this.
+    /// True asks the thread to end.
     var isStopping: Bool { get set }
-    /// nil: none was started, or it was joined or detached.
+    /// The thread, to be joined or detached; nil: none runs, or `stop` has taken it.
     var thread: Thread? { get set }
 }
 

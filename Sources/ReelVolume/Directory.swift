@@ -3,33 +3,34 @@ import ReelSources
 import ReelThreads
 import Synchronization
 
-/// One directory: its last good listing, and the answers that contradict it.
+/// One directory: its last good listing, and the answers of the origin that contradict it.
 final class Directory: Sendable {
-    /// Where it is listed.
+    /// The place that lists it.
     let place: SourcePlace
-    /// Reading what is remembered, or asking the origin.
+    /// The reading of the remembered listing, or the request for a new one; calls join it.
     let loading = SharedWork<Result<Listed, VolumeError>>()
     private let state: Lock<State>
 
     private struct State {
         var listing: Listed?
-        /// Lengths and dates of single resources that the origin told since, and that the listing contradicts.
+        /// Lengths and dates of single resources, which the origin told later and the listing contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
-        /// The last time that the kernel was told all entries of a listing with their attributes: which listing, and
-        /// when that began (on the clock of `now()`).
+        /// The listing whose entries the kernel was last told, all with their attributes, and when that began (on the
+        /// clock of `now()`); nil: none.
         var told: (entries: EntryList, at: Duration)?
     }
 
-    /// Entries in the listing's order. A value: a reader keeps it as it was.
+    /// A listing, as a value that a reader keeps while the directory gets a newer one.
     struct Listed: Sendable {
+        /// In the order of the document.
         let entries: EntryList
-        /// Higher than that of any earlier one.
+        /// Higher than that of any listing before.
         let serial: UInt64
-        /// When the origin last said so: seconds since 1970.
+        /// When the origin last confirmed it, in seconds since 1970.
         var fetchedAt: Int64
-        /// When it first did: what a directory without a date shows as its own.
+        /// When the origin first told it, in seconds since 1970: the date of a directory that has none.
         var changedAt: Int64
-        /// Asks whether that is still so; nil: the answer told nothing to ask with.
+        /// Asks whether it has changed; nil: the answer told nothing to ask with.
         var mark: FolderMark?
 
         private static let lastSerial = Atomic<UInt64>(0)
@@ -53,7 +54,7 @@ final class Directory: Sendable {
     /// The last good listing; nil where there is none yet.
     var listing: Listed? { state.withLock { $0.listing } }
 
-    /// The remembered listing, unless there is one. - Returns: the listing there is now.
+    /// Takes the remembered listing, unless there is one. - Returns: the listing that there is now.
     func recall(_ remembered: Listed?) -> Listed? {
         state.withLock { state in
             state.listing = state.listing ?? remembered
@@ -63,7 +64,7 @@ final class Directory: Sendable {
 
     // MARK: News
 
-    /// The origin says that the listing is as it was. - Returns: the listing there is now.
+    /// The origin confirms the listing. - Returns: the listing that there is now.
     func confirm() -> Listed? {
         state.withLock { state in
             state.listing?.fetchedAt = wallClock()
@@ -71,8 +72,9 @@ final class Directory: Sendable {
         }
     }
 
+    /// Takes a newer listing.
     /// - Parameters:
-    ///   - old: the one before; what both say is contradicted as before.
+    ///   - old: the one before; corrections of entries that both have stay.
     ///   - isSame: both have the same entries.
     func replace(_ old: Listed?, with new: Listed, isSame: Bool) {
         state.withLock { state in
@@ -83,13 +85,13 @@ final class Directory: Sendable {
         }
     }
 
-    /// An entry's length and date, as far as they are known.
+    /// The length and date that are known of an entry.
     func facts(of place: Int, in list: EntryList) -> Node.Facts {
         state.withLock { $0.corrections.isEmpty ? nil : $0.corrections[ExactText(list.name(at: place))] }
             ?? Node.Facts(list, at: place)
     }
 
-    /// - Returns: whether it is the first contradiction of the listing that is there.
+    /// The origin tells other facts of an entry. - Returns: whether no other entry was corrected before.
     @discardableResult
     func correct(_ name: String, _ facts: Node.Facts) -> Bool {
         state.withLock { state in
@@ -101,18 +103,19 @@ final class Directory: Sendable {
         }
     }
 
-    // MARK: What the kernel knows
+    // MARK: The kernel's knowledge
 
-    /// The kernel was told all of these entries with their attributes. - Parameter began: on the clock of `now()`.
+    /// The kernel was told all of these entries with their attributes. - Parameter began: when the first one was told,
+    ///   on the clock of `now()`.
     func told(_ entries: EntryList, began: Duration) {
         state.withLock { state in
-            // A reader of an old list tells nothing of the one that is there now.
+            // The reader of an old listing has told the kernel nothing of this one.
             guard let current = state.listing?.entries, current.isIdentical(to: entries) else { return }
             state.told = (current, began)
         }
     }
 
-    /// The kernel's knowledge of the entries is out of date.
+    /// The attributes of an entry have changed since the kernel was told.
     func untold() { state.withLock { $0.told = nil } }
 
     /// Whether the kernel was told all of these entries, and may still believe it.

@@ -2,7 +2,7 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// A directory as it was when it was opened; `.` and `..` come first.
+/// A directory as it was when a program opened it; `.` and `..` come first.
 final class DirectorySnapshot: DirectoryHandle {
     private let tree: Tree
     private let node: Node
@@ -13,10 +13,10 @@ final class DirectorySnapshot: DirectoryHandle {
     let isHeldByKernel: Bool
 
     private struct State {
-        /// One reading from the beginning, in which every entry went with its attributes: where it goes on, and when it
-        /// began. nil: something was left out.
+        /// A reading from the beginning that told every entry with its attributes: its next item, and when it began; nil:
+        /// it left something out.
         var telling: (next: Int, beganAt: Duration)?
-        /// By URL: what the cache had when the first entry was told.
+        /// The cached bytes by URL, when the first entry was told; nil: the index was not asked yet.
         var cached: [ExactText: Int64]?
     }
 
@@ -63,13 +63,13 @@ final class DirectorySnapshot: DirectoryHandle {
             isDirectory: entries.isDirectory(at: place), nextOffset: offset + 1, entry: entry)
     }
 
-    /// One question to the index for all entries together, where they lie in one folder.
+    /// The cached bytes of an entry, from one query of the index for all entries where they lie in one folder.
     private func cached(_ place: Int) -> Int64 {
         let store = tree.services.store
         guard let folder = entries.folder else { return store.cachedBytes(of: entries.url(at: place).text) }
         var cached = state.withLock { $0.cached }
         if cached == nil {
-            // The files of a list may lie deeper than its folder; those of a listing do not.
+            // The files of a list may lie deeper than its folder.
             cached = store.cachedBytes(below: folder.text, isDeep: tree.source.isQueue(directory.place))
             state.withLock { $0.cached = cached }
         }
@@ -77,8 +77,8 @@ final class DirectorySnapshot: DirectoryHandle {
         return cached[ExactText(entries.url(at: place).text)] ?? 0
     }
 
-    /// The kernel reads an end that is empty last; then it has everything, and may answer by itself for as long as it
-    /// believes what it was told first.
+    /// Notes the items that the kernel got. The kernel reads the empty end last; it then has everything, and may answer
+    /// by itself for as long as it believes the attributes that it got first.
     private func told(_ range: Range<Int>, isWhole: Bool) {
         let beganAt = state.withLock { state -> Duration? in
             guard let telling = state.telling, telling.next == range.lowerBound, isWhole else {

@@ -9,44 +9,49 @@ package typealias NodeID = UInt64
 /// The node of the mount's root.
 package let rootNode: NodeID = 1
 
-/// The attributes of one file, as `stat` tells them. Owner and mode are the same for the whole mount and added by the
-/// kernel adapter.
+/// The attributes of one file, as `stat` shows them. The kernel adapter adds owner and mode, which are the same for the
+/// whole mount.
 package struct Attributes: Sendable, Hashable {
-    /// Stable over remounts: made from the path.
+    /// The inode number, stable over remounts as it is made from the path.
     package var inode: UInt64
-    /// Else a regular file.
+    /// A directory; else a regular file.
     package var isDirectory: Bool
-    /// Bytes; 0 for a resource whose length is not known yet.
+    /// The length in bytes; 0 for a resource whose length is not known yet.
     package var length: Int64
-    /// For `st_blocks`, which tells them in units of 512.
+    /// The bytes in the cache, for `st_blocks`.
     package var cachedBytes: Int64
-    /// Seconds since 1970.
+    /// The date in seconds since 1970.
     package var modified: Int64
 }
 
-/// A name resolved: one kernel reference to `node` is counted until `forget`.
+/// The result of a lookup. It counts as one reference of the kernel to `node`, until `forget`.
 package struct Entry: Sendable {
+    /// The node that the name leads to.
     package var node: NodeID
+    /// The node's attributes.
     package var attributes: Attributes
 }
 
 /// One line of a directory's listing.
 package struct DirectoryItem {
+    /// The name in the directory.
     package var name: String
+    /// As in `Attributes.inode`.
     package var inode: UInt64
+    /// A directory; else a regular file.
     package var isDirectory: Bool
-    /// Where to go on behind this item.
+    /// The offset of the item after this one.
     package var nextOffset: Int
-    /// With one kernel reference, which counts once the item was added; nil where attributes were not asked for or are
-    /// not known without a request.
+    /// The node, with one kernel reference that counts once the item was added; nil where attributes were not asked for
+    /// or are not known without a request.
     package var entry: Entry?
 }
 
 /// The answer of `statfs`, in bytes.
 package struct Capacity: Sendable {
-    /// The cache's cap.
+    /// The cache's cap, in bytes.
     package var total: Int64
-    /// What it holds, index and all.
+    /// The bytes in use, the index among them.
     package var used: Int64
 }
 
@@ -56,20 +61,20 @@ package enum VolumeError: Error, Hashable, Sendable {
     case notDirectory
     case isDirectory
     case readOnly
-    /// 401 or 403, also after asking the original URL again.
+    /// 401 or 403, also after another request to the original URL.
     case accessDenied
     /// 404 or 410 for a known name, or another version than the open one: reopen.
     case stale
     case timedOut
     /// The origin cannot be reached and the bytes are not cached.
     case unreachable
-    /// The same, and known before it was asked for: nothing was tried.
+    /// The same, known before any request: none was made.
     case offline
     /// A server error after retries, a wrong answer, a cache that cannot be read.
     case failed
     case interrupted
     case noAttribute
-    /// An attribute of a kind that the filesystem has none of.
+    /// The filesystem has no attributes of that kind.
     case unsupported
     case nameTooLong
 }
@@ -77,8 +82,9 @@ package enum VolumeError: Error, Hashable, Sendable {
 /// A read that waits for its bytes. Data, an interrupt, the deadline and shutdown race for it: the implementation lets
 /// the first call through and ignores the others. Callable from any thread.
 package protocol ParkedRead: AnyObject, Sendable {
-    /// - Parameter bytes: valid during the call; fewer than asked for only at the end of the file.
+    /// Answers with bytes. - Parameter bytes: valid during the call; fewer than asked for only at the end of the file.
     func succeed(_ bytes: UnsafeRawBufferPointer)
+    /// Answers with an error.
     func fail(_ error: VolumeError)
 }
 
@@ -96,20 +102,20 @@ package typealias Completion<Value> = @Sendable (Result<Value, VolumeError>) -> 
 
 /// An open file as the kernel adapter holds it, between `open` and `close`.
 package protocol FileHandle: AnyObject, Sendable {
-    /// True where the length is not known: the kernel then does not stop at `st_size`. Else it may keep the pages it
-    /// has from earlier opens, as a node is one version.
+    /// True where the length is not known, so that the kernel must not stop at `st_size`. Else the kernel may keep its
+    /// pages from earlier opens, as a node is one version.
     var wantsDirectIO: Bool { get }
 
-    /// The file that holds this one's bytes, for the kernel to read in the filesystem's place; nil where there is none.
+    /// The local file that holds this one's bytes, for the kernel to read instead; nil where there is none.
     ///
-    /// Asked once, on the way from `open` to its answer, and only where passthrough may be possible. While a node has
-    /// open handles of which one has begun passthrough, each further handle of the node must offer the same file, or
-    /// its open fails with `stale`. See `PassthroughFile` for what an offer promises.
+    /// The adapter asks once, between `open` and its answer, and only where passthrough may be possible. While one open
+    /// handle of a node has begun passthrough, each further handle of the node must offer the same file, or its open
+    /// fails with `stale`. `PassthroughFile` lists the promises of an offer.
     func passthroughFile() -> PassthroughFile?
 
-    /// The kernel took the offer: reads of this handle go past `Filesystem.read` until `close`, so nothing is seen of
-    /// them. Called once or never, after `passthroughFile` and before a program can read. `read` is still asked for
-    /// what the kernel reads on its own account, such as posix_fadvise(2)'s WILLNEED, and answers as ever.
+    /// The kernel took the offer: until `close` it reads this handle itself, and the filesystem sees nothing of it.
+    /// Called once or never, after `passthroughFile` and before a program can read. `Filesystem.read` still serves the
+    /// kernel's reads on its own account, such as posix_fadvise(2)'s WILLNEED.
     func passthroughBegan()
 }
 
@@ -121,24 +127,26 @@ extension FileHandle {
 /// A complete, verified file on the local disk: byte for byte the file of the mount, and exactly as long.
 ///
 /// An offer promises:
-/// - The file has `length` bytes, which is the `st_size` that the kernel was told, every one of them verified. The
-///   kernel does not clamp, it reads holes as zeros, unseen by the daemon.
+/// - The file has `length` bytes, which is the `st_size` that the kernel was told, and each is verified. The kernel does
+///   not clamp, and reads holes as zeros; the daemon sees neither.
 /// - `descriptor` stays open until `passthroughBegan` has been called or the handle is closed.
 /// - Until the handle is closed no byte of the file is punched, truncated or replaced.
-/// - From the first offer on no byte of the file is punched, truncated or replaced while anybody may read it, and
-///   `close` does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one
-///   that was killed. What tells is a write lease (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor
-///   that the daemon has of the file): where it is not granted, the file may only be unlinked as a whole, and what is
-///   fetched again goes to a new file.
-/// - Until the last handle that has begun is closed, unlinking the file frees no room.
+/// - From the first offer on no byte of the file is punched, truncated or replaced while a process may read it. `close`
+///   does not tell that: a mapping (mmap(2)) outlives it, and handles and mappings outlive the daemon, also one that was
+///   killed. A write lease tells it (`reel_is_open_elsewhere` in CLinux, asked on the only descriptor that the daemon
+///   has of the file): where the kernel grants none, the file may only be unlinked as a whole, and bytes that are
+///   fetched again go to a new file.
+/// - Until the last handle that has begun is closed, unlinking the file frees no space.
 package struct PassthroughFile: Sendable, Hashable {
+    /// The daemon's descriptor of the file.
     package var descriptor: Int32
+    /// The file's length in bytes.
     package var length: Int64
 }
 
-/// A directory as it was when it was opened.
+/// A directory as it was when a program opened it.
 package protocol DirectoryHandle: AnyObject, Sendable {
-    /// True where the kernel was told all of this directory, and a moment ago: it may read what it has kept of it.
+    /// Whether the kernel was told all of this directory a moment ago, and may use the names that it has kept.
     var isHeldByKernel: Bool { get }
 
     /// Calls `add` with the items from `offset` on (0 is the first) until it says false, which means "did not fit".
@@ -148,47 +156,59 @@ package protocol DirectoryHandle: AnyObject, Sendable {
 
 /// The read-only filesystem without a kernel. Every call is thread-safe and none blocks on the network.
 package protocol Filesystem: AnyObject, Sendable {
+    /// Finds a directory's entry; fails with `notFound`, or with the error of a listing that has to be fetched.
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
     /// Drops `count` of the kernel's references.
     func forget(_ node: NodeID, count: UInt64)
+    /// The attributes of a node, without a request.
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>)
 
+    /// Opens a node's file, after a request where its version is not known or no longer fresh.
     func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    /// Ends a handle; called once for each success of `open`.
     func close(_ file: any FileHandle)
 
-    /// The hit path: bytes that are cached are copied into `buffer` before it returns, without allocation. On a miss
-    /// `park` is called once and its result kept until it is answered.
+    /// Reads. Bytes that are cached are in `buffer` when it returns, without an allocation. On a miss it calls `park`
+    /// once, and keeps the result until it has answered it.
+    /// - Parameters:
+    ///   - offset: bytes from the start of the file.
+    ///   - buffer: as long as the range to read.
     func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer
-    /// The kernel no longer waits for this read. It may be answered all the same; the answer is ignored.
+    /// The kernel no longer waits for this read, which ignores any later answer.
     func abandon(_ read: any ParkedRead, of file: any FileHandle)
 
+    /// Opens a directory, after a request where its listing is not known.
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
 
+    /// The size and use of the cache, for statfs(2).
     func capacity() -> Capacity
-    /// Answers from what is known, without a request.
+    /// The value of an extended attribute, without a request.
     func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError>
+    /// The names of a node's extended attributes, without a request.
     func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError>
 }
 
-/// How long the kernel may believe what it was told.
+/// How long the kernel may keep an answer.
 package enum KernelBelief {
-    /// The volume revokes what changes (`KernelCache`), so this only bounds what it cannot see, such as the cached
-    /// bytes that `du` shows. A minute keeps a library scan of known files away from the daemon.
+    /// For entries and attributes. The volume revokes those that change (`KernelCache`), so this only bounds values that
+    /// it does not revoke, such as the cached bytes that `du` shows. A minute keeps a library scan of known files away
+    /// from the daemon.
     package static let known = Duration.seconds(60)
-    /// Players probe for neighbours (.srt, .nfo) many times while opening one film; a name that appears is seen soon.
+    /// For names that do not exist. Players look for neighbours (.srt, .nfo) many times while they open one film, and a
+    /// new name is seen soon.
     package static let missing = Duration.seconds(2)
 }
 
-/// Makes the kernel forget what it may have cached and is no longer so.
+/// Makes the kernel forget answers that no longer hold.
 package protocol KernelCache: AnyObject, Sendable {
+    /// Forgets a name, or that there was no such name.
     func forgetEntry(_ name: String, in parent: NodeID)
-    /// Its attributes and the names that were read of it.
+    /// Forgets a directory's attributes, and the names that were read of it.
     func forgetDirectory(_ node: NodeID)
-    /// Complete files are opened for the kernel to read itself (`FileHandle.passthroughFile`), as long as nothing
-    /// hinders.
+    /// Whether the kernel reads complete files itself (`FileHandle.passthroughFile`).
     var readsDataFiles: Bool { get }
-    /// Drops the pages of bytes that are not read again soon. No read of them may wait for an answer.
+    /// Drops the pages of bytes that no program reads again soon. No read of them may be parked.
     func forgetPages(of node: NodeID, _ range: ByteRange)
 }

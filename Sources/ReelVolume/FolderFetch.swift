@@ -2,12 +2,12 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Lists one folder: asks what its reader says, one request after another, and hands it the answers.
+/// Lists one folder: sends the requests of its reader, one after another, and hands it the answers.
 ///
-/// All that may take a while, reading what has come, is done on the `chores` queue, and the completion is called there.
+/// The `chores` queue does all that may take a while, such as the reading of an answer, and calls the completion.
 final class FolderFetch: Sendable {
     enum Outcome: Sendable {
-        /// - Parameter mark: what asks whether it has changed; nil: nothing does.
+        /// - Parameter mark: asks whether the folder has changed; nil: nothing does.
         case entries(EntryList, FolderMark?, remark: String?)
         case unchanged
         case refused(SourceRefusal)
@@ -16,8 +16,10 @@ final class FolderFetch: Sendable {
 
     private struct State {
         var reader: any FolderReader
-        /// Of the only request, as it came.
+        /// The mark that the only request's answer told.
         var mark: FolderMark?
+        /// For the request at hand, its retries, and the reading of its answer; on the clock of `now()`.
+        var deadline: Duration
         var requests = 0
         /// Bytes of all answers.
         var size = 0
@@ -29,49 +31,57 @@ final class FolderFetch: Sendable {
         let mark: FolderMark?
     }
 
-    /// More pages than a folder of `Listing.mostEntries` has: what goes on after them goes on for ever.
+    /// More pages than a folder of `Listing.mostEntries` has: a folder with more has no end.
     private static let mostRequests = 10_000
+    /// The time for all pages of a folder: as many as `Listing.mostEntries` fill, 1,000 a page, at 0.6 s a page.
+    static let longest = Duration.seconds(600)
 
-    /// Only ever taken by the queue's thread.
+    /// Only the queue's thread takes it.
     private let state: Lock<State>
     private let known: FolderMark?
     private let first: First?
-    private let deadline: Duration
+    /// The time for one request.
+    private let limit: Duration
+    /// No request goes on after this moment, on the clock of `now()`.
+    private let end: Duration
     private let services: Services
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
-        _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, _ services: Services,
-        _ completion: @escaping @Sendable (Outcome) -> Void
+        _ reader: any FolderReader, known: FolderMark?, first: First?, limit: Duration, inAll: Duration,
+        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        state = Lock(State(reader: reader, mark: first?.mark), .folder)
+        let start = now()
+        state = Lock(State(reader: reader, mark: first?.mark, deadline: start + limit), .folder)
         self.known = known
         self.first = first
-        deadline = now() + limit
+        self.limit = limit
+        end = start + max(limit, inAll)
         self.services = services
         self.completion = completion
     }
 
     /// - Parameters:
-    ///   - known: of the listing that is there: a folder that is one document need not come again.
-    ///   - first: what need not be asked for.
-    ///   - limit: for the whole of it, with its retries.
+    ///   - known: the mark of the present listing: a document that has not changed need not come again.
+    ///   - first: a document that need not be asked for.
+    ///   - limit: for each request, with its retries and the reading of its answer.
+    ///   - inAll: for all requests together, where that is longer.
     static func start(
         _ reader: any FolderReader, known: FolderMark? = nil, first: First? = nil, limit: Duration,
-        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
+        inAll: Duration = longest, _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        let fetch = FolderFetch(reader, known: known, first: first, limit: limit, services, completion)
-        services.later { fetch.perform { reader throws(SourceRefusal) in try reader.start() } }
+        let fetch = FolderFetch(reader, known: known, first: first, limit: limit, inAll: inAll, services, completion)
+        services.later { fetch.perform { reader, _ throws(SourceRefusal) in try reader.start() } }
     }
-
-    /// Ends the reading of a document that has come.
-    private var isOver: StopQuestion { services.isOver(at: deadline) }
 
     // MARK: On the queue
 
-    private func perform(_ step: (inout any FolderReader) throws(SourceRefusal) -> FolderStep) {
+    private typealias Step = (inout any FolderReader, @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
+
+    private func perform(_ step: Step) {
         let result = state.withLock { state in
-            Result { () throws(SourceRefusal) in try step(&state.reader) }
+            let isOver = services.isOver(at: state.deadline)
+            return Result { () throws(SourceRefusal) in try step(&state.reader, isOver) }
         }
         switch result {
         case .failure(let refusal): finish(.refused(refusal))
@@ -79,21 +89,28 @@ final class FolderFetch: Sendable {
             let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
             finish(.entries(entries, mark, remark: remark))
         case .success(.ask(let request)):
-            let number = state.withLock { state in
+            let (number, deadline) = state.withLock { state in
                 state.requests += 1
-                return state.requests
+                if state.requests > 1 { state.deadline = min(now() + limit, end) }
+                return (state.requests, state.deadline)
             }
             guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
+            if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
             if number == 1, let answer = first?.answer, answer.answers(request) {
-                return perform { reader throws(SourceRefusal) in
+                return perform { reader, isOver throws(SourceRefusal) in
                     try reader.head(answer.head)
                     try reader.take(answer.bytes)
                     return try reader.end(isOver)
                 }
             }
             switch request {
-            case .origin(let request): ask(request, isFirst: number == 1)
-            case .file(let path): read(path)
+            case .document(.path(let path)): read(path)
+            case .document(.url(let url)):
+                var request = OriginRequest(url: url)
+                request.accepted = [200, 304]
+                if number == 1, case .condition(let condition)? = known { request.condition = condition }
+                ask(request, until: deadline)
+            case .origin(let request): ask(request, until: deadline)
             }
         }
     }
@@ -116,7 +133,7 @@ final class FolderFetch: Sendable {
 
     private func ended(_ end: AnswerEnd) {
         switch end {
-        case .whole: perform { reader throws(SourceRefusal) in try reader.end(isOver) }
+        case .whole: perform { reader, isOver throws(SourceRefusal) in try reader.end(isOver) }
         case .unchanged: finish(.unchanged)
         case .refused(let refusal): finish(.refused(refusal))
         case .failure(let failure): finish(.failure(failure))
@@ -130,16 +147,12 @@ final class FolderFetch: Sendable {
 
     // MARK: Asking
 
-    private func ask(_ request: OriginRequest, isFirst: Bool) {
-        var request = request
-        if isFirst, SourceRequest.origin(request).place != nil, case .condition(let condition)? = known {
-            request.condition = condition
-        }
+    private func ask(_ request: OriginRequest, until deadline: Duration) {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
             let handle = services.send(request, to: AnswerReceiver(self, services, done))
-            // A body that drips for ever ends too.
+            // This ends a body that drips for ever, too.
             services.ticker.after(left) { [services] in services.origin.cancel(handle) }
         } completion: { [self] end in
             services.later { [self] in ended(end) }
@@ -155,7 +168,7 @@ final class FolderFetch: Sendable {
         case .unchanged: finish(.unchanged)
         case .bytes(let bytes, let stamp):
             state.withLock { $0.mark = .file(stamp) }
-            perform { reader throws(SourceRefusal) in
+            perform { reader, isOver throws(SourceRefusal) in
                 try reader.head(nil)
                 try reader.take(bytes)
                 return try reader.end(isOver)
@@ -183,7 +196,7 @@ private enum AnswerEnd: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-/// Takes one answer piece by piece to the reader. Bounded, as the origin is not trusted.
+/// Takes one answer piece by piece to the reader, up to a limit, as the origin is not trusted.
 private final class AnswerReceiver: OriginReceiver {
     private struct State {
         var end: AnswerEnd?
@@ -238,7 +251,7 @@ private final class AnswerReceiver: OriginReceiver {
     }
 
     func ended(_ failure: OriginFailure?) {
-        // Behind what came before.
+        // After the pieces that came before.
         services.later { [self] in
             done(state.withLock { $0.end } ?? failure.map { .failure($0 == .cancelled ? .timedOut : $0) } ?? .whole)
         }
@@ -246,8 +259,8 @@ private final class AnswerReceiver: OriginReceiver {
 }
 
 extension ResponseHead {
-    /// Asks whether a listing has changed. A date counts only where it lies a minute before the answer (RFC 9110,
-    /// section 8.8.2.2): in the second of its change a directory may change again.
+    /// Asks whether a listing has changed; nil: the answer has no validator. A date counts only a minute after it
+    /// (RFC 9110, section 8.8.2.2): a directory may change again in the second of its change.
     fileprivate var folderMark: FolderMark? {
         var validator = Validator(entityTag: entityTag, lastModified: lastModified)
         if let date = validator.lastModified, (self["date"].flatMap { httpDate($0) } ?? date) - date < 60 {

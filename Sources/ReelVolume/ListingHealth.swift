@@ -3,8 +3,8 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Directories whose listing could not be refreshed: what is held against it, and when to ask again. Kept apart from
-/// the nodes, which the kernel forgets.
+/// The directories whose listing could not be refreshed: why, and when to ask again. It is kept apart from the nodes,
+/// which the kernel forgets.
 final class ListingHealth: Sendable {
     private struct Condition {
         var doubt: ListingDoubt
@@ -13,7 +13,7 @@ final class ListingHealth: Sendable {
         var askAgain: Duration
     }
 
-    /// An error passes: a look after this pause starts the next attempt.
+    /// A look this long after an error starts the next attempt.
     private static let pause = Duration.seconds(5)
 
     private let conditions = Lock<[String: Condition]>([:])
@@ -22,7 +22,7 @@ final class ListingHealth: Sendable {
 
     init(refresh: Duration) { self.refresh = refresh }
 
-    /// Whether a listing is to be asked for again.
+    /// Whether a listing should be asked for again.
     /// - Parameters:
     ///   - longestAge: how old it may be; nil: it never changes.
     ///   - fetchedAt: seconds since 1970.
@@ -30,19 +30,19 @@ final class ListingHealth: Sendable {
         guard let longestAge else { return false }
         if let askAgain = conditions.withLock({ $0[place.key]?.askAgain }) { return now() >= askAgain }
         let age = wallClock() - fetchedAt
-        // A clock that was set back makes nothing fresh. 0 is "at each look", which comes in crowds.
+        // A clock that was set back makes nothing fresh. An age of 0 means "at each look", and looks come in crowds.
         return age < 0 || .seconds(age) >= max(longestAge, .seconds(1))
     }
 
     /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
-    /// - Parameter canGo: false for the source itself, of which no parent says that it is gone.
+    /// - Parameter canGo: false for the source itself, as no parent's listing tells that it is gone.
     func settle(_ place: SourcePlace, _ trouble: ListingTrouble?, canGo: Bool = true) -> ListingDoubt.Verdict {
         let moment = now()
         let apart = max(refresh, Self.pause)
         return conditions.withLock { conditions in
             var doubt = conditions[place.key]?.doubt
             var verdict = ListingDoubt.settle(&doubt, trouble, apart: apart, now: moment, date: wallClock())
-            // An error does not bring back what is gone.
+            // An error does not bring a directory back.
             if verdict == .keep, conditions[place.key]?.isGone == true { verdict = .gone }
             if verdict == .gone, !canGo { verdict = .keep }
             conditions[place.key] = doubt.map {
@@ -54,20 +54,21 @@ final class ListingHealth: Sendable {
         }
     }
 
+    /// Whether a directory is taken as gone.
     func isGone(_ place: SourcePlace) -> Bool { conditions.withLock { $0[place.key]?.isGone ?? false } }
 
-    /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is one.
+    /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is some; nil: there is none.
     func mark(of place: SourcePlace) -> String? {
         conditions.withLock { $0[place.key]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
     }
 
-    /// Keys of the directories that are marked.
+    /// The directories that are marked, by key, each with its latest trouble and since when (seconds since 1970).
     var marked: [(key: String, trouble: String, since: Int64)] {
         conditions.withLock { $0.map { ($0, $1.doubt.trouble.name, $1.doubt.since) } }.sorted { $0.key < $1.key }
     }
 }
 
-/// RFC 3339, in UTC. - Parameter seconds: since 1970.
+/// A date as RFC 3339 writes it, in UTC. - Parameter seconds: since 1970.
 func dateText(_ seconds: Int64) -> String {
     var (moment, parts) = (time_t(seconds), tm())
     gmtime_r(&moment, &parts)

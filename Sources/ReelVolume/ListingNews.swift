@@ -2,15 +2,15 @@ import ReelCache
 import ReelCore
 import ReelSources
 
-/// Compares a newer listing with what was shown of its files before.
+/// Compares a newer listing with the facts that the mount has shown of its files.
 ///
-/// A listing tells dates by the minute, an answer by the second. Where a listing says what is shown, as far as it
-/// tells, what is shown stays.
+/// A listing tells dates by the minute, an answer by the second. A file keeps the date that it shows where the listing
+/// agrees with it to the minute.
 struct ListingNews {
     private let entries: EntryList
-    /// By place.
+    /// The dates that stay, by place.
     private var kept: [Int: Int64] = [:]
-    /// Files of which it says something else now: what the origin confirmed before is in doubt.
+    /// The files of which it tells other facts: information that the origin has confirmed of them is in doubt.
     private(set) var contradicted: [ResourceURL] = []
 
     init(_ entries: EntryList) { self.entries = entries }
@@ -18,13 +18,13 @@ struct ListingNews {
     /// The newer listing, with the dates that stay.
     var list: EntryList { kept.isEmpty ? entries : entries.replacing(dates: kept) }
 
-    /// - Parameter directory: whose listing the older one is.
+    /// Compares one entry of an older listing. - Parameter directory: the one that both list.
     mutating func compare(_ older: EntryList, _ place: Int, _ directory: Directory) {
         guard !older.isDirectory(at: place) else { return }
         compare(older.name(at: place), directory.facts(of: place, in: older)) { older.url(at: place).text }
     }
 
-    /// The same of a remembered entry.
+    /// Compares a remembered entry.
     mutating func compare(_ stored: StoredEntry) {
         guard !stored.isDirectory else { return }
         compare(stored.name, Node.Facts(length: stored.length, modified: stored.modified)) { stored.url }

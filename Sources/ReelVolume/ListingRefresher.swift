@@ -3,7 +3,7 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Fetches listings, and decides what becomes of the ones that are there.
+/// Fetches listings, and decides whether they replace the present ones.
 final class ListingRefresher: Sendable {
     /// Directories whose listing could not be refreshed.
     let health: ListingHealth
@@ -18,8 +18,7 @@ final class ListingRefresher: Sendable {
         health = ListingHealth(refresh: services.options.refresh)
     }
 
-    /// A program looks at a listing of that age: refreshes it where it is due. - Parameter fetchedAt: seconds since
-    /// 1970.
+    /// A program looks at a listing: refreshes it where it is due. - Parameter fetchedAt: seconds since 1970.
     func look(_ node: Node, _ directory: Directory, fetchedAt: Int64) {
         let age = services.longestAge(of: directory.place, in: source)
         if health.isDue(directory.place, age, fetchedAt: fetchedAt) { refresh(node, directory) }
@@ -30,18 +29,18 @@ final class ListingRefresher: Sendable {
         if services.longestAge(of: directory.place, in: source) != nil { refresh(node, directory) }
     }
 
-    /// In the background: the listing that is there was answered already.
+    /// Goes on in the background: the caller has its answer already.
     private func refresh(_ node: Node, _ directory: Directory) {
         guard let url = directory.place.url, !services.origin.isWorthAsking(url) else {
             return directory.loading.join({ _ in }) { fetch(node, directory, $0) }
         }
-        // Not asked; a doubt that passes leaves no mark.
+        // No request goes out; a doubt that passes leaves no mark.
         if let outage = services.origin.outage(of: url) {
             _ = health.settle(directory.place, ListingTrouble(.away(outage)), canGo: node.id != rootNode)
         }
     }
 
-    /// Asks the origin, as the directory's one `loading`.
+    /// Asks the origin; the work of the directory's `loading`.
     func fetch(_ node: Node, _ directory: Directory, _ completion: @escaping Completion<Directory.Listed>) {
         let old = directory.listing
         FolderFetch.start(
@@ -91,30 +90,30 @@ final class ListingRefresher: Sendable {
         for url in news.contradicted { services.doubt(url) }
         let list = news.list
         let isSame = old.map { $0.entries == list } ?? false
-        // One and the same in memory, so that a refresh without news takes none.
+        // The same object, so that a refresh without news takes no memory.
         let entries = isSame ? old!.entries : list
         var listed = Directory.Listed(entries, fetchedAt: wallClock(), mark: mark)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.replace(old, with: listed, isSame: isSame)
         nodes.adopt(listed, of: node)
-        // One that says the same need not be written: known a little older than it is, it is asked for a little sooner.
+        // An equal one need not be written: it only counts as a little older after the next mount.
         if isSame { return listed }
         services.store.remember(
             StoredListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
         if let old, let kernel = services.kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
-            // The kernel may know that there was no such name.
+            // The kernel may have kept the answer that there was no such name.
             for entry in entries where old[entry.name] == nil { kernel.forgetEntry(entry.name, in: node.id) }
             kernel.forgetDirectory(node.id)
         }
         return listed
     }
 
-    /// Makes the kernel forget an entry that a newer list has another one for, or none.
+    /// Makes the kernel forget an entry that a newer list lacks, or has another one for.
     private func revoke(_ entry: SourceEntry, _ newer: SourceEntry?, _ parent: Node, _ kernel: any KernelCache) {
         if entry == newer { return }
-        // By its number: without its name it would be another one for a program that stands in it, or has mounted
-        // below.
+        // Forgotten by number: without its name it would be another directory for a program that works in it, or has
+        // mounted below.
         if let newer, entry.isStill(newer) {
             if let child = nodes.known(entry.name, in: parent) { kernel.forgetDirectory(child) }
         } else {

@@ -2,7 +2,7 @@ import Glibc
 import ReelCore
 import ReelSources
 
-/// Which state of a local file was read.
+/// The state of a local file when it was read.
 struct FileStamp: Equatable, Sendable {
     fileprivate let device: UInt
     private let numbers: [Int]
@@ -15,13 +15,13 @@ struct FileStamp: Equatable, Sendable {
     }
 }
 
-/// A list on the local disk. Only a regular file is read: a pipe or a device might keep the mount waiting for ever.
+/// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting for ever.
 enum LocalFile {
     enum Outcome {
         case bytes([UInt8], FileStamp)
-        /// It is in the state that was read before.
+        /// It has not changed since it was read before.
         case unchanged
-        /// It is not there, or cannot be read: why.
+        /// It does not exist or cannot be read, for this reason.
         case missing(String)
         case refused(SourceRefusal)
     }
@@ -47,7 +47,7 @@ enum LocalFile {
                 bytes += buffer[..<count]
                 continue
             }
-            // Half of it may be of before a change that is going on.
+            // A change that goes on may have left half of it old.
             return regular(descriptor).map({ FileStamp($0) }) == stamp ? .bytes(bytes, stamp) : .refused(.cutShort)
         }
         return .refused(.useless("a list has \(SourceAnswer.limit >> 20) MiB at most"))

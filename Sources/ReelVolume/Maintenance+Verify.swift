@@ -2,16 +2,16 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Holding what is cached against its checksums, and putting right what is wrong.
+/// The check of cached bytes against their checksums, and the repair of damaged ones.
 extension Maintenance {
-    /// Blocks that one request of a repair asks for: a MiB.
+    /// The most blocks that one request of a repair asks for: a MiB.
     private static let blocksARequest = 8
 
-    /// Verifies everything, or one file or directory. A bad block is never served from then on, also where it is not
-    /// repaired: the next read fetches it again.
+    /// Verifies everything, or one file or directory. A bad block is never served from then on; without a repair the
+    /// next read fetches it again.
     /// - Parameters:
-    ///   - path: inside the mount, without a leading `/`; nil for everything, whether it is listed or not.
-    ///   - repairs: bad blocks are taken out and fetched again at once, and nothing else.
+    ///   - path: inside the mount, without a leading `/`; nil for everything, listed or not.
+    ///   - repairs: remove the bad blocks, fetch them again at once, and fetch nothing else.
     package func verify(
         _ path: String?, repairs: Bool, _ watch: MaintenanceWatch = MaintenanceWatch()
     ) throws(MaintenanceFailure) -> MaintenanceReport {
@@ -25,7 +25,7 @@ extension Maintenance {
         let total = store.objects().reduce(Int64(0)) { $0 + (keys.contains(ExactText($1.key)) ? $1.cachedBytes : 0) }
         let names = tree.names
         var report = MaintenanceReport()
-        // An origin that is away is asked once, not for every file.
+        // Asks an origin that is away once, not for every file.
         var isAway = false
         for version in versions where !watch.isOver() {
             let bad = try onCache { () throws(CacheError) in
@@ -50,7 +50,7 @@ extension Maintenance {
         return report
     }
 
-    /// - Returns: blocks that were fetched again, and why not all of them.
+    /// Repairs one version. - Returns: the number of blocks that were fetched again, and why not all of them.
     private func repair(
         _ version: Version, _ bad: [Int], fetches: Bool, _ watch: MaintenanceWatch, _ progress: MaintenanceProgress
     ) throws(MaintenanceFailure) -> (refetched: Int, error: VolumeError?) {
@@ -62,7 +62,7 @@ extension Maintenance {
         let opened = Monitor<Result<RemoteFile, VolumeError>?>(nil)
         files.open(url, information) { result in opened.withLock { $0 = result } }
         let file: RemoteFile
-        // Of a known version: no request, only a file that is just leaving is waited for.
+        // The version is known, so this waits for no request, only for a file that is just leaving.
         switch opened.wait({ $0 }) {
         case .success(let found): file = found
         case .failure(let error): return (0, error)
@@ -85,7 +85,7 @@ extension Maintenance {
         return (refetched, nil)
     }
 
-    /// With the credentials of the source, where it is of the same origin.
+    /// The URL of a key, with the credentials of the source where both are of the same origin.
     private func url(ofKey key: String) -> ResourceURL? {
         if let entry = tree.rootEntries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
         return tree.rootURL?.resolve(key) ?? ResourceURL(key)

@@ -2,23 +2,24 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// The commands on a mount's cache while it runs: list, pin, evict, prune, verify. Each call may take a while, and
-/// is for a thread that may.
+/// The commands on a mount's cache while it runs: list, pin, evict, prune, verify. Each call may take a while, so its
+/// thread must be allowed to wait.
 package struct Maintenance: Sendable {
     let tree: Tree
     let files: FileTable
     let services: Services
 
-    /// Everything of which something is cached, or that is open or pinned; the last used first.
+    /// All files that are cached in part, open or pinned; the last used first.
     package func cachedFiles() -> [CachedFile] {
         let names = tree.names
         let handles = Dictionary(files.all.map { (ExactText($0.url.text), $0.openHandles) }, uniquingKeysWith: +)
         return services.store.cachedFiles(names, openHandles: handles)
     }
 
-    /// Pins files, or no longer: those that are pinned are never evicted of themselves. What a directory names is what
-    /// is listed, or cached, below it at this moment; files that come later are not pinned by it.
+    /// Pins files or unpins them; a pinned file leaves the cache only by command. A directory stands for the files that
+    /// are listed or cached below it at this moment, and for none that come later.
     /// - Parameter path: inside the mount, without a leading `/`; empty for all of it.
+    /// - Throws: a sentence for the user: the path is not listed, or the index failed.
     package func pin(_ path: String, _ isPinned: Bool, _ watch: MaintenanceWatch = MaintenanceWatch())
         throws(MaintenanceFailure)
         -> MaintenanceReport
@@ -28,7 +29,7 @@ package struct Maintenance: Sendable {
         report.unlistedDirectories = isPinned ? chosen.unlisted : 0
         var rest = chosen.keys[...]
         while !rest.isEmpty, !watch.isOver() {
-            // A transaction each: what the streams have to write waits for it.
+            // One transaction a thousand, as the writes of the streams wait for it.
             let share = rest.prefix(1000)
             rest = rest.dropFirst(share.count)
             try onCache { () throws(CacheError) in try services.store.pin(share, isPinned) }
@@ -37,7 +38,7 @@ package struct Maintenance: Sendable {
         return report
     }
 
-    /// Frees what is cached of files, pinned or not. What the readers of an open file need right now stays.
+    /// Frees the cached bytes of files, pinned or not, but for those that readers need at this moment.
     package func evict(_ path: String, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
         -> MaintenanceReport
     {
@@ -54,7 +55,7 @@ package struct Maintenance: Sendable {
         return report
     }
 
-    /// Evicts, the longest unused first, until at most `bytes` are in use; what is pinned or open stays.
+    /// Evicts the longest unused data until at most `bytes` are in use; pinned and open files stay.
     package func prune(to bytes: Int64, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
         -> MaintenanceReport
     {
@@ -86,7 +87,7 @@ package struct Maintenance: Sendable {
         return try onCache { () throws(CacheError) in try result.get() }
     }
 
-    /// - Parameter progress: told again while nothing happens.
+    /// Waits for an answer. - Parameter progress: told again while nothing happens.
     func wait<Value: Sendable>(
         _ watch: MaintenanceWatch, _ progress: MaintenanceProgress?, _ answer: Monitor<Value?>
     ) throws(MaintenanceFailure) -> Value {
@@ -97,6 +98,7 @@ package struct Maintenance: Sendable {
         }
     }
 
+    /// Makes an error of the cache one of maintenance.
     func onCache<Value>(_ body: () throws(CacheError) -> Value) throws(MaintenanceFailure) -> Value {
         do throws(CacheError) { return try body() } catch { throw MaintenanceFailure("\(error)") }
     }

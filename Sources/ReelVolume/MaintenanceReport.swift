@@ -1,29 +1,29 @@
 /// One file of a cache, as `reelfs cache list` shows it.
 package struct CachedFile: Codable, Sendable {
-    /// Inside the mount, without a leading `/`; nil where its name there is not known.
+    /// The path inside the mount, without a leading `/`; nil where it is not known.
     package var path: String?
-    /// Without user, password and query.
+    /// The URL, without user, password and query.
     package var url: String
-    /// nil for a resource whose length is not known yet.
+    /// The length in bytes; nil where it is not known yet.
     package var length: Int64?
-    /// On the disk or in memory.
+    /// The cached bytes, on the disk or in memory.
     package var cachedBytes: Int64
-    /// Milliseconds since 1970; nil where nothing of it was cached yet.
+    /// The last use, in milliseconds since 1970; nil where nothing of it was cached yet.
     package var lastUse: Int64?
-    /// Never evicted by itself.
+    /// Whether only a command evicts it.
     package var isPinned: Bool
-    /// Of programs in the mount; 0 without a mount.
+    /// The handles of programs in the mount; 0 without a mount.
     package var openHandles = 0
 
-    /// The name that a user knows it by.
+    /// The path, or the URL where the path is not known.
     package var name: String { path ?? url }
 }
 
-/// How far a long piece of work is, in bytes.
+/// The progress of a long piece of work, in bytes.
 package struct MaintenanceProgress: Codable, Sendable, Hashable {
-    /// At most `total`.
+    /// The bytes done, at most `total`.
     package var done: Int64
-    /// 0 where it is not known.
+    /// All bytes to do; 0 where that is not known.
     package var total: Int64
 
     package init(done: Int64, total: Int64) {
@@ -34,25 +34,26 @@ package struct MaintenanceProgress: Codable, Sendable, Hashable {
 
 /// The outcome of pinning, evicting, pruning or verifying.
 package struct MaintenanceReport: Codable, Sendable {
-    /// Files that it was done to.
+    /// The number of files.
     package var files = 0
-    /// Bytes looked at, or freed.
+    /// The bytes that were verified, or freed.
     package var bytes: Int64 = 0
-    /// Blocks that are not what was written.
+    /// Blocks whose bytes have changed on the disk.
     package var damagedBlocks = 0
-    /// Of these: taken out of the cache, and fetched again at once.
+    /// Damaged blocks that were removed and fetched again at once.
     package var refetchedBlocks = 0
-    /// The files that they are of, at most a hundred.
+    /// The files with damaged blocks, at most a hundred.
     package var damagedFiles: [String] = []
-    /// Why not all of them were fetched again.
+    /// Why not all damaged blocks were fetched again; nil: they were, or no repair was wanted.
     package var failure: String?
-    /// Directories that were left out, as they have not been listed yet.
+    /// Directories that were left out because they have not been listed yet.
     package var unlistedDirectories = 0
 
     package init() {}
 
+    /// Adds the numbers of another report.
     package mutating func add(_ other: MaintenanceReport) {
-        // Wrapping: the daemon that says these numbers may be another user's.
+        // Wrapping, as the numbers may come from another user's daemon.
         files &+= other.files
         bytes &+= other.bytes
         damagedBlocks &+= other.damagedBlocks
@@ -62,12 +63,13 @@ package struct MaintenanceReport: Codable, Sendable {
         unlistedDirectories &+= other.unlistedDirectories
     }
 
+    /// Adds the name of a file with damaged blocks, unless there are a hundred.
     package mutating func addDamaged(_ name: String) { if damagedFiles.count < 100 { damagedFiles.append(name) } }
 }
 
-/// The client of a piece of maintenance: is told how far it is, and says when it no longer wants it.
+/// The client of a piece of maintenance, which follows its progress and may end it.
 package struct MaintenanceWatch: Sendable {
-    /// Called with each news, and every 200 ms while there is none.
+    /// Takes the progress: at each step, and every 200 ms while there is none.
     package var progress: @Sendable (MaintenanceProgress) -> Void
     /// True once the client no longer wants the work.
     package var isOver: @Sendable () -> Bool
@@ -81,8 +83,9 @@ package struct MaintenanceWatch: Sendable {
     }
 }
 
-/// Why maintenance failed: one sentence.
+/// The reason why maintenance failed.
 package struct MaintenanceFailure: Error, Hashable, Sendable, CustomStringConvertible {
+    /// One sentence for the user.
     package var description: String
 
     package init(_ description: String) { self.description = description }

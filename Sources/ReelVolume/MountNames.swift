@@ -4,9 +4,9 @@ import ReelSources
 
 /// The names that the resources of a cache have inside the mount.
 package struct MountNames: Sendable {
-    /// Where the tree hangs; nil where there is none.
+    /// The URL to which paths are relative; nil where the files may lie anywhere.
     private let root: ResourceURL?
-    /// Of a list's entries.
+    /// The names of a list's entries, by URL.
     private let names: [ExactText: String]
 
     init(root: ResourceURL?, entries: some Sequence<SourceEntry>) {
@@ -17,12 +17,13 @@ package struct MountNames: Sendable {
             : [:]
     }
 
-    /// Of a cache that is not mounted: the names of a list's entries are not known then.
+    /// The names in a cache that is not mounted, where those of a list's entries are not known.
     package init(_ store: Store) {
         self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: [])
     }
 
-    /// Without a leading `/`, and without a query that may be a secret; nil where it is not known.
+    /// The path of a resource, without a leading `/` and without a query, which may be a secret; nil where it is not
+    /// known.
     package func path(ofKey key: String) -> String? {
         if let name = names[ExactText(key)] { return name }
         guard let root, let url = ResourceURL(key), url.isSameOrigin(as: root), url.path.hasPrefix(root.path) else {
@@ -33,7 +34,7 @@ package struct MountNames: Sendable {
 }
 
 extension Store {
-    /// Everything of which something is cached, or that is open or pinned; the last used first.
+    /// All files that are cached in part, open or pinned; the last used first.
     /// - Parameter openHandles: by key.
     package func cachedFiles(_ names: MountNames, openHandles: [ExactText: Int] = [:]) -> [CachedFile] {
         let objects = objects()

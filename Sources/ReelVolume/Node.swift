@@ -8,17 +8,17 @@ final class Node: Sendable {
     let parent: NodeID
     let name: String
     let inode: UInt64
-    /// nil: of the root of a local list.
+    /// nil for the root of a local list.
     let url: ResourceURL?
     let isDirectory: Bool
     let directory: Directory?
-    /// The listing's facts when the node was made; it may tell another date of a directory now.
+    /// The listing's facts when the node was made; the listing may have another date of a directory now.
     let listed: Facts
     /// As `Source.keepsDates`.
     private let keepsDate: Bool
     private let state: Lock<State>
 
-    /// Length in bytes, date in seconds since 1970; nil where not told exactly.
+    /// A length in bytes and a date in seconds since 1970; nil where they are not known exactly.
     struct Facts: Equatable, Sendable {
         var length: Int64?
         var modified: Int64?
@@ -34,7 +34,7 @@ final class Node: Sendable {
             self.init(length: list.length(at: place), modified: list.modified(at: place))
         }
 
-        /// Whether a listing that says `told` says what these say, as far as it tells: many show no seconds.
+        /// Whether a listing with the facts `told` agrees with these; many show no seconds.
         func agrees(with told: Facts) -> Bool {
             guard length == told.length, let mine = modified, let other = told.modified else { return self == told }
             return mine == other || (seconds(mine) == 0 || seconds(other) == 0) && minute(mine) == minute(other)
@@ -45,13 +45,13 @@ final class Node: Sendable {
     }
 
     private struct State {
-        /// The version that the kernel has been told; it is never told another one of this node.
+        /// The version that the kernel was told; it never learns another one of this node.
         var information: ContentInformation?
         /// The path leads to another node now.
         var isSuperseded = false
-        /// Opens that wait while the first of them asks the origin; nil: none does.
+        /// The opens that wait while the first of them asks the origin; nil: none asks.
         var opening: [Completion<any FileHandle>]?
-        /// The file that was opened last without its end being known.
+        /// The last open file whose end is not known.
         weak var growing: RemoteFile?
     }
 
@@ -73,9 +73,9 @@ final class Node: Sendable {
 
     /// The length and date that the kernel is told, for as long as the node lives; nil where they are not known.
     ///
-    /// What the listing tells is shown as it stands: an answer tells the date by the second, or in another time zone,
-    /// and a file must not change for programs because it was opened. What an answer tells is shown where it had to be
-    /// asked for the length, before anything was shown.
+    /// A listing's facts are shown unchanged: an answer tells the date by the second, or in another time zone, and an
+    /// open must not change a file for programs. The facts of an answer are shown where only it tells the length, and
+    /// nothing was shown before.
     var shown: Facts {
         guard listed.length == nil, let information else { return listed }
         let told = information.validator.lastModified
@@ -83,18 +83,18 @@ final class Node: Sendable {
             length: information.length, modified: keepsDate ? listed.modified ?? told : told ?? listed.modified)
     }
 
-    /// The version that the kernel has been told.
+    /// The version that the kernel was told; nil: none yet.
     var information: ContentInformation? { state.withLock { $0.information } }
 
     /// The path leads to another node now.
     var isSuperseded: Bool { state.withLock { $0.isSuperseded } }
     func supersede() { state.withLock { $0.isSuperseded = true } }
 
-    /// The body without a length that runs in for this node.
+    /// The open file of this node whose end is not known.
     var growing: RemoteFile? { state.withLock { $0.growing } }
     func grows(_ file: RemoteFile) { state.withLock { $0.growing = file } }
 
-    /// The open waits for `opened`. - Returns: whether the caller has to ask the origin.
+    /// Lets an open wait for `opened`. - Returns: whether the caller has to ask the origin.
     func open(_ completion: @escaping Completion<any FileHandle>) -> Bool {
         state.withLock { state in
             defer { state.opening = (state.opening ?? []) + [completion] }
@@ -102,7 +102,7 @@ final class Node: Sendable {
         }
     }
 
-    /// - Returns: the opens that waited.
+    /// Ends the wait. - Returns: the opens that waited.
     func opened() -> [Completion<any FileHandle>] {
         state.withLock { state in
             defer { state.opening = nil }
@@ -110,7 +110,7 @@ final class Node: Sendable {
         }
     }
 
-    /// The node is one of this version from here on. - Returns: false where it is one of another.
+    /// Makes the node one of this version. - Returns: false where it is one of another version.
     func take(_ information: ContentInformation) -> Bool {
         state.withLock { state in
             guard let known = state.information else {
@@ -121,18 +121,20 @@ final class Node: Sendable {
         }
     }
 
+    /// Whether a listing's entry is still the one that this node stands for.
+    /// - Parameter facts: the entry's length and date, as the mount knows them.
     func isStill(_ entry: SourceEntry, _ facts: Facts) -> Bool {
         guard isDirectory == entry.isDirectory, url == entry.url else { return false }
-        // Its date is the list's: see `NodeTable.modified`.
+        // A directory's date is the list's; see `NodeTable.modified`.
         if isDirectory { return true }
         if isSuperseded { return false }
-        // A listing that now says what the origin said all along changes nothing.
+        // A listing that comes to agree with the origin's answers changes nothing.
         return facts == listed || shown.agrees(with: facts)
     }
 }
 
-/// Stable over remounts, as it is made of the path alone (FNV-1a, 64 bits). Only programs see it: two files with one
-/// number would confuse `find` or `tar`, never a read, as the kernel goes by node.
+/// An inode number, stable over remounts as it is made from the path alone (FNV-1a, 64 bits). Only programs see it: two
+/// files with one number would confuse `find` or `tar`, never a read, as the kernel goes by node.
 func inodeNumber(of name: String, in parent: UInt64) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for shift in stride(from: 0, to: 64, by: 8) { hash = (hash ^ (parent >> UInt64(shift) & 255)) &* 0x100_0000_01b3 }

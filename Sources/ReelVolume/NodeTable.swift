@@ -4,18 +4,18 @@ import ReelThreads
 
 /// The nodes that the kernel knows, each with the count of its references.
 ///
-/// The kernel may know a million: one of which nothing is known but what its directory's list says takes a slot here
-/// and a number there, and no object. A `Node` is made where one is used as more than that (a directory that is
-/// entered, a file that is opened), or where it is no longer what the list says.
+/// The kernel may know a million. A node with no facts but those of its directory's list takes a slot here and a number
+/// there, and no object. The table makes a `Node` for a directory that is entered, for a file that is opened, and for
+/// an entry that has become another one than the list's.
 final class NodeTable: Sendable {
-    /// A `NodeID` is the slot's number and, above it, how often the slot was used before: no number comes twice.
+    /// A `NodeID` is the slot's number and, above it, the number of its earlier uses, so no `NodeID` comes twice.
     fileprivate struct Slot {
-        /// At its largest value it stays, and the node with it: four billion lookups, and the kernel still not told.
+        /// A count at its largest value stays, and the node with it: the kernel never counts so many.
         var references: UInt32 = 0
         var generation: UInt32
-        /// Slot of the directory.
+        /// The slot of the directory.
         var parent: UInt32 = 0
-        /// In the directory's list; of a free slot the next free one.
+        /// The place in the directory's list; in a free slot the next free one.
         var place = NodeTable.noPlace
         var node: Node?
     }
@@ -24,14 +24,14 @@ final class NodeTable: Sendable {
     fileprivate struct Family {
         var list: EntryList
         let serial: UInt64
-        /// Of the directory.
+        /// The directory's inode number.
         let inode: UInt64
-        /// The slot of each entry that the kernel knows, 0 of the others; empty as long as it knows none.
+        /// The slot of each entry that the kernel knows, 0 for the others; empty while it knows none.
         var slots: [UInt32] = []
     }
 
     fileprivate struct State {
-        /// 0 stands for none, 1 is the root.
+        /// Slot 0 stands for none, slot 1 is the root.
         var slots = [Slot(generation: 0), Slot(references: 1, generation: 0)]
         var free = NodeTable.noPlace
         var families: [UInt32: Family] = [:]
@@ -51,7 +51,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// For use: who asks again gets the same one, for as long as the kernel knows it.
+    /// A node for use: later calls get the same object, for as long as the kernel knows the node.
     subscript(_ id: NodeID) -> Node? {
         state.withLock { state in
             guard let slot = state.slot(id) else { return nil }
@@ -59,13 +59,13 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// For a look: what is found out by it is not kept.
+    /// A node for a look, whose changes the table does not keep.
     func peek(_ id: NodeID) -> Node? {
         state.withLock { state in state.slot(id).flatMap { state.slots[$0].node ?? state.made($0) } }
     }
 
-    /// The directory's children are those of this list from here on, unless a newer one is there: what is still what it
-    /// was stays the same node, what is not leads its own life until the kernel forgets it.
+    /// Makes the entries of a list the directory's children, unless there is a newer one. An entry that both lists have
+    /// stays the same node; any other node stays by itself until the kernel forgets it.
     func adopt(_ listed: Directory.Listed, of directory: Node) {
         let before: (list: EntryList, nodes: [Node])? = state.withLock { state in
             guard let slot = state.slot(directory.id) else { return nil }
@@ -78,7 +78,7 @@ final class NodeTable: Sendable {
             return (family.list, family.slots.compactMap { state.slots[Int($0)].node })
         }
         guard let before else { return }
-        // Lists do not change: two of a million are compared, and nodes asked, under no lock of ours.
+        // Lists do not change, so the table compares two of a million entries, and asks nodes, without its lock.
         let moved = before.list.isIdentical(to: listed.entries) ? nil : before.list.places(in: listed.entries)
         var still: [ObjectIdentifier: UInt32] = [:]
         for node in before.nodes where moved != nil {
@@ -93,10 +93,10 @@ final class NodeTable: Sendable {
             if let moved, !old.slots.isEmpty {
                 new.slots = [UInt32](repeating: 0, count: new.list.count)
                 for (place, child) in old.slots.enumerated() where child != 0 {
-                    // A node that was made meanwhile is what the old list says.
+                    // A node that was made meanwhile has the facts of the old list.
                     let known = state.slots[Int(child)].node.flatMap { still[ObjectIdentifier($0)] }
                     let now = known ?? moved[place]
-                    // Before the old list goes.
+                    // Made while the old list is there.
                     if now == NodeTable.noPlace { _ = state.kept(Int(child)) } else { new.slots[Int(now)] = child }
                     state.slots[Int(child)].place = now
                 }
@@ -109,7 +109,7 @@ final class NodeTable: Sendable {
         if !isDone { adopt(listed, of: directory) }
     }
 
-    /// Where a node stands in a newer list that still says what it is.
+    /// The place of a node's entry in a newer list; `noPlace` where the list has another one of that name, or none.
     private func place(of node: Node, in list: EntryList, _ directory: Node) -> UInt32 {
         guard let now = list.place(of: node.name),
             node.isStill(list[now], directory.directory?.facts(of: now, in: list) ?? Node.Facts(list, at: now))
@@ -117,12 +117,12 @@ final class NodeTable: Sendable {
         return UInt32(now)
     }
 
-    /// The node of a list's entry, with one reference more: the current one while it is of the same resource and
-    /// nothing else is known of it, else a new one that takes its place. nil where the list is no longer the
-    /// directory's, and says of the entry what is no longer so; and where the directory is forgotten.
+    /// The node of a list's entry, with one reference more: the present one while it is still the entry's, else a new
+    /// one that takes its place.
     /// - Parameters:
-    ///   - facts: what is known of the entry's length and date, the listing's or better.
-    ///   - isUsed: a `Node` is wanted.
+    ///   - facts: the entry's length and date as the mount knows them, from the listing or from later answers.
+    ///   - isUsed: the caller wants a `Node`.
+    /// - Returns: nil where a newer list has another entry of that name, or the kernel has forgotten the directory.
     func node(
         at place: Int, of listed: Directory.Listed, _ facts: Node.Facts, in directory: Node, isUsed: Bool
     ) -> (id: NodeID, node: Node?)? {
@@ -132,7 +132,7 @@ final class NodeTable: Sendable {
         }
         if isNewer { adopt(listed, of: directory) }
         let told = Node.Facts(listed.entries, at: place)
-        // A node's own lock is not taken under the table's.
+        // Two locks of one rank: the node's own may not be taken under the table's.
         let candidate = state.withLock { state in
             state.place(place, of: listed, in: directory.id).flatMap { parent, place in
                 state.child(place, of: parent).flatMap { state.slots[$0].node }
@@ -159,7 +159,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// From here on the name leads to a new node.
+    /// Makes the name of a node lead to a new one.
     func supersede(_ node: Node) {
         node.supersede()
         state.withLock { state in
@@ -167,6 +167,7 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// Takes references of the kernel back; a node without any goes.
     func forget(_ id: NodeID, count: UInt64) {
         guard id != rootNode else { return }
         // Freed when the lock is given back.
@@ -178,7 +179,7 @@ final class NodeTable: Sendable {
             guard state.slots[slot].references == 0 else { return }
             state.leave(slot)
             family = state.families.removeValue(forKey: UInt32(slot))
-            // The kernel may forget a directory before its files; they can then only be forgotten.
+            // The kernel may forget a directory before its files, and can then only forget those.
             for child in family?.slots ?? [] where child != 0 { state.slots[Int(child)].place = NodeTable.noPlace }
             node = state.slots[slot].node
             state.slots[slot].node = nil
@@ -189,7 +190,7 @@ final class NodeTable: Sendable {
         withExtendedLifetime((family, node)) {}
     }
 
-    /// The number under which the kernel knows an entry of the directory's list, where it does.
+    /// The number under which the kernel knows an entry of the directory's list; nil where it does not know it.
     func known(_ name: String, in directory: Node) -> NodeID? {
         state.withLock { state in
             guard let slot = state.slot(directory.id), let family = state.families[UInt32(slot)],
@@ -199,7 +200,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// The date that the list has of a node now; as it was last, where the name leads to another.
+    /// The date of a node in the present list; its last one where the name leads to another node.
     func modified(_ node: Node) -> Int64? {
         state.withLock { state in
             guard let slot = state.slot(node.id), state.slots[slot].place != NodeTable.noPlace,
@@ -209,7 +210,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Bytes of memory that the table and its lists take, those of its `Node`s apart.
+    /// The bytes of memory of the table and its lists, without the `Node` objects.
     var footprint: Int {
         state.withLock { state in
             state.slots.capacity * MemoryLayout<Slot>.stride
@@ -220,7 +221,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Nodes that the kernel knows, the root among them; and those of them that are a `Node`.
+    /// The number of nodes that the kernel knows, the root among them, and of those that are a `Node`.
     var counts: (known: Int, used: Int) {
         state.withLock { state in
             (state.slots.count { $0.references > 0 }, state.slots.count { $0.node != nil })
@@ -238,13 +239,13 @@ extension NodeTable.State {
 
     fileprivate func id(of slot: Int) -> NodeID { NodeID(slots[slot].generation) << 32 | NodeID(slot) }
 
-    /// The same, kept from here on.
+    /// The slot's node, which the table keeps from here on.
     fileprivate mutating func kept(_ slot: Int) -> Node? {
         if slots[slot].node == nil { slots[slot].node = made(slot) }
         return slots[slot].node
     }
 
-    /// From what the directory's list says of the slot's place; nil where it has none.
+    /// Makes a node from the directory's list; nil where the slot has no place there.
     fileprivate func made(_ slot: Int, _ facts: Node.Facts? = nil) -> Node? {
         let (parent, place) = (slots[slot].parent, slots[slot].place)
         guard place != NodeTable.noPlace, let family = families[parent] else { return nil }
@@ -256,7 +257,7 @@ extension NodeTable.State {
             listed: facts ?? Node.Facts(entry), keepsDate: keepsDates)
     }
 
-    /// Where an entry of a list stands in the list that its directory has now.
+    /// The place of a list's entry in the present list of its directory; nil where that has another one, or none.
     fileprivate func place(
         _ place: Int, of listed: Directory.Listed, in directory: NodeID
     ) -> (parent: UInt32, place: Int)? {
@@ -272,7 +273,7 @@ extension NodeTable.State {
         return Int(slots[place])
     }
 
-    /// A slot with one reference.
+    /// Takes a free slot, with one reference.
     fileprivate mutating func take(parent: UInt32, place: Int) -> Int {
         let slot: Int
         if free == NodeTable.noPlace {
@@ -292,7 +293,7 @@ extension NodeTable.State {
         return slot
     }
 
-    /// The slot's name may lead to another node now.
+    /// Takes a slot out of its directory, so that the name may lead to another node.
     fileprivate mutating func leave(_ slot: Int) {
         let place = slots[slot].place
         guard place != NodeTable.noPlace else { return }

@@ -1,13 +1,13 @@
 import ReelCore
 import Synchronization
 
-/// An open file, as the kernel's handle names it.
+/// An open file, to which a handle of the kernel leads.
 final class OpenFile: FileHandle {
     let node: Node
     let remote: RemoteFile
-    /// Where the kernel was told no length: it must not stop there.
+    /// The kernel was told no length, and must not stop at it.
     let wantsDirectIO: Bool
-    /// `Prebuffer.released` is due at its end.
+    /// Whether its end has to call `Prebuffer.released`.
     let isHeld: Bool
     private let isOffered = Atomic(false)
 
@@ -26,8 +26,8 @@ final class OpenFile: FileHandle {
 
     func passthroughBegan() { remote.object.share() }
 
-    /// An offer holds the file as it is until the handle is gone. The kernel opens the file only some time after it has
-    /// taken the answer, and nothing tells when: until then a lease would say that no process reads the file.
+    /// Ends the offer, which keeps the file unchanged until the handle is closed. The kernel opens the file some time
+    /// after it has taken the answer, and nothing tells when: until then a lease would show no reader.
     func settleOffer() {
         if isOffered.exchange(false, ordering: .relaxed) { remote.object.settle() }
     }

@@ -26,15 +26,14 @@ final class Prebuffer: Sendable {
 
     private let files: FileTable
     private let services: Services
-    private let tree = Lock<(nodes: NodeTable, source: any Source)?>(nil)
+    private let tree: Tree
     private let state = Lock(State())
 
-    init(_ files: FileTable, _ services: Services) {
+    init(_ tree: Tree, _ files: FileTable, _ services: Services) {
+        self.tree = tree
         self.files = files
         self.services = services
     }
-
-    func connect(_ nodes: NodeTable, _ source: any Source) { tree.withLock { $0 = (nodes, source) } }
 
     // MARK: What happens
 
@@ -78,12 +77,10 @@ final class Prebuffer: Sendable {
 
     /// In a listing by name, as its order may be any; in a list as it stands there.
     private func next(after node: Node) -> ResourceURL? {
-        guard let (nodes, source) = tree.withLock({ $0 }), let directory = nodes[node.parent]?.directory,
-            let listed = directory.listing
-        else { return nil }
+        guard let directory = tree.nodes[node.parent]?.directory, let listed = directory.listing else { return nil }
         let entries = listed.entries
         let isItem: (Int) -> Bool = { !entries.isDirectory(at: $0) && MediaName.isMedia(entries.name(at: $0)) }
-        if source.isQueue(directory.place) {
+        if tree.source.isQueue(directory.place) {
             guard let place = entries.place(of: node.name) else { return nil }
             return entries.indices[(place + 1)...].first(where: isItem).map { entries[$0].url }
         }

@@ -1,6 +1,6 @@
 import ReelCore
 
-/// Bytes a second over the last few seconds.
+/// The rate of the last few seconds, in bytes a second.
 struct RateMeter {
     private var bytes: Int64 = 0
     private var start: Duration = .zero

@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// An outcome that may be a failure, and then says why.
+/// An outcome that may be a failure of the origin.
 protocol Attempted: Sendable {
     var failure: OriginFailure? { get }
 }
@@ -14,8 +14,10 @@ extension InformationRequest.Outcome: Attempted {
     var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-/// Tries again, with the pauses of `RetryPolicy`, until it works, is hopeless, or the time is over.
-/// - Parameter attempt: gets the time that is left, calls back once.
+/// Makes attempts, with the pauses of `RetryPolicy`, until one works, none can work, or the time is over.
+/// - Parameters:
+///   - deadline: on the clock of `now()`.
+///   - attempt: gets the time that is left, and calls back once.
 func retrying<Outcome: Attempted>(
     until deadline: Duration, number: Int = 1, _ services: Services,
     _ attempt: @escaping @Sendable (Duration, @escaping @Sendable (Outcome) -> Void) -> Void,
@@ -32,7 +34,7 @@ func retrying<Outcome: Attempted>(
     }
 }
 
-/// Asks for the first bytes, as `retrying` does. An empty file has none; asked for as a whole it says so.
+/// Asks for the first bytes, as `retrying` does. An empty file has none (416), so this then asks for all of it.
 func askingForBytes<Outcome: Attempted>(
     _ range: ByteRange, until deadline: Duration, _ services: Services,
     _ attempt: @escaping @Sendable (ByteRange?, Duration, @escaping @Sendable (Outcome) -> Void) -> Void,

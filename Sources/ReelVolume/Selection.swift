@@ -2,16 +2,17 @@ import ReelCache
 import ReelCore
 import ReelSources
 
-/// The files that a path of the mount stands for, from what is remembered. No request is made.
+/// The files that a path of the mount stands for, from remembered listings, without a request.
 struct Selection {
-    /// Of the cache, each once.
+    /// The keys of the files, each once.
     private(set) var keys: [String] = []
     /// Directories that have not been listed yet.
     private(set) var unlisted = 0
 
     /// - Parameters:
     ///   - path: inside the mount, without a leading `/`; empty for all of it.
-    ///   - isOver: ends the walk early.
+    ///   - isOver: true ends the walk early.
+    /// - Throws: a sentence for the user where no listing has the path.
     init(_ path: String, of tree: Tree, until isOver: () -> Bool) throws(MaintenanceFailure) {
         var place = tree.source.root
         var names = path.split(separator: "/")[...]
@@ -28,7 +29,7 @@ struct Selection {
         addAll(below: place, of: tree, until: isOver)
     }
 
-    /// Adds the listed files, and those that are cached or pinned although no listing names them any more.
+    /// Adds the listed files, and those that are cached or pinned and no longer listed.
     private mutating func addAll(below folder: SourcePlace, of tree: Tree, until isOver: () -> Bool) {
         var known: Set<ExactText> = []
         var seen: Set<ExactText> = []

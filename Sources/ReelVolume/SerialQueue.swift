@@ -5,7 +5,7 @@ final class SerialQueue: Sendable {
     private struct State {
         var jobs: [@Sendable () -> Void] = []
         var isOver = false
-        /// The thread takes no more jobs.
+        /// The thread has ended, or is about to.
         var hasEnded = false
     }
 
@@ -33,7 +33,7 @@ final class SerialQueue: Sendable {
         self.thread = thread
     }
 
-    /// - Returns: false where the queue has ended: the job is not done.
+    /// Adds a job. - Returns: false where the queue has ended, which does not do the job.
     @discardableResult
     func add(_ job: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in

@@ -5,33 +5,33 @@ import ReelSources
 import ReelThreads
 import Synchronization
 
-/// What every file of a mount shares.
+/// The objects that all files of a mount share.
 final class Services: Sendable {
     let origin: any Origin
     let store: Store
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
-    /// What a request becomes before it leaves; nil before the mount.
+    /// Changes each request before it leaves; nil until the source is known.
     private let source = Lock<(any Source)?>(nil)
-    /// Is told what to forget; nil before the mount.
+    /// The kernel's cache; nil before the mount.
     let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
     let answers = SerialQueue("answers")
-    /// Work that may take a while and belongs neither on the transport's thread nor on the kernel's: parsing listings,
-    /// writing them down.
+    /// For work that takes a while and would hold up the transport's thread or the kernel's: it parses listings and
+    /// writes them down.
     let chores = SerialQueue("chores")
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
-    /// What may be fetched before a read asks for it.
+    /// The bytes that may be fetched before a read asks for them.
     let budget: Lock<SpeculationBudget>
     private let answerBuffer = AnswerBuffer()
-    /// Set once the mount ends: what is being read then is no longer of use.
+    /// Set when the mount ends: the documents that are being read are then of no use.
     private let isEnding = Atomic(false)
 
     init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
         self.store = store
-        // What two films need, and never more than a quarter of the cache.
+        // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options
         self.logger = logger
@@ -48,6 +48,7 @@ final class Services: Sendable {
     /// The kernel's cache; nil before the mount.
     var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
 
+    /// Sends all further requests the way that the source wants.
     func connect(_ source: any Source) { self.source.withLock { $0 = source } }
 
     /// Starts a request the way that the source wants it to be sent.
@@ -59,37 +60,38 @@ final class Services: Sendable {
         return handle
     }
 
-    /// For jobs of the `answers` queue only: they run one after another, so one buffer serves all.
+    /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.
     func withAnswerBuffer(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Void) {
         body(answerBuffer.bytes(count))
     }
 
-    /// Ends what runs where no volume came of it.
+    /// Ends the threads where no volume was made.
     func shutdown() {
         ticker.stop()
-        endLines()
+        endQueues()
     }
 
-    /// Ends the reading of a document: at the caller's deadline, or at the end of the mount.
+    /// Asks whether the reading of a document should end, at the caller's deadline or at the end of the mount.
     /// - Parameter deadline: on the clock of `now()`.
     func isOver(at deadline: Duration) -> @Sendable () -> Bool {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
     }
 
-    /// Does a job on the `chores` queue; at once where that has ended with the mount, so that nothing that waits for
-    /// the job waits for ever.
+    /// Does a job on the `chores` queue; at once where the mount has ended the queue, so that no caller waits for the
+    /// job for ever.
     func later(_ job: @escaping @Sendable () -> Void) {
         if !chores.add(job) { job() }
     }
 
-    func endLines() {
+    /// Does the jobs that are left, and ends the queues.
+    func endQueues() {
         isEnding.store(true, ordering: .relaxed)
         answers.stop()
         chores.stop()
     }
 }
 
-/// Only ever touched by the thread of the `answers` queue.
+/// `@unchecked Sendable`: only the thread of the `answers` queue uses it.
 private final class AnswerBuffer: @unchecked Sendable {
     private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * Int(BlockSize.block), alignment: 4096)
 
@@ -104,14 +106,15 @@ private final class AnswerBuffer: @unchecked Sendable {
     }
 }
 
+/// The options of a mount that concern its tree and its reads.
 package struct VolumeOptions: Sendable {
-    /// How long a read, a listing or an open may take before it fails.
+    /// The time after which a read, an open or a request for a listing fails.
     package var timeout: Duration
-    /// A listing this old is asked for again in the background when it is next used.
+    /// The age at which the next look at a listing refreshes it in the background.
     package var refresh: Duration
-    /// Bytes of the next file that are fetched when one is played through; 0: none.
+    /// The bytes of the next file to fetch once one is played through; 0: none.
     package let prebuffer: Int64
-    /// More than any file has, and no product of it overflows.
+    /// Larger than any file, and small enough that no product of it overflows.
     private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
@@ -123,16 +126,17 @@ package struct VolumeOptions: Sendable {
     }
 }
 
+/// The numbers that `reelfs status` shows, since the mount began.
 final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
-    /// As in `FetchStatistics`, of all files; what is asked beside them (listings, content information) is demanded.
-    /// All bytes from the origin are either demanded or speculative.
+    /// The sums of `FetchStatistics` over all files. Listings and content information count as demanded. All bytes from
+    /// the origin are either demanded or speculative.
     let demanded = Atomic<Int64>(0)
     let speculative = Atomic<Int64>(0)
     let wasted = Atomic<Int64>(0)
-    /// Fetched ahead and not read, or asked for, of the files in the table.
+    /// Bytes that are fetched ahead, or asked for, and not read yet, of the files in the table.
     let ahead = Atomic<Int64>(0)
     let early = Atomic<Int64>(0)
 

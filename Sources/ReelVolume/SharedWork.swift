@@ -1,14 +1,14 @@
 import ReelThreads
 
-/// Work that several calls want at once: the first call starts it, and all get its outcome.
+/// Work that several calls want at once: the first call starts it, and all calls get its outcome.
 final class SharedWork<Outcome: Sendable>: Sendable {
-    /// The calls that wait; nil: no work is under way.
+    /// The calls that wait; nil while no work is under way.
     private let waiting = Lock<[@Sendable (Outcome) -> Void]?>(nil)
 
-    /// How many calls wait now.
+    /// The number of calls that wait.
     var callers: Int { waiting.withLock { $0?.count ?? 0 } }
 
-    /// - Parameter work: started where none is under way; tells its outcome once, from any thread.
+    /// Waits for the outcome. - Parameter work: runs where none is under way; tells its outcome once, from any thread.
     func join(
         _ completion: @escaping @Sendable (Outcome) -> Void, work: (@escaping @Sendable (Outcome) -> Void) -> Void
     ) {

@@ -59,7 +59,9 @@ struct SourceOpening {
         let known = own.map { services.store.hasListing($0.root.key) ? $0 : nil } ?? remembered(place)
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
-        switch own.map({ list($0, nil, until: deadline) }) ?? find(place, until: deadline) {
+        // All pages of a root may take longer where nothing is remembered that could be mounted.
+        let inAll = known != nil ? .zero : FolderFetch.longest
+        switch own.map({ list($0, nil, until: deadline, inAll) }) ?? find(place, until: deadline, inAll) {
         case .source(let opened): return believed(opened)
         case .failure(let failure):
             guard case .url(let url) = place else {
@@ -108,8 +110,10 @@ struct SourceOpening {
     }
 
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
-    /// - Parameter deadline: on the clock of `now()`, for all requests together.
-    private func find(_ place: SourcePlace, until deadline: Duration) -> Recognition {
+    /// - Parameters:
+    ///   - deadline: on the clock of `now()`, for all requests but further pages of a root.
+    ///   - inAll: for all pages of a root.
+    private func find(_ place: SourcePlace, until deadline: Duration, _ inAll: Duration) -> Recognition {
         if case .url(let url) = place, !kinds.expectDocument(at: url) {
             switch wait({ InformationRequest.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
@@ -117,7 +121,7 @@ struct SourceOpening {
                 || information.length ?? 0 > Int64(SourceAnswer.limit):
                 if wasTree { return .refused(.foreign("it is a file, where a tree was")) }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
-                return list(FileSource(url, information), nil, until: deadline)
+                return list(FileSource(url, information), nil, until: deadline, inAll)
             case .failure(let failure): return .failure(failure)
             case .information, .unchanged, nil: break
             }
@@ -133,18 +137,20 @@ struct SourceOpening {
         case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
         case .entries(_, let mark, _):
             guard let answer = document.withLock({ $0 }) else { break }
-            return recognise(FolderFetch.First(answer: answer, mark: mark), until: deadline)
+            return recognise(FolderFetch.First(answer: answer, mark: mark), until: deadline, inAll)
         case nil: break
         }
         return .failure(.timedOut)
     }
 
-    private func recognise(_ first: FolderFetch.First, until deadline: Duration) -> Recognition {
+    private func recognise(
+        _ first: FolderFetch.First, until deadline: Duration, _ inAll: Duration
+    ) -> Recognition {
         var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
         for kind in kinds {
             guard let source = kind.recognise(first.answer) else { continue }
             if source is FileSource, wasTree { break }
-            let found = list(source, first, until: deadline)
+            let found = list(source, first, until: deadline, inAll)
             switch found {
             case .refused(let other) where other.isForeign: refusal = other
             default: return found
@@ -157,14 +163,17 @@ struct SourceOpening {
     private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
         let answer = Monitor<Answer?>(nil)
         ask { result in answer.withLock { $0 = result } }
-        return answer.wait(atMost: services.options.timeout + .seconds(5)) { $0 }
+        return answer.wait(atMost: max(services.options.timeout, FolderFetch.longest) + .seconds(5)) { $0 }
     }
 
-    private func list(_ source: any Source, _ first: FolderFetch.First?, until deadline: Duration) -> Recognition {
+    private func list(
+        _ source: any Source, _ first: FolderFetch.First?, until deadline: Duration, _ inAll: Duration
+    ) -> Recognition {
         let root = source.root
         let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
         let reader = source.list(root, known: known)
-        switch wait({ FolderFetch.start(reader, first: first, limit: deadline - now(), services, $0) }) {
+        let limit = deadline - now()
+        switch wait({ FolderFetch.start(reader, first: first, limit: limit, inAll: inAll, services, $0) }) {
         case .entries(let entries, let mark, let remark):
             if let remark { services.logger.warning("\(root): \(remark)") }
             return .source(Opened(source: source, listed: (entries, mark)))

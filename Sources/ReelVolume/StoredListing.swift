@@ -2,7 +2,7 @@ import ReelCache
 import ReelCore
 import ReelSources
 
-// Between a listing in memory and one that is remembered: entry by entry, as a whole one may be large.
+// Converts between a listing in memory and a remembered one, entry by entry, as a whole one may be large.
 
 extension EntryList: StoredEntries {
     package func stored(at place: Int) -> StoredEntry {
@@ -14,8 +14,8 @@ extension EntryList: StoredEntries {
 }
 
 extension Store {
-    /// The remembered listing of a folder, with the credentials of the source where an entry is of the same origin:
-    /// they are never written down.
+    /// The remembered listing of a folder; nil: none. Entries of the source's origin get the source's credentials, which
+    /// the cache never holds.
     func entries(at folder: SourcePlace) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
         let found = listing(folder.key, begin: { builder = EntryList.Builder() }) { stored in

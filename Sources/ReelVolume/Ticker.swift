@@ -1,13 +1,14 @@
 import ReelThreads
 
+/// An object with deadlines or pauses that `Ticker` watches.
 protocol Ticking: AnyObject, Sendable {
-    /// - Returns: whether there is more to wait for.
+    /// Acts on what is due. - Returns: whether there is more to wait for.
     func tick(_ now: Duration) -> Bool
 }
 
-/// Calls `tick` of everything that has something under way, and timers; sleeps while there are none.
+/// Calls `tick` of the objects that have something under way, and runs timers; sleeps while there are none.
 final class Ticker: Sendable {
-    /// Deadlines and pauses are in tenths of a second and more.
+    /// Deadlines and pauses are a tenth of a second and longer.
     private static let interval = Duration.milliseconds(50)
 
     private struct State {
@@ -36,7 +37,7 @@ final class Ticker: Sendable {
                 for timer in due { timer.job() }
                 for (id, member) in members where !member.tick(moment) {
                     state.withLock { $0.members[id] = nil }
-                    // Work that came in between may have found itself still a member.
+                    // Work that came in between may have found its object still a member.
                     if member.tick(now()) { Ticker.add(member, to: state) }
                 }
             }
@@ -45,6 +46,7 @@ final class Ticker: Sendable {
         self.thread = thread
     }
 
+    /// Watches an object until its `tick` returns false.
     func add(_ member: any Ticking) {
         if state.withLock(notifying: false, { $0.members[ObjectIdentifier(member)] != nil }) { return }
         Ticker.add(member, to: state)
@@ -56,17 +58,18 @@ final class Ticker: Sendable {
         }
     }
 
-    /// Does a short job after `pause`; never, if the volume ends before.
+    /// Does a short job after `pause`; never where the volume ends before.
     func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
         state.withLock { state in
             if !state.isOver { state.timers.append((now() + pause, job)) }
         }
     }
 
+    /// Ends the thread; no job runs and no `tick` is called afterwards.
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()
-        // They hold what holds the ticker. Released outside of the lock: some take locks of their own at their end.
+        // They hold objects that hold the ticker. Released outside of the lock, as some take locks when they go.
         let held = state.withLock { state in
             defer { (state.members, state.timers) = ([:], []) }
             return (state.members, state.timers)

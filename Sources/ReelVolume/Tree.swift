@@ -5,31 +5,31 @@ import ReelThreads
 
 /// The names of a mount: which node each leads to, and which attributes it shows.
 final class Tree: Sendable {
-    /// Entries whose lengths are asked for together with the requested one: `ls -l` goes on there.
+    /// The number of entries whose lengths are requested together with one: `ls -l` goes on with them.
     private static let probedAhead = 64
 
     let services: Services
     let source: any Source
     let root: Node
     let nodes: NodeTable
-    /// Fetches listings, and knows which could not be fetched.
+    /// Fetches listings, and knows the ones that it could not fetch.
     let refresher: ListingRefresher
     private let files: FileTable
-    private let prober: Prober
-    /// Seconds since 1970: the date of what has none. The source's first mount, so that it stays.
+    private let information: InformationLoader
+    /// The date of files without one: when the source was first mounted, in seconds since 1970.
     private let firstMountedAt: Int64
-    /// Answered as `user.reelfs.socket` on the root; nil: no such attribute.
+    /// The value of `user.reelfs.socket` on the root; nil: no such attribute.
     private let socketPath = Lock<String?>(nil)
 
     init(_ opened: SourceOpening.Opened, _ files: FileTable, _ services: Services) {
         self.services = services
         self.files = files
         source = opened.source
-        prober = Prober(files, services)
+        information = InformationLoader(files, services)
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
-        // Nothing else tells the names of a list's files.
+        // A list alone tells the names of its files.
         if listed == nil, source.isQueue(source.root) { listed = services.remembered(source.root) }
         root = Node(
             id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
@@ -38,18 +38,18 @@ final class Tree: Sendable {
         refresher = ListingRefresher(source, nodes, services)
     }
 
-    /// Where the tree hangs: names shown in `status` are relative to it. nil: a list, whose files may lie anywhere.
+    /// The root, to which the names in `status` are relative; nil for a list, whose files may lie anywhere.
     var rootURL: ResourceURL? { source.isQueue(source.root) ? nil : source.root.url }
 
     /// The names that the files of the cache have in this mount.
     var names: MountNames { MountNames(root: rootURL, entries: rootEntries) }
 
-    /// As the root is listed now.
+    /// The entries of the root's present listing.
     var rootEntries: EntryList { root.directory?.listing?.entries ?? EntryList([]) }
 
     // MARK: Listings
 
-    /// The listing of a directory: what is known at once, else from the origin.
+    /// The listing of a directory: the known one at once, else one from the origin.
     func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
         guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
         if let listed = directory.listing { return answer(.success(listed), node, directory, completion) }
@@ -71,21 +71,22 @@ final class Tree: Sendable {
 
     // MARK: Entries
 
-    /// The entry's node with the attributes that the kernel wants, after a request where no listing tells the length.
+    /// The entry's node with its attributes, after a request where no listing tells the length.
     func resolve(
         _ place: Int, of listed: Directory.Listed, in parent: Node, _ completion: @escaping Completion<Entry>
     ) {
         let entry = listed.entries[place]
         if entry.length == nil, !entry.isDirectory { probeAhead(of: place, listed) }
         if let known = knownEntry(place, of: listed, in: parent) { return completion(known) }
-        prober.probe(entry.url) { [self] result in
+        information.load(entry.url) { [self] result in
             completion(result.flatMap { _ in knownEntry(place, of: listed, in: parent) ?? .failure(.failed) })
         }
     }
 
-    /// The same without a request; a success has a kernel reference. nil: the length takes a request. `stale`: another
+    /// The entry's node without a request; a success has a reference of the kernel. It fails with `stale` where another
     /// listing has replaced this one, and the kernel looks the path up once more.
-    /// - Parameter cached: how much of the entry's bytes the cache has, where the caller knows it already.
+    /// - Parameter cached: the bytes of the entry in the cache, where the caller knows them.
+    /// - Returns: nil where only a request tells the length.
     func knownEntry(
         _ place: Int, of listed: Directory.Listed, in parent: Node, cached: Int64? = nil
     ) -> Result<Entry, VolumeError>? {
@@ -110,7 +111,7 @@ final class Tree: Sendable {
             return .success(Entry(node: id, attributes: attributes))
         }
         if let information, !node.take(information) {
-            // It is of another version than the kernel was told: another node takes its place.
+            // The kernel was told another version of this node: another node takes its place.
             nodes.supersede(node)
             nodes.forget(id, count: 1)
             return knownEntry(place, of: listed, in: parent, cached: cached)
@@ -118,20 +119,20 @@ final class Tree: Sendable {
         return .success(Entry(node: id, attributes: attributes(of: node)))
     }
 
-    /// Checks remembered facts that are shown and may be outdated: if they are, the kernel asks for the name once more.
+    /// Checks facts that are shown and may be outdated; where they are, the kernel looks the name up once more.
     private func askAgain(
         _ place: Int, of listed: Directory.Listed, in parent: Node, _ known: ContentInformation
     ) {
         let entry = listed.entries[place]
         guard services.origin.isWorthAsking(entry.url) else { return }
-        prober.probe(entry.url, isDemanded: false) { [services] result in
+        self.information.load(entry.url, isDemanded: false) { [services] result in
             guard case .success(let new) = result, !new.isSameVersion(as: known) else { return }
             parent.directory?.untold()
             services.kernelCache?.forgetEntry(entry.name, in: parent.id)
         }
     }
 
-    /// Keeps the lengths of the next entries coming: looks half a window ahead, so that one window follows the other.
+    /// Requests the lengths of the next entries: looks half a window ahead, so that one window follows the other.
     private func probeAhead(of place: Int, _ listed: Directory.Listed) {
         let entry = listed.entries[place]
         let window = listed.entries[min(place + 1, listed.entries.count)...].prefix(Tree.probedAhead)
@@ -141,7 +142,7 @@ final class Tree: Sendable {
         guard window.dropFirst(Tree.probedAhead / 2).prefix(1).contains(where: isUnknown) || isUnknown(entry) else {
             return
         }
-        for next in window where isUnknown(next) { prober.probe(next.url, isDemanded: false) }
+        for next in window where isUnknown(next) { information.load(next.url, isDemanded: false) }
     }
 
     // MARK: Attributes
@@ -161,10 +162,10 @@ final class Tree: Sendable {
         "user.mime_type", "user.reelfs.url", "user.reelfs.cached", "user.reelfs.socket", "user.reelfs.stale",
     ]
 
-    /// Where the server of the mount listens.
+    /// The control socket's path, from here on a value of the root.
     func announce(socketPath path: String) { socketPath.withLock { $0 = path } }
 
-    /// The value of one of these, from what is known; nil: the node has none.
+    /// The value of one of these, without a request; nil where the node has none.
     func extendedAttribute(_ name: String, of node: Node) -> String? {
         switch name {
         case "user.reelfs.url": return node.url?.text

@@ -15,7 +15,7 @@ extension Volume {
                 path: path(key), length: length, cachedBytes: cached, openHandles: handles, rate: rate)
         }
         for object in store.objects() { show(object.key, object.length, object.cachedBytes) }
-        // Of several under one URL the one that an open gets is shown.
+        // Of several files under one URL, this shows the one that an open gets.
         for file in files.all.reversed() {
             let length = file.isOpenEnded ? nil : file.length
             show(file.url.text, length, file.cachedBytes, handles: file.openHandles, rate: file.rate)

@@ -14,14 +14,18 @@ package final class Volume: Sendable {
     let files: FileTable
     let opener: FileOpener
     let prebuffer: Prebuffer
-    /// The commands on the cache.
+    /// The commands on the mount's cache.
     package let maintenance: Maintenance
-    /// Calls of `forget`.
+    /// The number of calls of `forget`.
     private let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
 
-    /// Finds out what the source is, from the origin or from memory, and blocks so long: nothing is mounted yet.
-    /// - Parameter source: an http(s) URL, or the path of a list.
+    /// Finds out the kind of a source, from the origin or from the cache, and makes its volume. It blocks until then, as
+    /// nothing is mounted yet.
+    /// - Parameters:
+    ///   - source: a URL, or the path of a list.
+    ///   - kinds: the kinds of sources, in the order in which they are asked.
+    /// - Throws: a sentence for the user.
     package static func open(
         _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
         kinds: [any Source.Type] = SourceKinds.all
@@ -29,7 +33,7 @@ package final class Volume: Sendable {
         let services = Services(origin: origin, store: store, options: options, logger: logger)
         do throws(SourceError) {
             let opened = try SourceOpening(services: services, kinds: kinds).open(source)
-            // A line of a page and its entry are about as long as each other.
+            // A line of a page is about as long as its entry.
             services.giveBackMemory(after: opened.listed?.entries.footprint ?? 0)
             return Volume(opened, services)
         } catch {
@@ -41,28 +45,27 @@ package final class Volume: Sendable {
     private init(_ opened: SourceOpening.Opened, _ services: Services) {
         self.services = services
         files = FileTable(services)
-        prebuffer = Prebuffer(files, services)
         tree = Tree(opened, files, services)
+        prebuffer = Prebuffer(tree, files, services)
         opener = FileOpener(tree, files, prebuffer, services)
         maintenance = Maintenance(tree: tree, files: files, services: services)
-        prebuffer.connect(tree.nodes, tree.source)
         services.connect(tree.source)
     }
 
-    /// The cache that is told when something that the kernel may have cached has changed.
+    /// Tells this cache from here on when something has changed that the kernel may have kept.
     package func connect(_ cache: any KernelCache) { services.kernel.withLock { $0 = cache } }
 
-    /// Where the server of the mount listens.
+    /// Shows the path of the control socket as an attribute of the root.
     package func announce(socketPath path: String) { tree.announce(socketPath: path) }
 
-    /// Fails what waits, stops what runs, ends the threads. The store is the caller's to close.
+    /// Fails the calls that wait, stops the requests, and ends the threads. The caller closes the store.
     package func shutdown() {
         // A thread is joined once.
         guard !isShutDown.exchange(true, ordering: .relaxed) else { return }
-        // The clock first: what it would find idle now is not over, but ended.
+        // The ticker first: files that end would look idle to it.
         services.ticker.stop()
         for file in files.all { file.shutdown() }
-        services.endLines()
+        services.endQueues()
     }
 }
 
@@ -83,7 +86,7 @@ extension Volume: Filesystem {
 
     package func forget(_ node: NodeID, count: UInt64) {
         tree.nodes.forget(node, count: count)
-        // A kernel short of memory forgets by the ten thousand, and so should we.
+        // A kernel short of memory forgets by the ten thousand, and the daemon should do the same.
         if forgotten.add(1, ordering: .relaxed).newValue % 65_536 == 0 {
             services.giveBackMemory(after: .max)
         }
@@ -139,7 +142,7 @@ extension Volume: Filesystem {
     }
 
     package func extendedAttribute(_ name: String, of id: NodeID) -> Result<[UInt8], VolumeError> {
-        // What `ls -l` asks of every file (security.selinux, system.posix_acl_access): said like this, it asks once.
+        // `ls -l` asks for some of every file (security.selinux, system.posix_acl_access), and after this answer once.
         guard name.hasPrefix("user.") else { return .failure(.unsupported) }
         guard let node = tree.nodes.peek(id) else { return .failure(.stale) }
         return tree.extendedAttribute(name, of: node).map { .success(Array($0.utf8)) } ?? .failure(.noAttribute)

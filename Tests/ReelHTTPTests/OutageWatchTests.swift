@@ -30,7 +30,7 @@ import Testing
                     return origin.outages.count == 1000
                 })
             ask(1000..<3000, origin)
-            #expect(origin.outages.count <= TransferLoop.hostLimit)
+            #expect(origin.outages.count <= HostTable.limit)
         }
     }
 

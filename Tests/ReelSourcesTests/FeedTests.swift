@@ -16,12 +16,12 @@ private func read(
     var asked: [String] = []
     var step = try reader.start()
     while case .ask(let request) = step {
-        guard case .origin(let request) = request, let text = documents[request.url.text] else {
+        guard case .document(.url(let url)) = request, let text = documents[url.text] else {
             throw SourceRefusal.cutShort
         }
-        asked.append(request.url.text)
+        asked.append(url.text)
         let headers = [(name: "Content-Length", value: "\(text.utf8.count)"), ("Content-Type", type ?? "text/xml")]
-        try reader.head(ResponseHead(status: 200, headers: headers, url: request.url))
+        try reader.head(ResponseHead(status: 200, headers: headers, url: url))
         for piece in text.utf8.split(separator: UInt8(ascii: ">"), omittingEmptySubsequences: false) {
             try reader.take(Array(piece) + (piece.endIndex == text.utf8.endIndex ? [] : [UInt8(ascii: ">")]))
         }

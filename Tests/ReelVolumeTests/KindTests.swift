@@ -151,4 +151,51 @@ private struct PagedSource: Source {
             fixture.volume.close(again)
         }
     }
+
+    /// Answers `PROPFIND` with one file a page, each page a quarter of a second later.
+    /// - Parameter pages: how many a folder has.
+    private func slowPages(_ pages: Shared<Int>) throws -> ScriptedServer {
+        try ScriptedServer { request in
+            guard let page = Int(String(decoding: request.body, as: UTF8.self).dropFirst("page ".count)) else {
+                return ServerStep.answer(404)
+            }
+            let body = "\(page).mkv\n" + (page == 1 ? "sub/\n" : "") + (page < pages.value ? "more" : "")
+            return [.pause(.milliseconds(250))] + ServerStep.answer(207, body: body)
+        }
+    }
+
+    @Test("Each page of a folder may take as long as a request may")
+    func manyPages() throws {
+        let pages = Shared(12)
+        let server = try slowPages(pages)
+        defer { server.stop() }
+        let fixture = try VolumeFixture(
+            "paged+" + server.url("/tree/").text, timeout: .seconds(2), kinds: [PagedSource.self] + SourceKinds.all)
+        defer { fixture.remove() }
+        let files = (1...12).map { "\($0).mkv" }
+        #expect(fixture.names().map { $0.filter { $0 != "sub" } } == .success(files))
+        #expect(fixture.names("sub").map { $0.filter { $0 != "sub" } } == .success(files))
+    }
+
+    @Test("A known source is mounted, and a mount ends, without waiting for pages without end")
+    func endlessPages() throws {
+        let pages = Shared(1)
+        let server = try slowPages(pages)
+        defer { server.stop() }
+        let fixture = try VolumeFixture(
+            "paged+" + server.url("/tree/").text, refresh: .zero, kinds: [PagedSource.self] + SourceKinds.all)
+        defer { fixture.remove() }
+        fixture.stop()
+        pages.value = .max
+        let start = now()
+        try fixture.start()
+        #expect(now() - start < .seconds(8), "two seconds were given")
+        #expect(fixture.names() == .success(["1.mkv", "sub"]))
+        // The refresh that the look has begun.
+        let asked = server.requests.count
+        #expect(eventually { server.requests.count > asked })
+        let end = now()
+        fixture.stop()
+        #expect(now() - end < .seconds(8))
+    }
 }

@@ -1,0 +1,72 @@
+import ReelCore
+
+/// How much of one answer has come, and how much of it may come.
+struct AnswerProgress {
+    var collector = HeaderCollector()
+    /// The verdict that was reached before curl is done with the answer; nil: none yet.
+    var verdict: Transfer.Verdict?
+    /// Whether the receiver has taken the head.
+    private(set) var isAccepted = false
+    /// When the transport stops reading the useless body of an error or a redirect; nil: the body is wanted.
+    private(set) var drainEnd: ContinuousClock.Instant?
+    private var received: Int64 = 0
+    /// Bytes behind the head, as they came: the body, and what frames it.
+    private var raw: Int64 = 0
+    /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
+    private var limit = Int64.max
+    private var announced: Int64?
+
+    /// The transport reads so much of a useless body, for so long, to use its connection again.
+    private static let drainLimit: Int64 = 64 << 10
+    private static let drainTime = Duration.milliseconds(300)
+    /// Bytes behind a head that may be no body (chunk sizes and their extensions, trailers): as many as a head has, and
+    /// what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
+    private static let framingLimit: Int64 = 256 << 10
+    private static let framingShare: Int64 = 8
+
+    /// The receiver has taken the head. - Parameter range: the range that was asked for; nil: all.
+    mutating func accept(_ head: ResponseHead, asked range: ByteRange?) {
+        isAccepted = true
+        guard head.status == 206, let range else { return }
+        limit = range.count
+        announced = head.contentRange?.range?.count
+    }
+
+    /// Ends the request with `verdict` once its body has come or has taken `drainTime`.
+    mutating func drain(_ verdict: Transfer.Verdict) {
+        self.verdict = verdict
+        drainEnd = ContinuousClock.now + Self.drainTime
+    }
+
+    /// Ends the request at once.
+    mutating func cut(_ failure: OriginFailure) {
+        verdict = .failed(failure)
+        drainEnd = ContinuousClock.now
+    }
+
+    // MARK: The body
+
+    /// The bytes of a piece of an accepted body that belong to the range that was asked for.
+    func wanted(of count: Int) -> Int { Int(min(Int64(count), limit - received)) }
+
+    mutating func take(_ count: Int) { received += Int64(count) }
+
+    /// Takes a piece of a useless body. - Returns: whether the transport reads more of it.
+    mutating func drain(_ count: Int) -> Bool {
+        received += Int64(count)
+        return received <= Self.drainLimit
+    }
+
+    /// Takes bytes behind the head, before curl takes the body out of them.
+    /// - Returns: false where too many of them are no body.
+    mutating func takeRaw(_ count: Int) -> Bool {
+        raw += Int64(count)
+        return raw - received <= Self.framingLimit + Self.framingShare * received
+    }
+
+    /// Whether all bytes came that the head announced; false where it announced none.
+    var isWhole: Bool { announced.map { received >= $0 } ?? false }
+
+    /// Whether fewer bytes came than the head announced.
+    var isShort: Bool { announced.map { received < $0 } ?? false }
+}

@@ -1,0 +1,106 @@
+import ReelCore
+
+/// Every origin that the transport knows, and the choice of the request that leaves next.
+///
+/// Belongs to the transport's thread.
+final class HostTable {
+    /// A playlist may name many hosts: beyond this number the table forgets those with nothing under way, those that
+    /// are away last.
+    static let limit = 1024
+    /// Redirects remembered of all hosts together; each host may have a few beyond it.
+    private static let redirectLimit = 1024
+    /// From so many connections in all an origin that has one gets no more, and an origin that has none gets one, up to
+    /// half as many again: a process may mostly have 1024 files open.
+    private static let connectionLimit = 256
+
+    private let slots: Int
+    private let news: TransportNews
+    private var hosts: [String: OriginHost] = [:]
+    /// Hosts at which requests run, pause or wait.
+    private(set) var busy: [OriginHost] = []
+
+    /// - Parameter slots: requests that run at once to one origin.
+    init(slots: Int, _ news: TransportNews) {
+        self.slots = slots
+        self.news = news
+    }
+
+    var all: some Collection<OriginHost> { hosts.values }
+
+    /// Redirects that one host may remember.
+    var redirectLimit: Int { max(16, Self.redirectLimit / hosts.count) }
+
+    /// - Parameter origin: `ResourceURL.origin`.
+    func known(_ origin: String) -> OriginHost? { hosts[origin] }
+
+    /// The host of that origin, made where the table has none.
+    func host(_ origin: String) -> OriginHost {
+        if let known = hosts[origin] { return known }
+        forget()
+        let host = OriginHost(origin, slots: slots)
+        hosts[origin] = host
+        return host
+    }
+
+    /// Makes room for a host. The next request to a forgotten one learns everything anew.
+    private func forget() {
+        guard hosts.count >= Self.limit else { return }
+        hosts = hosts.filter { !($1.isIdle && $1.standing == nil) }
+        guard hosts.count >= Self.limit else { return }
+        for host in hosts.values where host.isIdle {
+            hosts[host.name] = nil
+            news.standings.withLock { $0[host.name] = nil }
+        }
+    }
+
+    // MARK: Queues
+
+    /// Puts a request into the queue of its host.
+    func enqueue(_ transfer: Transfer) {
+        let host = transfer.host
+        host.queue.add(
+            transfer, of: transfer.resource, isDemanded: transfer.request.isDemanded,
+            isUrgent: transfer.request.connectLimit != nil)
+        if !host.isListed {
+            host.isListed = true
+            busy.append(host)
+        }
+    }
+
+    /// Gives free slots to the requests that wait.
+    /// - Parameters:
+    ///   - start: sends a request; true for one that should open a connection of its own.
+    ///   - cancel: ends a request that makes room for another.
+    func startWaiting(_ start: (Transfer, _ avoidsIdle: Bool) -> Void, cancel: (Transfer) -> Void) {
+        var connections = busy.reduce(0) { $0 + $1.queue.connections }
+        for host in busy {
+            let queue = host.queue
+            let isSilent = queue.isSilent
+            while hasRoom(for: queue, beside: connections), let transfer = next(of: host, cancel) {
+                connections += 1
+                host.active[transfer.id] = transfer
+                let isCrowded = !transfer.request.isDemanded && host.idle.areScarce(running: queue.running)
+                let avoidsIdle = isSilent || isCrowded
+                transfer.hasTakenIdle = !avoidsIdle && host.idle.take()
+                start(transfer, avoidsIdle)
+            }
+            while queue.hasTooManyPaused, let paused = host.longestPaused() { cancel(paused) }
+            host.isListed = !queue.isIdle
+        }
+        busy.removeAll { !$0.isListed }
+    }
+
+    /// The request that may run now; one that a reader waits for gets the slot of one that no reader needs.
+    private func next(of host: OriginHost, _ cancel: (Transfer) -> Void) -> Transfer? {
+        if let next = host.queue.next() { return next }
+        guard let dispensable = host.dispensable() else { return nil }
+        cancel(dispensable)
+        return host.queue.next()
+    }
+
+    /// A list may name hundreds of hosts that never answer; each socket is one of the process's descriptors.
+    private func hasRoom(for queue: HostQueue<Transfer>, beside connections: Int) -> Bool {
+        connections < Self.connectionLimit || queue.hasUrgent
+            || queue.connections == 0 && connections < Self.connectionLimit * 3 / 2
+    }
+}
