@@ -1,4 +1,4 @@
-/// The life of one block. It counts as filled in every state in which all of its bytes are there.
+/// The life of one block. A block counts as filled in every state in which all of its bytes are there.
 ///
 ///     empty ─begin─▶ partial ─seal─▶ written ─syncBegins─▶ syncing ─syncEnds─▶ durable
 ///                       │               ▲                     │
@@ -6,21 +6,22 @@
 ///                       ├─seal (its sync failed)─▶ unkept ◀─syncFails
 ///                       └─seal (in memory)──▶ memory
 ///
-/// From every state `leave` makes it empty: eviction, loss and damage.
+/// `leave` makes it empty from every state: eviction, loss and damage.
 enum BlockState: UInt8, CaseIterable, Sendable {
-    /// Nothing of it is there.
+    /// No byte of it is there.
     case empty
-    /// Some bytes are there, or are about to be: `BlockTable.Flight` has them. No row tells of it.
+    /// Some bytes are there, or are about to be; `BlockTable.Flight` has them. No row tells of the block.
     case partial
-    /// Filled, in memory because the disk does not take it: no row ever tells of it.
+    /// Filled, in memory because the disk does not take it. No row ever tells of the block.
     case memory
-    /// Filled, and written; no sync has begun since.
+    /// Filled and written; no sync has begun since.
     case written
     /// Filled before the running fdatasync began.
     case syncing
     /// Filled, synced, and told of by a row.
     case durable
-    /// Filled, but a sync that was to save it failed, which is told once: no row ever tells of it.
+    /// Filled, but the sync that was to save it failed, and the kernel reports that only once. No row ever tells of the
+    /// block.
     case unkept
 
     enum Event: CaseIterable, Sendable {

@@ -1,7 +1,7 @@
 import ReelCore
 
-/// What readers and fetch planning ask. No allocation where blocks are filled. Bytes behind the end are neither there
-/// nor missing: there is nothing to fetch.
+/// The questions of readers and of fetch planning. They allocate nothing where blocks are filled. Bytes behind the end
+/// are neither there nor missing: there is nothing to fetch.
 extension BlockTable {
     func covers(_ range: ByteRange) -> Bool { firstMissing(from: range.lower, limit: range.upper) == range.upper }
 
@@ -10,7 +10,7 @@ extension BlockTable {
         var offset = offset
         while offset < min(limit, length) {
             let block = Int(offset / BlockSize.block)
-            if block % 64 == 0, extents[block / 64]?.filledBlocks == 64 {
+            if block % 64 == 0, states.extent(block / 64)?.filledBlocks == 64 {
                 offset = min(length, offset / BlockSize.extent * BlockSize.extent + BlockSize.extent)
             } else if self[block].isFilled {
                 offset = bytes(of: block).upper
@@ -28,8 +28,8 @@ extension BlockTable {
         var offset = offset
         while offset < min(limit, length) {
             let block = Int(offset / BlockSize.block)
-            guard block / 64 < extents.end else { return limit }
-            guard extents[block / 64] != nil else {
+            guard block / 64 < states.extentCount else { return limit }
+            guard states.extent(block / 64) != nil else {
                 offset = (offset / BlockSize.extent + 1) * BlockSize.extent
                 continue
             }
@@ -47,30 +47,31 @@ extension BlockTable {
         return ends?.max() ?? bytes(of: block).lower
     }
 
-    /// Blocks that are held against their checksum whenever they are read from the disk, as bits, the first of
-    /// `blocks` the least significant: not verified yet, or not durable, filled or not. Until a sync has vouched for
-    /// them a filesystem that cannot write them back may drop them from the page cache, and zeros are read in their
-    /// place.
+    /// Blocks whose checksum is compared at each read from the disk: not verified yet, or not durable, filled or not.
+    /// Until a sync has ended well, a filesystem that cannot write such blocks back may drop them from the page cache,
+    /// and zeros are read in their place.
     /// - Parameter blocks: 64 at most.
+    /// - Returns: a bit a block, the first of `blocks` the least significant.
     func uncertain(_ blocks: Range<Int>) -> UInt64 {
         var bits: UInt64 = 0
         var block = blocks.lowerBound
         while block < blocks.upperBound {
-            if self[block] != .durable || !isVerified(block) { bits |= 1 << UInt64(block - blocks.lowerBound) }
+            if self[block] != .durable || !states.isVerified(block) { bits |= 1 << UInt64(block - blocks.lowerBound) }
             block += 1
         }
         return bits
     }
 
+    /// - Parameter now: in the order of `UseClock`.
     mutating func use(_ blocks: Range<Int>, now: Int64) {
         guard !blocks.isEmpty else { return }
         var extent = blocks.lowerBound / 64
         while extent * 64 < blocks.upperBound {
-            extents.update(extent) { $0.lastUse = now }
+            states.update(extent) { $0.lastUse = now }
             extent += 1
         }
     }
 
-    /// Where no row has it yet.
-    func sum(of block: Int) -> UInt64? { extents[block / 64]?.sums?[block % 64] }
+    /// The block's checksum where no row has it yet.
+    func sum(of block: Int) -> UInt64? { states.extent(block / 64)?.sums?[block % 64] }
 }

@@ -1,10 +1,10 @@
 import ReelCore
 
-/// How blocks become durable: a snapshot of what is written, fdatasync, rows.
+/// How blocks become durable: a snapshot of the written ones, fdatasync, rows.
 extension BlockTable {
-    /// Extents by what the next rows have to tell of them.
+    /// Extents whose rows have to be written.
     struct Sync: Sendable {
-        /// With written blocks that nobody has begun to sync.
+        /// With written blocks that no running sync covers.
         var changed: Set<Int> = []
         /// Those of the running sync, and which of them were stale before.
         fileprivate var running: Set<Int> = []
@@ -14,7 +14,7 @@ extension BlockTable {
         fileprivate(set) var failures = 0
     }
 
-    /// What the index is to say of one extent.
+    /// The row of one extent, as the index is to have it.
     struct Row: Equatable {
         var extent: Int
         var word: UInt64
@@ -40,26 +40,26 @@ extension BlockTable {
         return !sync.running.isEmpty
     }
 
-    /// False where the running sync is for rows alone, which lose something.
+    /// False where the running sync only takes lost blocks out of rows.
     var isSyncingBlocks: Bool { sync.running.contains { hasSyncing($0) } }
 
-    private func hasSyncing(_ extent: Int) -> Bool { extents[extent]?.word(of: .syncing) ?? 0 != 0 }
+    private func hasSyncing(_ extent: Int) -> Bool { states.extent(extent)?.word(of: .syncing) ?? 0 != 0 }
 
-    /// What the rows may say once fdatasync has returned.
+    /// The rows that may be written once fdatasync has returned.
     var rowsAfterSync: [Row] {
-        sync.running.map { extent in
-            Row(
-                extent: extent, word: extents[extent]?.word(of: .durable, .syncing) ?? 0,
-                sums: extents[extent]?.sums ?? ExtentSums(), lastUse: lastUse(ofExtent: extent))
+        sync.running.map { number in
+            let extent = states.extent(number)
+            return Row(
+                extent: number, word: extent?.word(of: .durable, .syncing) ?? 0, sums: extent?.sums ?? ExtentSums(),
+                lastUse: states.lastUse(ofExtent: number))
         }
     }
 
-    /// What `durableBytes` will be then.
+    /// `durableBytes` once the running sync has ended.
     var durableBytesAfterSync: Int64 {
-        sync.running.reduce(durableBytes) { sum, extent in
-            (extents[extent]?.states.indices ?? 0..<0).reduce(sum) { sum, index in
-                extents[extent]?.state(index) == .syncing ? sum + bytes(of: extent * 64 + index).count : sum
-            }
+        sync.running.reduce(states.durableBytes) { sum, number in
+            let word = states.extent(number)?.word(of: .syncing) ?? 0
+            return sum + BlockStates.bytes(of: word, inExtent: number, length: length)
         }
     }
 
@@ -68,7 +68,7 @@ extension BlockTable {
         move(sync.running, .syncEnds)
         for extent in sync.running {
             let isDurable = isDurable(extent)
-            extents.update(extent) { extent in
+            states.update(extent) { extent in
                 extent.writtenUse = extent.lastUse
                 if isDurable { extent.sums = nil }
             }
@@ -77,7 +77,7 @@ extension BlockTable {
         sync.runningStale = []
     }
 
-    /// They are not: the next sync takes them along.
+    /// Those rows could not be written: the next sync takes them along.
     mutating func abandonSync() {
         move(sync.running, .syncAbandoned)
         sync.stale.formUnion(sync.runningStale)
@@ -85,11 +85,11 @@ extension BlockTable {
         sync.runningStale = []
     }
 
-    /// fdatasync failed, and reports that only once: what is not durable never will be. It can be read as long as the
-    /// page cache has it, which its checksum tells.
+    /// fdatasync failed, and reports that only once: blocks that are not durable never will be. They can be read as
+    /// long as the page cache has them, which their checksums tell.
     mutating func loseUnsynced() {
         move(sync.changed.union(sync.running), .syncFails)
-        // What had been written of these is in doubt as well; the next sync would vouch for it.
+        // The written bytes of these are in doubt as well; the next sync would vouch for them.
         for (block, flight) in inFlight where flight.memory == nil { doubtSync(of: block) }
         sync.stale.formUnion(sync.runningStale)
         sync.changed = []
@@ -107,31 +107,31 @@ extension BlockTable {
     /// Extents that were used since their rows were written, with that use.
     mutating func takeUses() -> [(extent: Int, lastUse: Int64)] {
         var result: [(extent: Int, lastUse: Int64)] = []
-        for extent in extents.all where extent.lastUse != extent.writtenUse && extent.word(of: .durable) != 0 {
+        for extent in Array(states.extents)
+        where extent.lastUse != extent.writtenUse && extent.word(of: .durable) != 0 {
             result.append((extent.number, extent.lastUse))
-            extents.update(extent.number) { $0.writtenUse = $0.lastUse }
+            states.update(extent.number) { $0.writtenUse = $0.lastUse }
         }
         return result
     }
 
-    /// All that is filled of the extent.
+    /// Whether all filled blocks of the extent are durable.
     private func isDurable(_ number: Int) -> Bool {
-        guard let extent = extents[number] else { return true }
+        guard let extent = states.extent(number) else { return true }
         return extent.word(of: .durable).nonzeroBitCount == extent.filledBlocks
     }
 
     // MARK: Leaving the page cache
 
-    /// Nobody reads here soon. - Returns: whether the extent may leave the page cache now. One of which some is not on
-    /// the disk for sure has to wait until a sync has ended: were that to fail, the page cache has the only bytes that
-    /// are right.
+    /// No reader comes here soon. - Returns: whether the extent may leave the page cache now. An extent that is not all
+    /// durable has to wait until a sync has ended: if that fails, only the page cache has the right bytes.
     mutating func leaveMemory(_ extent: Int) -> Bool {
         if isDurable(extent) { return true }
         leaving.insert(extent)
         return false
     }
 
-    /// Those that had to wait and need not any more.
+    /// The extents that had to wait and need not any more.
     mutating func takeLeaving() -> [Int] {
         guard !leaving.isEmpty else { return [] }
         let ready = leaving.filter { isDurable($0) }

@@ -1,39 +1,28 @@
 import ReelCore
 
 /// Which blocks of one version are there, where, and how safely: the one truth of it, for fetch planning and cache
-/// alike. A value: it takes events and says what to write. `BlockState` has the transitions.
+/// alike. A value: it takes events and returns the rows to write. `BlockState` has the transitions, `BlockStates` the
+/// sums.
 ///
-/// A block that leaves during a sync leaves it at once, also where it is filled anew before the sync has ended.
+/// A block that leaves during a sync leaves it at once, even if it is filled anew before the sync has ended.
 struct BlockTable: Sendable {
     /// A block of which not all bytes are there yet, or whose bytes are in memory.
     struct Flight: Sendable {
-        /// What came of it; empty once it is filled.
+        /// The bytes that came; empty once the block is filled.
         var pieces = Pieces()
-        /// Where the disk does not take it.
+        /// Where the disk does not take the block.
         var memory: MemoryBlock?
-        /// Room on the disk that was reserved for it.
+        /// Bytes of the quota that were reserved for it.
         var room: Int64 = 0
         /// A sync failed after some of its bytes were written, and may have lost them.
         var isUnkept = false
     }
 
-    /// `BlockSize.openEnd` until `settle`.
-    private(set) var length: Int64
-    private(set) var blockCount: Int
-    var extents: TouchedExtents
-    /// The last use of extents that were never touched.
-    private let defaultUse: Int64
+    var states: BlockStates
     private(set) var inFlight: [Int: Flight] = [:]
-    private(set) var filledBlocks = 0
-    private(set) var durableBlocks = 0
-    /// Durable and verified.
-    private var certainBlocks = 0
-    /// Goes up each time that bytes leave, or move to memory: what was read from the disk meanwhile does not count.
+    /// Goes up each time that bytes leave, or move to memory: a read from the disk that ran meanwhile does not count.
     private(set) var removals: UInt64 = 0
-    /// In filled blocks on the disk.
-    private(set) var bytesOnDisk: Int64 = 0
     var sync = Sync()
-    var failedSyncs: Int { sync.failures }
     /// There may be bytes on the disk in blocks that are not filled.
     private(set) var hasLeftovers = false
     /// Extents that are to leave the page cache and cannot yet.
@@ -41,91 +30,37 @@ struct BlockTable: Sendable {
     /// How many open handles have been offered the whole file.
     private(set) var offers = 0
 
-    init(length: Int64, lastUse: Int64 = 0) {
-        self.length = length
-        blockCount = BlockTable.blockCount(length)
-        defaultUse = lastUse
-        extents = TouchedExtents()
-    }
-
-    /// Takes one row of the index. Bits past the end are not believed.
-    mutating func load(_ extent: Int, word: UInt64, lastUse: Int64) {
-        guard extent >= 0, extent < (blockCount + 63) / 64, extents[extent] == nil else { return }
-        let word = word & BlockMap.mask(of: 0..<blockCount, inExtent: extent)
-        extents.touch(extent, lastUse: lastUse)
-        extents.update(extent) { $0.load(word) }
-        filledBlocks += word.nonzeroBitCount
-        durableBlocks += word.nonzeroBitCount
-        bytesOnDisk = durableBytes
-    }
+    /// - Parameters:
+    ///   - length: bytes; `BlockSize.openEnd` until `settle`.
+    ///   - lastUse: of all extents, in the order of `UseClock`.
+    init(length: Int64, lastUse: Int64 = 0) { states = BlockStates(length: length, lastUse: lastUse) }
 
     // MARK: Looking
 
-    var isComplete: Bool { filledBlocks == blockCount }
+    subscript(block: Int) -> BlockState { states[block] }
 
+    var length: Int64 { states.length }
+    var blockCount: Int { states.blockCount }
+    var isComplete: Bool { states.filledBlocks == blockCount }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
-
-    subscript(block: Int) -> BlockState { extents.state(of: block) }
+    /// No filled block is in no row.
+    var isAllDurable: Bool { states.durableBlocks == states.filledBlocks }
+    var isInMemory: Bool { !inFlight.isEmpty && inFlight.contains { $0.value.memory != nil } }
+    var failedSyncs: Int { sync.failures }
 
     func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: length) }
 
-    /// In all filled blocks.
-    var filledBytes: Int64 { bytes(of: filledBlocks, hasLast: self[blockCount - 1].isFilled) }
-
-    /// No filled block is in no row.
-    var isAllDurable: Bool { durableBlocks == filledBlocks }
-
-    var durableBytes: Int64 { bytes(of: durableBlocks, hasLast: self[blockCount - 1] == .durable) }
-
-    private func bytes(of count: Int, hasLast: Bool) -> Int64 {
-        Int64(count) * BlockSize.block - (hasLast ? Int64(blockCount) * BlockSize.block - length : 0)
-    }
-
-    /// The bits of the filled blocks of one extent.
-    func filledWord(_ extent: Int) -> UInt64 { extents[extent]?.filledWord ?? 0 }
-
-    /// Blocks that are durable, as the rows of the index say.
-    var durable: BlockMap { map { $0.word(of: .durable) } }
-
-    /// Filled blocks.
-    var filled: BlockMap { map(\.filledWord) }
-
-    /// What was verified, of what the index tells.
-    var verifiedOnDisk: BlockMap {
-        map { extent in
-            let indices = extent.states.indices.filter { extent.isVerified($0) && extent.state($0) == .durable }
-            return indices.reduce(0) { $0 | 1 << UInt64($1) }
-        }
-    }
-
-    private func map(_ word: (TouchedExtents.Extent) -> UInt64) -> BlockMap {
-        var map = BlockMap(length: isOpenEnded ? Int64(extents.end) * BlockSize.extent : length)
-        for extent in extents.all { map.load(extent: extent.number, word: word(extent)) }
-        return map
-    }
-
-    /// Extents with filled blocks: their bytes, and when they were last used.
-    var usedExtents: [(extent: Int, bytes: Int64, lastUse: Int64)] {
-        let last = (blockCount - 1) / 64
-        return extents.all.filter { $0.filledBlocks > 0 }.map { extent in
-            let hasLast = extent.number == last && self[blockCount - 1].isFilled
-            return (extent.number, bytes(of: extent.filledBlocks, hasLast: hasLast), extent.lastUse)
-        }
-    }
-
-    func lastUse(ofExtent extent: Int) -> Int64 { extents[extent]?.lastUse ?? defaultUse }
-
     // MARK: Filling
 
-    /// Blocks that a write would be the first to put bytes into: room has to be made for them.
+    /// Blocks that hold no byte yet: a write has to reserve space for them.
     func untouched(_ blocks: Range<Int>) -> [Int] { blocks.filter { self[$0] == .empty } }
 
-    /// Bytes of these are about to be written, and room on the disk was reserved for them.
+    /// Bytes of these are about to be written, and space on the disk was reserved for them.
     mutating func begin(_ blocks: [Int]) {
         for block in blocks where apply(.begin, to: block) { inFlight[block] = Flight(room: bytes(of: block).count) }
     }
 
-    /// The write failed: blocks of which nothing came before are empty again. - Returns: the room that was reserved.
+    /// The write failed: blocks that held nothing before are empty again. - Returns: the bytes that were reserved.
     mutating func cancel(_ blocks: [Int]) -> Int64 {
         blocks.reduce(0) { room, block in
             guard self[block] == .partial, inFlight[block]?.pieces.all.isEmpty ?? false else { return room }
@@ -133,7 +68,7 @@ struct BlockTable: Sendable {
         }
     }
 
-    /// A block goes on in memory, with what came of it. - Returns: its room on the disk, where its bytes are to be
+    /// A block goes on in memory, with the bytes that came. - Returns: its reserved bytes on the disk, which are to be
     /// punched out.
     mutating func moveToMemory(_ block: Int, _ memory: MemoryBlock) -> Int64 {
         _ = apply(.begin, to: block)
@@ -147,9 +82,9 @@ struct BlockTable: Sendable {
         return inFlight[block]?.room ?? 0
     }
 
-    /// Bytes of a block are in their place now. One that has left since they were begun stays empty: they do not count.
-    /// - Parameter failures: `failedSyncs` before they were written to the file; nil where that was into memory.
-    /// - Returns: whether all of its bytes are there.
+    /// Bytes of a block are in their place now. They do not count where the block has left since they were begun.
+    /// - Parameter failures: `failedSyncs` before they were written to the file; nil where they are in memory.
+    /// - Returns: whether all bytes of the block are there.
     mutating func add(_ bytes: UnsafeRawBufferPointer, at range: ByteRange, of block: Int, failures: Int?) -> Bool {
         guard self[block] == .partial else { return false }
         inFlight[block]?.pieces.add(bytes, at: range)
@@ -158,7 +93,7 @@ struct BlockTable: Sendable {
         return inFlight[block]?.pieces.cover(self.bytes(of: block)) ?? false
     }
 
-    /// The sync that failed did not see what came of this block, or lost it.
+    /// The sync that failed did not see the bytes of this block, or lost them.
     mutating func doubtSync(of block: Int) { inFlight[block]?.isUnkept = true }
 
     /// All bytes of a block are there and have this checksum. - Returns: false where it has left, or was filled before.
@@ -168,13 +103,13 @@ struct BlockTable: Sendable {
             flight.memory != nil ? .sealInMemory : flight.isUnkept ? .sealUnkept : .seal
         guard apply(event, to: block) else { return false }
         inFlight[block] = flight.memory.map { Flight(memory: $0) }
-        extents.update(block / 64) { $0.set(sum, of: block % 64) }
-        use(block..<block + 1, now: max(lastUse(ofExtent: block / 64), now))
+        states.update(block / 64) { $0.set(sum, of: block % 64) }
+        use(block..<block + 1, now: max(states.lastUse(ofExtent: block / 64), now))
         verify(block)
         return true
     }
 
-    /// Whole blocks that are in the file already. - Returns: bytes that became filled.
+    /// A whole block is in the file already. - Returns: bytes that became filled.
     mutating func fill(_ block: Int, _ sum: UInt64, now: Int64 = 0) -> Int64 {
         begin([block])
         return seal(block, sum, now: now) ? bytes(of: block).count : 0
@@ -185,15 +120,14 @@ struct BlockTable: Sendable {
     /// Whether all bytes of the first `length` are on the disk, in blocks that are whole but for the last.
     func isOnDisk(upTo length: Int64) -> Bool {
         let (count, rest) = length.quotientAndRemainder(dividingBy: BlockSize.block)
-        guard !isInMemory, filledBlocks == count else { return false }
+        guard !isInMemory, states.filledBlocks == count else { return false }
         return rest == 0 || inFlight[Int(count)]?.pieces.whole(ByteRange(length - rest, length)) != nil
     }
 
-    /// The version ends here, and is like any other from now on. - Returns: room on the disk that its last block does
-    /// not need.
+    /// The version ends here, and is like any other from now on. - Returns: reserved bytes that its last block does not
+    /// need.
     mutating func settle(length: Int64, now: Int64) -> Int64 {
-        self.length = length
-        blockCount = BlockTable.blockCount(length)
+        states.length = length
         let last = blockCount - 1
         guard self[last] == .partial, let flight = inFlight[last] else { return 0 }
         let surplus = max(0, flight.room - bytes(of: last).count)
@@ -202,27 +136,24 @@ struct BlockTable: Sendable {
         return surplus
     }
 
-    private static func blockCount(_ length: Int64) -> Int {
-        Int((length + BlockSize.block - 1) / BlockSize.block)
-    }
-
     // MARK: Leaving
 
-    /// No longer there, as the bytes are gone or wrong. A row may tell of them until the next commit, and its checksum
-    /// that it lies. - Returns: room on the disk that is free now.
+    /// These blocks are gone or wrong. A row may tell of them until the next commit; its checksum shows then that they
+    /// are not there. - Returns: bytes of the quota that are free now.
     mutating func lose(_ blocks: Range<Int>) -> Int64 {
         var room: Int64 = 0
         forEachTouched(blocks) { table, block in
             // Its row may have been written in this moment.
             if [.durable, .syncing].contains(table[block]) { table.sync.stale.insert(block / 64) }
-            table.extents.update(block / 64) { $0.set(nil, of: block % 64) }
+            table.states.update(block / 64) { $0.set(nil, of: block % 64) }
             room += table.leave(block).room
             table.hasLeftovers = true
         }
         return room
     }
 
-    /// Nobody holds the file any more: all that no row will tell of goes. - Returns: room on the disk that is free now.
+    /// The file has no holder any more: all blocks leave that no row will tell of. - Returns: bytes of the quota that
+    /// are free now.
     mutating func abandon() -> Int64 {
         hasLeftovers = false
         if isAllDurable, inFlight.isEmpty { return 0 }
@@ -233,14 +164,19 @@ struct BlockTable: Sendable {
         return room
     }
 
-    /// What `clear` took out, to be confirmed or put back.
+    /// The file has no holder any more: the blocks leave that the disk did not take.
+    mutating func dropMemory() {
+        for block in inFlight.filter({ $0.value.memory != nil }).keys { _ = leave(block) }
+    }
+
+    /// The blocks that `clear` took out, to be confirmed or put back.
     struct Cleared {
-        fileprivate var removed: [(block: Int, sum: UInt64?, isUnkept: Bool, isDurable: Bool, isVerified: Bool)] = []
+        fileprivate var removed: [(block: Int, state: BlockState, sum: UInt64?, isVerified: Bool)] = []
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
         /// In filled blocks on the disk.
         var bytes: Int64 = 0
-        /// Room of blocks that were not whole: nothing of them comes back.
+        /// Reserved for blocks that were not whole: nothing of them comes back.
         var partialBytes: Int64 = 0
         /// `failedSyncs` at that moment.
         fileprivate let failures: Int
@@ -251,50 +187,54 @@ struct BlockTable: Sendable {
         var cleared = Cleared(failures: failedSyncs)
         var rows: Set<Int> = []
         forEachTouched(blocks) { table, block in
-            let (extent, state, isVerified) = (block / 64, table[block], table.isVerified(block))
-            let sum = table.extents[extent]?.sums?[block % 64]
-            if state == .durable { rows.insert(extent) }
+            let (state, isVerified) = (table[block], table.states.isVerified(block))
+            let sum = table.sum(of: block)
+            if state == .durable { rows.insert(block / 64) }
             let (room, wasFilled) = table.leave(block)
-            table.extents.update(extent) { $0.set(nil, of: block % 64) }
+            table.states.update(block / 64) { $0.set(nil, of: block % 64) }
             if wasFilled {
                 cleared.bytes += room
-                if state != .memory {
-                    cleared.removed.append((block, sum, state == .unkept, state == .durable, isVerified))
-                }
+                if state != .memory { cleared.removed.append((block, state, sum, isVerified)) }
             } else {
                 cleared.partialBytes += room
                 table.hasLeftovers = true
             }
         }
-        cleared.rows = rows.sorted().map { Row(extent: $0, word: durableWord($0), lastUse: lastUse(ofExtent: $0)) }
+        cleared.rows = rows.sorted().map { extent in
+            let word = states.extent(extent)?.word(of: .durable) ?? 0
+            return Row(extent: extent, word: word, lastUse: states.lastUse(ofExtent: extent))
+        }
         return cleared
     }
 
     /// The rows of `cleared` could not be written: its filled blocks stay.
     mutating func putBack(_ cleared: Cleared) {
-        for (block, sum, isUnkept, isDurable, isVerified) in cleared.removed where self[block] == .empty {
+        for (block, state, sum, isVerified) in cleared.removed where self[block] == .empty {
             // A sync that failed meanwhile did not see those that no row tells of.
-            let isLost = isUnkept || !isDurable && cleared.failures != failedSyncs
-            set(block, isDurable ? .durable : isLost ? .unkept : .written)
-            if let sum { extents.update(block / 64) { $0.set(sum, of: block % 64) } }
+            let isLost = state == .unkept || state != .durable && cleared.failures != failedSyncs
+            set(block, state == .durable ? .durable : isLost ? .unkept : .written)
+            if let sum { states.update(block / 64) { $0.set(sum, of: block % 64) } }
             if isVerified { verify(block) }
         }
     }
 
-    // MARK: Memory
+    // MARK: Trusting
 
-    var isInMemory: Bool { !inFlight.isEmpty && inFlight.contains { $0.value.memory != nil } }
+    /// The checksum was right.
+    mutating func verify(_ block: Int) { setVerified(block, true) }
 
-    /// What the disk did not take of a file that nobody holds goes.
-    mutating func dropMemory() {
-        for block in inFlight.filter({ $0.value.memory != nil }).keys { _ = leave(block) }
+    /// The checksum was wrong: the next read looks again.
+    mutating func doubt(_ block: Int) { setVerified(block, false) }
+
+    /// Another program touched the file: everything on the disk is looked at again.
+    mutating func doubt() {
+        forEachTouched(0..<blockCount) { $0.doubt($1) }
+        for block in inFlight.keys { inFlight[block]?.pieces.isDoubtful = true }
     }
 
-    // MARK: Offers
-
-    /// Nothing of it may go from here on. - Returns: false where it is not all there, durable and verified.
+    /// Nothing of it may go from here on. - Returns: false where not all of it is there, durable and verified.
     mutating func offer() -> Bool {
-        guard certainBlocks == blockCount else { return false }
+        guard states.certainBlocks == blockCount else { return false }
         offers += 1
         return true
     }
@@ -310,7 +250,7 @@ struct BlockTable: Sendable {
         return true
     }
 
-    /// - Returns: room on the disk that is free now, and whether the block was filled.
+    /// - Returns: bytes of the quota that are free now, and whether the block was filled.
     private mutating func leave(_ block: Int) -> (room: Int64, wasFilled: Bool) {
         let state = self[block]
         guard apply(.leave, to: block) else { return (0, false) }
@@ -321,68 +261,22 @@ struct BlockTable: Sendable {
     }
 
     private mutating func set(_ block: Int, _ state: BlockState) {
-        let isVerified = state.isFilled && isVerified(block)
-        count(block, -1)
-        extents.touch(block / 64, lastUse: defaultUse)
-        extents.update(block / 64) { $0.set(state, isVerified, at: block % 64) }
-        count(block, 1)
+        states.set(block, state, isVerified: state.isFilled && states.isVerified(block))
         if state == .written { sync.changed.insert(block / 64) }
     }
 
     private mutating func setVerified(_ block: Int, _ isVerified: Bool) {
-        let state = self[block]
-        guard state.isFilled else { return }
-        count(block, -1)
-        extents.update(block / 64) { $0.set(state, isVerified, at: block % 64) }
-        count(block, 1)
-    }
-
-    /// Takes a block out of the sums, or into them.
-    private mutating func count(_ block: Int, _ sign: Int) {
-        let state = self[block]
-        guard state.isFilled else { return }
-        filledBlocks += sign
-        extents.update(block / 64) { $0.filledBlocks += sign }
-        if state != .memory { bytesOnDisk += Int64(sign) * bytes(of: block).count }
-        guard state == .durable else { return }
-        durableBlocks += sign
-        if isVerified(block) { certainBlocks += sign }
-    }
-
-    func isVerified(_ block: Int) -> Bool { extents.isVerified(block) }
-
-    /// Of these blocks it is known that they are what was written.
-    mutating func trust(_ blocks: BlockMap) {
-        guard blocks.length == length else { return }
-        for (extent, word) in blocks.extents.enumerated() where word != 0 {
-            extents.update(extent) { certainBlocks += $0.verify(word & $0.word(of: .durable)) }
-        }
-    }
-
-    /// The checksum was right.
-    mutating func verify(_ block: Int) { setVerified(block, true) }
-
-    /// It was wrong: the next read looks again.
-    mutating func doubt(_ block: Int) { setVerified(block, false) }
-
-    /// The file was touched from outside: everything on the disk is looked at again.
-    mutating func doubt() {
-        forEachTouched(0..<blockCount) { $0.doubt($1) }
-        for block in inFlight.keys { inFlight[block]?.pieces.isDoubtful = true }
+        if self[block].isFilled { states.set(block, self[block], isVerified: isVerified) }
     }
 
     /// Blocks that are not empty. Looks at none of an extent that was never touched.
     private mutating func forEachTouched(_ blocks: Range<Int>, _ body: (inout BlockTable, Int) -> Void) {
-        let blocks = blocks.clamped(to: 0..<blockCount)
+        let blocks = blocks.clamped(to: 0..<min(blockCount, states.extentCount * 64))
         guard !blocks.isEmpty else { return }
-        let range = blocks.lowerBound / 64...(blocks.upperBound - 1) / 64
-        let touched = range.count < extents.all.count ? range.filter { extents[$0] != nil } : extents.all.map(\.number)
-        for extent in touched where range.contains(extent) {
+        for extent in blocks.lowerBound / 64...(blocks.upperBound - 1) / 64 where states.extent(extent) != nil {
             for block in blocks.clamped(to: extent * 64..<extent * 64 + 64) where self[block] != .empty {
                 body(&self, block)
             }
         }
     }
-
-    func durableWord(_ extent: Int) -> UInt64 { extents[extent]?.word(of: .durable) ?? 0 }
 }

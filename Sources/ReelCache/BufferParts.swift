@@ -8,7 +8,7 @@ extension UnsafeRawBufferPointer {
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// The same, to be written to.
+    /// The same part, to be written to.
     func part(_ range: ByteRange, from lower: Int64) -> UnsafeMutableRawBufferPointer {
         UnsafeMutableRawBufferPointer(rebasing: self[Int(range.lower - lower)..<Int(range.upper - lower)])
     }

@@ -10,25 +10,24 @@ package func sourceDirectoryName(_ source: String) -> String {
     for byte in source.utf8 {
         hash = (hash ^ UInt128(byte)) &* 0x0000_0000_0100_0000_0000_0000_0000_013b
     }
-    let digits = String(hash, radix: 16)
-    return String(repeating: "0", count: 32 - digits.utf8.count) + digits
+    return hexadecimal(hash)
 }
 
-/// The directory of one source, locked for this process as long as this value lives.
+/// The directory of one source. This process holds its lock as long as this value lives.
 final class CacheDirectory: Sendable {
-    /// Without symbolic links, as SQLite wants it. Everything else goes by `own`.
+    /// Without symbolic links, as SQLite wants it. All other calls use `own`.
     private let path: String
-    /// A path of the directory itself, wherever it stands by now.
+    /// A path of the directory itself, even after it was moved.
     let own: String
     /// `objects/`.
     let objects: Descriptor
-    /// Why nothing of it can be changed; nil: it can.
+    /// The reason why the directory cannot be changed; nil: it can.
     let failure: CacheError?
     private let lock: Descriptor
     private let itself: Descriptor
 
-    /// Makes the directory where there is none (0700, its parents too) and takes its lock. One that is a link or
-    /// another user's is refused, and so is one that other users could exchange for another.
+    /// Makes the directory where there is none (0700, its parents too) and takes its lock. Refuses a link, another
+    /// user's directory, and one that other users could replace.
     init(_ directory: String, owner mountPoint: String) throws(CacheError) {
         let itself = try openOwn(directory)
         guard fchmod(itself.number, 0o700) == 0 else { throw .last("chmod") }
@@ -48,7 +47,7 @@ final class CacheDirectory: Sendable {
         failure = nil
     }
 
-    /// A directory whose disk takes nothing: what can be read of it is read, nothing is changed.
+    /// A directory on a disk that takes no writes: it is read as far as possible, and not changed.
     private init(readOnly directory: String, _ failure: CacheError) {
         path = directory
         itself = (try? openOwn(directory, makes: false)) ?? .none
@@ -58,7 +57,7 @@ final class CacheDirectory: Sendable {
         self.failure = failure
     }
 
-    /// As the first `init`, but a disk that takes nothing leaves what can be read there.
+    /// Does the same as the first `init`; on a disk that takes no writes it opens the directory for reading.
     static func open(_ directory: String, owner mountPoint: String) throws(CacheError) -> CacheDirectory {
         do throws(CacheError) {
             return try CacheDirectory(directory, owner: mountPoint)
@@ -74,10 +73,10 @@ final class CacheDirectory: Sendable {
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
 
-    /// The data file of a row; nil where there is none that can be used.
+    /// The data file of a row; nil where no usable file is there.
     func open(_ row: ObjectRow) -> Descriptor? { row.name?.open(in: objects, length: row.version.length) }
 
-    /// The two connections to the index. One that is broken is set aside and started anew: the cache is only a cache.
+    /// The two connections to the index. A broken index is set aside and begun anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection) {
         var status = stat()
         let isStrange =
@@ -91,22 +90,23 @@ final class CacheDirectory: Sendable {
     }
 
     private func openPair(_ index: String) throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection)? {
-        // Made here and not by SQLite, so that its mode does not hang on the umask; its -wal and -shm take the same.
+        // This call makes the file, not SQLite, so that its mode does not depend on the umask; its -wal and -shm take
+        // the same mode.
         _ = try Descriptor("index.sqlite", in: itself.number, O_RDWR | O_CREAT)
         guard let writer = try openIndex(index), let reader = try openIndex(index) else { return nil }
         return (writer, reader)
     }
 
-    /// Made by a daemon that met damage while it ran: pages deep inside are not read at start.
+    /// A running daemon that met damage makes this file, because a start does not read pages deep inside.
     private var damageMark: String { own + "/index.sqlite.is-damaged" }
 
-    /// The index turned out to be broken: the next start sets it aside.
+    /// The index is broken: the next start sets it aside.
     func markDamage() { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
 
     private func setAside() throws(CacheError) {
         let index = own + "/index.sqlite"
         var number = 1
-        // Nine to look into, then the last one again: nothing may grow without end.
+        // Keeps nine to look into and then replaces the last one, so that they do not grow without end.
         while number < 9, access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
         for suffix in ["-wal", "-shm"] { rename(index + suffix, "\(index).damaged-\(number)\(suffix)") }
         guard rename(index, "\(index).damaged-\(number)") == 0 else { throw .last("rename") }
@@ -134,7 +134,7 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
     return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
 }
 
-/// The directory itself. Where the cache is in a directory for all users, another user may have made it first.
+/// Opens the directory itself. In a directory for all users another user may have made it first.
 private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> Descriptor {
     let slash = path.lastIndex(of: "/") ?? path.startIndex
     let above: Descriptor

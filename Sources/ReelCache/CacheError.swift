@@ -1,27 +1,27 @@
 import CSQLite
 import Glibc
 
-/// Why the cache cannot do what was asked. The texts never hold a URL's query, user or password.
+/// The reason why a call on the cache failed. The texts never hold a URL's query, user or password.
 package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Another daemon holds this source's directory; the mount point it serves, "" where it has not said yet.
+    /// Another daemon holds this source's directory; the mount point that it serves, "" where it has not told it yet.
     case inUse(by: String)
     /// The index was written by a newer program: its schema version, and the newest known here.
     case newerIndex(found: Int, known: Int)
     /// The directory belongs to another source.
     case otherSource
-    /// In the directory's place stands something else, or another user's directory.
+    /// Something else stands in the directory's place, or another user owns it.
     case strangeDirectory
-    /// Another user could replace what is on the way to it.
+    /// Another user could replace a directory on the way to it.
     case untrusted(PathError)
     /// A system call failed: its name and errno.
     case system(String, Int32)
     /// SQLite's extended result code.
     case index(Int32)
-    /// There is no room under the cap, and nothing that could make way.
+    /// The cap leaves no space, and nothing can be evicted.
     case full
     /// The kernel, or a mapping, reads the data file itself.
     case busy
-    /// A length below zero or beyond what a file can have.
+    /// A length below zero, or beyond that of any file.
     case badLength
     /// The store was closed.
     case closed

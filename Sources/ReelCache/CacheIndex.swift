@@ -5,9 +5,9 @@ import ReelThreads
 
 /// The index of one cache, over two SQLite connections, so that a read does not wait for a transaction.
 ///
-/// Each connection is used under a lock of its own. Under the write lock one leaf may be locked (a file's table of
-/// blocks, the data files in use, the quota, the metadata that waits); the read lock stands alone. These are the only
-/// locks held over disk operations.
+/// Each connection has its own lock. A thread that holds the write lock may take one leaf (a file's table of blocks,
+/// the data files in use, the quota, the metadata that waits), and under the read lock none. Only these two and the
+/// committer's are held over disk operations.
 final class CacheIndex: Sendable {
     private final class Locked: Sendable {
         let connection: Lock<IndexConnection?>
@@ -17,9 +17,9 @@ final class CacheIndex: Sendable {
     private let writer: Locked
     private let reader: Locked
     private let directory: CacheDirectory
-    /// nil where the directory is left as it is.
+    /// nil where the directory must not change.
     let journal: FillJournal?
-    /// Why the index on the disk is not written to; nil: it is.
+    /// The reason why the index on the disk is not written to; nil: it is.
     let failure: CacheError?
 
     /// - Parameter reader: nil: the writer reads as well.
@@ -34,9 +34,9 @@ final class CacheIndex: Sendable {
         self.failure = failure
     }
 
-    /// The index of a directory, without what a crash left in it. A disk that takes nothing leaves what can be read of
-    /// it: that is copied into memory, and changes there alone.
-    /// - Parameter source: whose the directory must be, or becomes; nil: whatever it says.
+    /// Opens the index of a directory and removes the leftovers of a crash. On a disk that takes no writes the readable
+    /// part is copied into memory, and changes only there.
+    /// - Parameter source: the source that the directory must belong to, or belongs to from now on; nil: any.
     static func open(_ directory: CacheDirectory, source: String?) throws(CacheError) -> CacheIndex {
         do throws(CacheError) {
             if let failure = directory.failure { throw failure }
@@ -47,8 +47,8 @@ final class CacheIndex: Sendable {
         }
     }
 
-    /// A second try starts with a new index, where the first one met damage. By then the first one's connections are
-    /// closed: they would remove the new one's log.
+    /// The second try starts with a new index where the first one met damage. The first one's connections are closed by
+    /// then: they would remove the new one's log.
     private static func onDisk(_ directory: CacheDirectory, _ source: String?) throws(CacheError) -> CacheIndex {
         do throws(CacheError) {
             return try tidied(directory, source)
@@ -71,7 +71,7 @@ final class CacheIndex: Sendable {
     private static func inMemory(
         _ directory: CacheDirectory, _ source: String?, _ failure: CacheError
     ) throws(CacheError) -> CacheIndex {
-        // Where there is nothing to read, or nothing that is ours, an empty one.
+        // An empty one where there is no index, or none of ours.
         var copy = try inMemoryCopy(directory.index)
         if copy == nil { copy = try openTables(IndexConnection(inMemory: ())) }
         guard let connection = copy else { throw .index(SQLITE_CORRUPT) }
@@ -80,12 +80,12 @@ final class CacheIndex: Sendable {
         return CacheIndex(directory, connection, failure: failure)
     }
 
-    /// Under the write lock.
+    /// Runs `body` under the write lock.
     func write<Result: Sendable>(
         _ body: (IndexConnection) throws(CacheError) -> Result
     ) throws(CacheError) -> Result { try use(writer, body) }
 
-    /// Beside whatever is written meanwhile.
+    /// Runs `body` under the read lock, beside a transaction of the writer.
     func read<Result: Sendable>(
         _ body: (IndexConnection) throws(CacheError) -> Result
     ) throws(CacheError) -> Result { try use(reader, body) }
@@ -104,15 +104,15 @@ final class CacheIndex: Sendable {
         }
     }
 
-    /// Every use throws `.closed` from here on.
+    /// Closes both connections: every later use throws `.closed`.
     func close() {
-        // The last connection to close folds the log into the index.
+        // The last connection that closes folds the log into the index.
         for locked in [reader, writer] { locked.connection.withLock { $0 = nil } }
     }
 }
 
 private func inMemoryCopy(_ index: String) throws(CacheError) -> IndexConnection? {
-    // SQLite would wait for somebody at the other end of a pipe.
+    // On a pipe SQLite would wait for a writer at the other end.
     var status = stat()
     guard lstat(index, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
     let connection = try IndexConnection(inMemory: ())
@@ -125,12 +125,13 @@ private func inMemoryCopy(_ index: String) throws(CacheError) -> IndexConnection
 }
 
 extension IndexConnection {
-    /// The source that the directory belongs to, as the user gave it, without credentials and query.
+    /// The source that the directory belongs to, as the user gave it, without credentials and query; nil where it has
+    /// none yet.
     func source() throws(CacheError) -> String? {
         try first("SELECT value FROM meta WHERE name = ?", [.text("source")]) { $0.text(0) }
     }
 
-    /// The directory is this source's, from now on or since long. - Parameter source: nil: whichever it is.
+    /// The directory belongs to this source, from now on or already. - Parameter source: nil: to any.
     fileprivate func claim(source: String?) throws(CacheError) {
         guard let source else { return }
         let text = ResourceURL(source)?.description ?? String(source.prefix { $0 != "?" })
@@ -139,17 +140,18 @@ extension IndexConnection {
         if known == nil { try run("INSERT INTO meta VALUES (?, ?)", [.text("source"), .text(text)]) }
     }
 
-    /// Objects that were in use when the last daemon died hold bytes that no row tells of; superseded ones go.
+    /// Punches bytes that no row tells of out of objects that were in use when the last daemon died, and removes
+    /// superseded objects.
     fileprivate func tidyAfterCrash(_ directory: CacheDirectory) throws(CacheError) {
         let nonsense = "superseded OR length NOT BETWEEN 0 AND \(DataFile.longest)"
         var gone = try rows(where: nonsense)
         for row in try rows(where: "unclean AND NOT (\(nonsense))") {
-            let map = try blocks(of: row).durable
-            guard map.filledBlocks > 0, let file = directory.open(row) else {
+            let table = try blocks(of: row)
+            guard table.states.filledBlocks > 0, let file = directory.open(row) else {
                 gone.append(row)
                 continue
             }
-            try? DataFile(row, file, BlockTable(length: row.version.length)).punchUnfilled(map)
+            try? file.punch(allBut: table.states.durable, of: table.blockCount)
         }
         try transaction { () throws(CacheError) in
             for row in gone { try delete(row.id) }

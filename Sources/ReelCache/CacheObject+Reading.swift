@@ -2,11 +2,11 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// As many bytes touch no more blocks than a word has bits.
+    /// So many bytes touch no more blocks than a word has bits.
     private static let mostAtOnce = 63 * Int(BlockSize.block)
 
-    /// Copies bytes that are there. Blocks filled before the program started are held against their checksums at their
-    /// first read, blocks that no sync has made durable yet at every read.
+    /// Copies bytes that are there. Compares blocks with their checksums: blocks filled before the program started at
+    /// their first read, blocks that are not durable yet at every read.
     /// - Parameter buffer: ends within the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> CacheRead {
         guard buffer.count > Self.mostAtOnce else { return readOnce(into: buffer, at: offset) }
@@ -23,7 +23,7 @@ extension CacheObject {
         return damaged.isEmpty ? .bytes(buffer.count) : .damaged(damaged)
     }
 
-    /// The table's state before the bytes of a read are looked at.
+    /// The state of the table before a read copies bytes.
     private struct Look: Sendable {
         var uncertain: UInt64
         var bytesOnDisk: Int64
@@ -40,12 +40,13 @@ extension CacheObject {
                 guard table.covers(range) else { return nil }
                 table.use(blocks, now: now)
                 return Look(
-                    uncertain: table.uncertain(blocks), bytesOnDisk: table.bytesOnDisk, isInMemory: table.isInMemory,
+                    uncertain: table.uncertain(blocks), bytesOnDisk: table.states.bytesOnDisk,
+                    isInMemory: table.isInMemory,
                     removals: table.removals)
             }
             guard let look else { return .missing }
             let bad = readAndCheck(into: buffer, range, look)
-            // Holes may have been read: blocks have left since, or moved to memory.
+            // The read may have met holes: blocks have left since, or moved to memory.
             guard file.removals == look.removals else { continue }
             if bad.isEmpty { return .bytes(buffer.count) }
             loseDamaged(bad)
@@ -53,7 +54,7 @@ extension CacheObject {
         }
     }
 
-    /// - Returns: blocks that are not what was written, also elsewhere in the file.
+    /// - Returns: damaged blocks, also elsewhere in the file.
     private func readAndCheck(
         into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange, _ look: Look
     ) -> [Range<Int>] {
@@ -62,17 +63,16 @@ extension CacheObject {
             look.isInMemory
             ? file.read(into: buffer, at: range.lower) : (file.descriptor.read(into: buffer, at: range.lower), 0)
         guard count == buffer.count else {
-            // Shorter: the file was cut. Not at all: the disk is sick, and what is fetched again is better not put
-            // there.
+            // Fewer bytes: the file was cut. An error: the disk is sick, and the next bytes better go elsewhere.
             if count < 0, file.hasFile { store.disk.failed(.system("pread", EIO)) }
             return [blocks] + file.doubt().filter { !blocks.contains($0) }.map { $0..<$0 + 1 }
         }
         var toCheck = look.uncertain & ~fromMemory
         let all = ~UInt64(0) >> UInt64(64 - blocks.count)
-        // Checksums prove more than the number of blocks on the disk.
+        // Checksums prove more than a count of the blocks on the disk.
         let isAllChecked = toCheck != 0 && toCheck | fromMemory == all
         if !isAllChecked, !look.isInMemory, file.hasLostBytes(of: look.bytesOnDisk) {
-            // Punched by another program, or zeros that the filesystem keeps as holes.
+            // Another program punched holes, or the filesystem keeps zeros as holes.
             let holes = file.doubt().filter { block in !file.isFilled(block) || !isIntact(block) }
             if !holes.isEmpty { return holes.map { $0..<$0 + 1 } }
             file.countsNoBlocks()
@@ -84,12 +84,11 @@ extension CacheObject {
         }.map { $0..<$0 + 1 }
     }
 
-    /// Whether the bytes that `buffer` has of a block on the disk are those that were written, if need be after a
-    /// second read.
+    /// Whether the bytes of a block in `buffer` have its checksum, if need be after a second read.
     private func isRight(_ block: Int, in buffer: UnsafeMutableRawBufferPointer, of range: ByteRange) -> Bool {
         let bytes = file.bytes(of: block)
         if !file.isFilled(block), file.readPieces(of: block, into: buffer, range) { return true }
-        // Also where it has been filled since.
+        // This also covers a block that has been filled since.
         guard file.isFilled(block), let sum = store.sum(of: block, in: file) else { return false }
         let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
         let isProven =
@@ -100,9 +99,8 @@ extension CacheObject {
         return isProven
     }
 
-    /// Holds a filled block against its checksum, also where that was done before.
-    /// - Returns: false where it is not what was written, and no read believes in it any more; true also where it is
-    ///   not filled.
+    /// Compares a filled block with its checksum, even if that was done before.
+    /// - Returns: false where it is damaged, and no read believes in it any more; true also where it is not filled.
     func isIntact(_ block: Int) -> Bool {
         guard file.isFilled(block) else { return true }
         let found = file.withWhole(block) { checksum($0) }

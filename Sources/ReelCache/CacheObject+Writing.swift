@@ -2,9 +2,9 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// Writes all of `bytes`, reserves space for blocks that were empty, and seals those that become whole. Bytes that
-    /// the disk does not take, as it is full, broken or gone, are kept in memory. Bytes of a block that leaves
-    /// meanwhile do not count, nor does a block whose earlier bytes turn out to be lost: `present` says what is there.
+    /// Writes all of `bytes`, reserves space for blocks that were empty, and seals those that become whole. Keeps bytes
+    /// in memory that the disk does not take. Bytes of a block that leaves meanwhile do not count, nor does a block
+    /// whose earlier bytes are lost: `present` tells which bytes are there.
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
@@ -24,7 +24,7 @@ extension CacheObject {
     }
 
     /// - Parameter new: blocks of which these are the first bytes.
-    /// - Returns: false where the quota has no space left, or the disk does not take it.
+    /// - Returns: false where the quota has no space left, or the disk does not take the bytes.
     private func writeToDisk(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange, _ new: [Int]) -> Bool {
         let reserved = new.reduce(Int64(0)) { $0 + file.bytes(of: $1).count }
         guard reserved == 0 || store.evictor.reserve(reserved) else { return false }
@@ -36,9 +36,9 @@ extension CacheObject {
             try file.change { () throws(CacheError) in try file.descriptor.write(bytes, at: range.lower) }
         } catch {
             store.disk.failed(error)
-            // Other programs may have filled the disk: the next write finds that the cap has shrunk.
+            // Other programs may have filled the disk: measured now, the cap shrinks for the next write.
             store.quota.measure()
-            // The part that was written goes again.
+            // The bytes that were written go again.
             store.quota.release(file.withBlocks { $0.cancel(new) })
             for block in new { punch(block) }
             return false
@@ -56,7 +56,7 @@ extension CacheObject {
     ) throws(CacheError) {
         let whole = file.bytes(of: block)
         let (state, living) = file.withBlocks { ($0[block], $0.inFlight[block]?.memory) }
-        // It was asked for though it was there.
+        // It was fetched although it was there.
         if state.isFilled { return }
         let memory: MemoryBlock
         if let living { memory = living } else { memory = try store.evictor.memoryBlock(whole.count) }
@@ -76,7 +76,8 @@ extension CacheObject {
         try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
     }
 
-    /// Bytes are in their place. Only here is a block sealed: it is filled, and its checksum known, from here on.
+    /// Bytes are in their place. Only this function seals blocks: a block is filled, and has its checksum, from then
+    /// on.
     private func add(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ failures: Int?) {
         let whole = file.withBlocks { table in
             table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil
@@ -88,18 +89,18 @@ extension CacheObject {
         if isOnDisk { store.committer.filled(file.bytes(of: block).count, block, of: file, sum) }
     }
 
-    /// The checksum of a block all bytes of which came; nil where they are not there any more.
+    /// The checksum of a block of which all bytes came; nil where they are no longer there.
     private func sum(of block: Int, _ pieces: Pieces) -> UInt64? {
         let range = file.bytes(of: block)
         if let sum = pieces.whole(range) { return sum }
         return file.withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
     }
 
-    /// A file that another program has cut is made as long again as it must be, and doubted.
+    /// Makes a file that another program has cut as long again as it must be, and doubts its blocks.
     private func restoreLength() {
-        // The end of one that grows is where the last byte was written; what is cut of it no checksum lets pass.
+        // A file with an open end is as long as its last written byte; if it is cut, the checksums do not agree.
         guard file.hasFile, !file.isOpenEnded, !file.descriptor.isLong(file.length) else { return }
-        // While it is short, a read of what is gone comes back short; afterwards it would be zeros.
+        // Before ftruncate: a read of the missing bytes comes back short now, and would find zeros afterwards.
         lose(file.doubt().map { $0..<$0 + 1 })
         if ftruncate(file.descriptor.number, Int(file.length)) != 0 { store.disk.failed(.last("ftruncate")) }
         store.found(damaged: 1)

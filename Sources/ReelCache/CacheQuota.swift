@@ -1,17 +1,25 @@
 import Glibc
 import ReelThreads
 
-/// How much a cache may take, and for how long.
+/// The limits of a cache: space, and time without a use.
 package struct CacheLimits: Hashable, Sendable {
-    /// How much of the disk stays free, whatever the cap.
+    /// Free disk space to keep, whatever the cap.
     package enum Floor: Hashable, Sendable {
         case bytes(Int64)
         case percent(Int)
+
+        /// Bytes. - Parameter total: the disk's size in bytes.
+        package func bytes(ofDisk total: Int64) -> Int64 {
+            switch self {
+            case .bytes(let bytes): bytes
+            case .percent(let percent): total / 100 * Int64(percent)
+            }
+        }
     }
 
     /// Bytes, the index included.
     package var cap: Int64
-    /// How much of the disk stays free, whatever the cap.
+    /// Free disk space to keep, whatever the cap.
     package var minimumFree: Floor
     /// Data unused for this long is evicted; nil: age evicts nothing.
     package var age: Duration?
@@ -24,7 +32,8 @@ package struct CacheLimits: Hashable, Sendable {
     }
 }
 
-/// How much of the cap is in use: bytes of filled blocks, of blocks that are about to be filled, and of the index.
+/// Counts how much of the cap is in use: bytes of filled blocks, of blocks that are about to be filled, and of the
+/// index.
 final class CacheQuota: Sendable {
     /// The disk's space, in bytes.
     struct Disk: Sendable {
@@ -53,7 +62,7 @@ final class CacheQuota: Sendable {
         measure()
     }
 
-    /// Takes `bytes` where they fit under the cap as it was measured within the last 4 MiB.
+    /// Takes `bytes` from the cap, as it was measured within the last 4 MiB. - Returns: false where they do not fit.
     func reserve(_ bytes: Int64) -> Bool {
         let (fits, isDue) = state.withLock { (state) -> (Bool, Bool) in
             state.untilMeasured -= bytes
@@ -65,7 +74,7 @@ final class CacheQuota: Sendable {
         return fits
     }
 
-    /// Gives back what was reserved.
+    /// Gives back reserved bytes.
     func release(_ bytes: Int64) {
         state.withLock { state in
             assert(bytes <= state.used, "more released than was reserved")
@@ -73,10 +82,10 @@ final class CacheQuota: Sendable {
         }
     }
 
-    /// An object turned out to hold more than was known.
+    /// An object holds more bytes than its row told.
     func add(_ bytes: Int64) { state.withLock { $0.used += bytes } }
 
-    /// Bytes that must go before `bytes` fit; 0 or less where they fit. Measures the disk.
+    /// Measures the disk. - Returns: bytes that must go before `bytes` fit; 0 or less where they fit.
     func shortfall(_ bytes: Int64) -> Int64 {
         measure()
         return state.withLock { $0.used + $0.index - $0.cap + bytes }
@@ -90,7 +99,7 @@ final class CacheQuota: Sendable {
         return state.withLock { ($0.used + $0.index, $0.cap) }
     }
 
-    /// Looks at the disk again.
+    /// Measures the disk again.
     func measure() {
         let disk = disk()
         let asked = max(0, limits.cap)
@@ -99,11 +108,7 @@ final class CacheQuota: Sendable {
             state.cap = asked
             guard let disk else { return }
             state.index = disk.index
-            let floor =
-                switch limits.minimumFree {
-                case .bytes(let bytes): bytes
-                case .percent(let percent): disk.total / 100 * Int64(percent)
-                }
+            let floor = limits.minimumFree.bytes(ofDisk: disk.total)
             state.cap = min(asked, max(0, state.used + disk.index + disk.free - floor))
         }
     }
@@ -117,7 +122,7 @@ func sizeOnDisk(ofIndex path: String) -> Int64 {
     }
 }
 
-/// fstatvfs(3): free is what an ordinary user may take.
+/// The disk of a file, by fstatvfs(3). Free means: free for an ordinary user.
 func diskOf(_ descriptor: Int32) -> CacheQuota.Disk? {
     var status = statvfs()
     guard fstatvfs(descriptor, &status) == 0 else { return nil }
@@ -126,8 +131,8 @@ func diskOf(_ descriptor: Int32) -> CacheQuota.Disk? {
         total: diskBytes(status.f_blocks, of: status.f_frsize))
 }
 
-/// Bytes of what statvfs(3) counts in units. Some file systems claim as many as a number can hold: more than an
-/// exbibyte is taken for one, so that no sum of a few overflows.
+/// Converts units of statvfs(3) to bytes. Some file systems claim as many as a number can hold: this returns at most an
+/// exbibyte, so that no sum of a few overflows.
 package func diskBytes(_ count: UInt, of unit: UInt) -> Int64 {
     let (bytes, isTooLarge) = count.multipliedReportingOverflow(by: unit)
     return isTooLarge ? 1 << 60 : Int64(min(bytes, 1 << 60))

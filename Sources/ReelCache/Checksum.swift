@@ -1,13 +1,13 @@
 import CXXHash
 import ReelCore
 
-/// XXH3, 64 bits (xxhash.h): what a block's bytes are held against. It finds damage, not forgery: who can write to the
-/// cache directory can write the index as well.
+/// The checksum of a block's bytes: XXH3, 64 bits (xxhash.h). It finds damage, not forgery: a program that can write to
+/// the cache directory can write the index as well.
 func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { XXH3_64bits(bytes.baseAddress, bytes.count) }
 
-/// The same of bytes that come in pieces, one behind the other.
+/// The same checksum of bytes that come in pieces, one behind the other.
 ///
-/// `@unchecked Sendable`: it belongs to one data file and is touched under that file's lock alone.
+/// `@unchecked Sendable`: it belongs to one data file and is used only under that file's lock.
 final class RunningChecksum: @unchecked Sendable {
     private let state: OpaquePointer
 
@@ -25,7 +25,7 @@ final class RunningChecksum: @unchecked Sendable {
     var value: UInt64 { XXH3_64bits_digest(state) }
 }
 
-/// What was written of one block so far: runs of bytes, each with the checksum of what came.
+/// The bytes of one block that came so far: runs, each with its checksum.
 struct Pieces: Sendable {
     struct Piece: Sendable {
         var range: ByteRange
@@ -33,12 +33,12 @@ struct Pieces: Sendable {
     }
 
     private(set) var all: [Piece] = []
-    /// The file was touched from outside: what it holds is to be read back before it counts.
+    /// Another program changed the file: its bytes must be read back before they count.
     var isDoubtful = false
 
     /// - Parameter range: in the file, as long as `bytes`.
     mutating func add(_ bytes: UnsafeRawBufferPointer, at range: ByteRange) {
-        // What is written again is what counts.
+        // Bytes that come again replace the earlier ones.
         all.removeAll { range.lower <= $0.range.lower && $0.range.upper <= range.upper }
         if let index = all.firstIndex(where: { $0.range.upper == range.lower }) {
             all[index].range.upper = range.upper
@@ -50,13 +50,13 @@ struct Pieces: Sendable {
         }
     }
 
-    /// The checksum of the whole block where its bytes came in one run, and nobody has touched them since.
+    /// The checksum of the whole block, where its bytes came in one run and no other program has touched them since.
     func whole(_ block: ByteRange) -> UInt64? {
         guard all.count == 1, all[0].range == block, !isDoubtful else { return nil }
         return all[0].checksum.value
     }
 
-    /// Whether they are all of the block.
+    /// Whether the pieces cover the whole block.
     func cover(_ block: ByteRange) -> Bool { end(from: block.lower) >= block.upper }
 
     /// The first byte from `offset` on that did not come.
@@ -71,7 +71,7 @@ struct Pieces: Sendable {
         all.lazy.filter { $0.range.upper > offset }.map { max($0.range.lower, offset) }.min()
     }
 
-    /// Whether `bytes`, read back, are what came.
+    /// Whether `bytes`, read back, have the checksums of the pieces.
     /// - Parameter block: where the first of `bytes` lies.
     func agree(with bytes: UnsafeRawBufferPointer, of block: ByteRange) -> Bool {
         all.allSatisfy { piece in
@@ -80,7 +80,7 @@ struct Pieces: Sendable {
     }
 }
 
-/// The checksums of one extent's blocks: 64 times eight bytes, the least significant first.
+/// The checksums of one extent's blocks; in a row 64 times eight bytes, the least significant first.
 struct ExtentSums: Sendable, Equatable {
     static let byteCount = BlockSize.blocksPerExtent * 8
 
@@ -90,7 +90,7 @@ struct ExtentSums: Sendable, Equatable {
 
     init() {}
 
-    /// As a row holds them; nil for nonsense. - Parameter word: the row's filled blocks.
+    /// From the bytes of a row; nil for nonsense. - Parameter word: the row's filled blocks.
     init?(_ bytes: [UInt8], filled word: UInt64) {
         guard bytes.count == Self.byteCount else { return nil }
         for index in values.indices {
@@ -113,7 +113,7 @@ struct ExtentSums: Sendable, Equatable {
         }
     }
 
-    /// These, where known, over the older ones.
+    /// The older checksums, replaced by these where they are known.
     func over(_ older: ExtentSums) -> ExtentSums {
         var result = older
         for index in values.indices { if let value = self[index] { result[index] = value } }

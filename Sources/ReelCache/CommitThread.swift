@@ -1,14 +1,14 @@
 import Glibc
 import ReelThreads
 
-/// The thread that commits, and when it is due: asleep without a timer while there is nothing to do.
+/// The thread that commits, and the time at which it does. It sleeps without a timer while nothing is to be done.
 final class CommitThread: Sendable {
-    /// The most that a power loss forgets, beside 32 MiB.
+    /// A power loss forgets no more than this time, or 32 MiB.
     static let interval = Duration.seconds(2)
 
     private struct State: ThreadState {
         var commit: (@Sendable () -> Void)?
-        /// On the clock of `now()`; nil: nothing to do.
+        /// When to commit, on the clock of `now()`; nil: nothing to commit.
         var dueAt: Duration?
         var isStopping = false
         var thread: Thread?
@@ -16,7 +16,7 @@ final class CommitThread: Sendable {
 
     private let state = Monitor(State())
 
-    /// - Parameter commit: must not keep alive what stops the thread.
+    /// - Parameter commit: must not hold the object that stops the thread.
     func start(_ commit: @escaping @Sendable () -> Void) throws(CacheError) {
         guard let thread = Thread("committer", { [self] in run() }) else { throw .system("pthread_create", EAGAIN) }
         state.withLock {
@@ -25,10 +25,10 @@ final class CommitThread: Sendable {
         }
     }
 
-    /// There is something to commit: within the interval, or at once.
+    /// Asks for a commit: at once, or after a pause at the latest.
     func schedule(urgent: Bool = false, after pause: Duration = CommitThread.interval) {
         let due = urgent ? .zero : now() + pause
-        // Called for every block: the thread is woken only where it would sleep too long.
+        // Every block comes here: wake the thread only where it would sleep too long.
         guard state.withLock(notifying: false, { $0.dueAt.map { due < $0 } ?? true }) else { return }
         state.withLock { $0.dueAt = min(due, $0.dueAt ?? due) }
     }
@@ -46,7 +46,7 @@ final class CommitThread: Sendable {
                 }
                 commit?()
             } else {
-                // Until then, or until it is due at another time; without a limit while nothing is due.
+                // Waits until then, or until another time is set; without a limit while nothing is due.
                 let hasNews = { (state: inout State) in state.isStopping || state.dueAt != due ? true : nil }
                 if let due { _ = state.wait(atMost: max(.zero, due - now()), hasNews) } else { _ = state.wait(hasNews) }
             }

@@ -2,7 +2,7 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// Moments between two steps of the format's protocol: CacheFormat tells what a crash there leaves.
+/// Moments between two steps of the commit protocol. The page CacheFormat tells what a crash leaves at each.
 enum CrashPoint: String, CaseIterable, Sendable {
     case fileMade, rowInserted
     case entriesWritten, dataSynced, rowsCommitted, idleRowsCommitted, swept
@@ -10,10 +10,10 @@ enum CrashPoint: String, CaseIterable, Sendable {
     case evictionRowsCommitted, evictionPunched
 }
 
-/// Makes durable what was filled and remembered, and tidies files that are closed.
+/// Makes filled blocks and remembered facts durable, and tidies closed files.
 final class Committer: Sendable {
-    /// A commit runs early once so much is filled: the most that a power loss may forget, and that one fdatasync has to
-    /// write.
+    /// A commit runs early once so many bytes are filled: a power loss forgets no more, and one fdatasync writes no
+    /// more.
     static let commitBytes: Int64 = 32 << 20
 
     private struct State: Sendable {
@@ -28,7 +28,7 @@ final class Committer: Sendable {
     private let evictor: Evictor
     private let verified: VerificationCache
     private let thread: CommitThread
-    /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier ones have ended.
+    /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier commits have ended.
     /// Only commits wait for it.
     private let state = Lock(State(), .commit)
     /// Bytes filled since the last commit began.
@@ -50,7 +50,7 @@ final class Committer: Sendable {
 
     deinit { thread.stop(waiting: false) }
 
-    /// Commits from a thread of its own from now on.
+    /// Starts the thread that commits.
     func start() throws(CacheError) {
         try thread.start { [weak self] in self?.commit() }
         thread.schedule()
@@ -70,15 +70,14 @@ final class Committer: Sendable {
         thread.schedule(urgent: sum >= Self.commitBytes)
     }
 
-    /// The last instance of an object may be gone; its file is tidied with the next commit.
+    /// An instance of an object is gone. If it was the last, the next commit tidies its file.
     func closed(_ file: DataFile) {
         files.closed(file)
         thread.schedule()
     }
 
-    /// Everything filled and remembered so far is durable when this returns, unless the disk refuses; then it is tried
-    /// again with the next batch. The order: snapshot of what is filled, fdatasync of the data, entries of listings,
-    /// rows in one transaction.
+    /// Makes all blocks and facts so far durable before it returns. If the disk refuses, the next batch tries again.
+    /// The order: snapshot of filled blocks, fdatasync of the data, entries of listings, rows in one transaction.
     func commit() {
         state.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
@@ -110,15 +109,15 @@ final class Committer: Sendable {
         try state.withLock { _ in try body() }
     }
 
-    /// True where there are rows to write. A second fdatasync may succeed without the bytes that the first one lost:
-    /// blocks of a failed sync are never committed.
+    /// Syncs the written blocks of a file. A second fdatasync may succeed without the bytes that the first one lost, so
+    /// blocks of a failed sync are never committed. - Returns: whether there are rows to write.
     private func synchronise(_ file: DataFile) -> Bool {
         guard file.withBlocks({ $0.beginSync() }), hasReachedDisk(file) else { return false }
         if file.withBlocks({ $0.isSyncingBlocks }) { disk.dataWasSynced() }
         return true
     }
 
-    /// fdatasync(2), which tells a failure once: its only hearer has to note it.
+    /// fdatasync(2). It reports a failure once, so the failure is noted here.
     private func hasReachedDisk(_ file: DataFile) -> Bool {
         do throws(CacheError) {
             try file.descriptor.synchronise()
@@ -127,7 +126,7 @@ final class Committer: Sendable {
         } catch {
             file.withBlocks { $0.loseUnsynced() }
             disk.failed(error, needsProof: true)
-            // To find out whether it is well again, also where nothing comes.
+            // A later sync finds out whether the disk is well again, even if nothing new comes.
             thread.schedule(after: DiskHealth.longestPause)
             return false
         }
@@ -149,7 +148,7 @@ final class Committer: Sendable {
         try metadata.writeEntries(of: &batch)
         let rows = batch
         replaced = try index.write { (connection) throws(CacheError) -> [Int64] in
-            // Evicted while it was synced: its row is gone and must stay so.
+            // A file that was evicted meanwhile has no row, and must not get one.
             let living = synced.filter { files.file($0.row) === $0 }
             let replaced = try connection.transaction { () throws(CacheError) in
                 let replaced = try connection.write(rows)
@@ -167,27 +166,29 @@ final class Committer: Sendable {
         for file in synced { file.leaveMemory() }
     }
 
-    /// Drops what the disk has not taken of closed files: first, as a full disk may refuse all that follows.
+    /// Drops the memory blocks of closed files. Comes first, because a full disk may refuse all later steps.
     private func releaseIdleMemory() {
         guard files.idle.contains(where: \.isInMemory) else { return }
         // A file becomes held only under the write lock.
         try? index.write { _ in for file in files.idle { file.withBlocks { $0.dropMemory() } } }
     }
 
-    /// Closed files: their last use is written, stray bytes go, and so do files that hold nothing.
+    /// Tidies closed files: writes their last use, punches out stray bytes, removes files that hold nothing.
     private func tidyIdle() throws(CacheError) {
         guard !files.idle.isEmpty else { return }
-        // A hole that a power loss fills again is one that no quota counts, once the file counts as clean.
+        // If a power loss brought bytes of a hole back, no quota would count them once the file counts as clean.
         for file in files.idle where file.hasFile && !file.isOpenEnded { _ = hasReachedDisk(file) }
         let removed = try index.write { (connection) throws(CacheError) -> [DataFile] in
             let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
-            // Blocks that no row will ever tell of: not whole, or of a sync that failed.
+            // Blocks that are not whole, or that a failed sync has lost: no row will tell of them.
             for file in idle {
                 let (durable, isStray) = file.withBlocks { blocks in
                     blocks.dropMemory()
-                    return (blocks.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable)
+                    return (
+                        blocks.states.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable
+                    )
                 }
-                if isStray, !file.isOpenEnded { try? file.punchUnfilled(durable) }
+                if isStray, !file.isOpenEnded { try? file.punch(allBut: durable) }
                 evictor.quota.release(file.withBlocks { $0.abandon() })
             }
             let removed = idle.filter {
@@ -212,7 +213,7 @@ final class Committer: Sendable {
 }
 
 extension IndexConnection {
-    /// The rows of a file whose sync has ended.
+    /// Writes the rows of a file whose sync has ended.
     func write(_ file: DataFile) throws(CacheError) {
         let (rows, cached) = file.withBlocks { ($0.rowsAfterSync, $0.durableBytesAfterSync) }
         try write(rows, of: file)
@@ -220,9 +221,9 @@ extension IndexConnection {
         try run("UPDATE objects SET cached = ?, last_use = ? WHERE id = ?", values)
     }
 
-    /// The file is closed: no leftovers come until it is opened again.
+    /// Marks the row of a closed file as clean: no leftovers come until it is opened again.
     fileprivate func close(_ file: DataFile) throws(CacheError) {
-        let durable = file.withBlocks { $0.durableBytes }
+        let durable = file.withBlocks { $0.states.durableBytes }
         let values: [Value] = [.integer(file.lastUse), .integer(durable), .integer(file.row)]
         try run("UPDATE objects SET last_use = ?, cached = ?, unclean = 0 WHERE id = ?", values)
     }

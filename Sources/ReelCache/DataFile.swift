@@ -3,41 +3,40 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// One sparse file with its row in the index; outlives its `CacheObject` until what it holds is committed.
+/// One sparse file with its row in the index. It outlives its `CacheObject` until its blocks are committed.
 ///
-/// Where the disk or the index did not take it, it has neither file nor row, and its bytes live in memory.
+/// Where the disk or the index did not take it, it has neither file nor row, and its bytes are in memory.
 final class DataFile: Sendable {
-    /// ext4 ends at 16 TiB, the map of which is 16 MiB; a server that tells of more does not get it.
+    /// The longest file of ext4. A longer resource is not cached.
     static let longest: Int64 = 16 << 40
-    /// The extents of such a file: the index may name any.
+    /// The extents of such a file. The index is not trusted to name only these.
     static let extents = 0..<Int(longest / BlockSize.extent)
 
     /// `objects.id`; below zero where there is no row.
     let row: Int64
     private let key: String
     private let validator: Validator
-    /// `BlockTable.length`, to be read without the lock.
+    /// A copy of `BlockTable.length` that is read without the lock.
     private let lengthCount: Atomic<Int64>
     /// nil where there is no file.
     let name: FileName?
     let descriptor: Descriptor
-    /// How often in a row stat(2) counted fewer blocks than were written, and nothing was missing (`hasLostBytes`).
+    /// How often in a row stat(2) counted too few blocks although nothing was missing (`hasLostBytes`).
     let shortCounts = Atomic(0)
     private let changes: ChangeWatch
     private let state: Lock<State>
-    /// `BlockTable.removals`, to be compared without the lock.
+    /// A copy of `BlockTable.removals` that is compared without the lock.
     private let removalCount: Atomic<UInt64>
 
     private struct State {
         var blocks: BlockTable
         var lastUse: Int64
-        var isPinned: Bool
         var isShared = false
     }
 
     init(
         row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, blocks: BlockTable,
-        lastUse: Int64, isPinned: Bool = false
+        lastUse: Int64
     ) {
         self.row = row
         key = version.key
@@ -47,7 +46,7 @@ final class DataFile: Sendable {
         changes = ChangeWatch(descriptor)
         self.descriptor = descriptor
         removalCount = Atomic(blocks.removals)
-        state = Lock(State(blocks: blocks, lastUse: lastUse, isPinned: isPinned))
+        state = Lock(State(blocks: blocks, lastUse: lastUse))
     }
 
     var version: Version { Version(key: key, validator: validator, length: length) }
@@ -55,7 +54,7 @@ final class DataFile: Sendable {
     var isOpenEnded: Bool { length == BlockSize.openEnd }
     var hasFile: Bool { name != nil }
 
-    /// The table of blocks under its lock.
+    /// Runs `body` on the table of blocks, under its lock.
     func withBlocks<Result: Sendable>(_ body: (inout BlockTable) -> Result) -> Result {
         state.withLock { state in
             defer { removalCount.store(state.blocks.removals, ordering: .releasing) }
@@ -63,7 +62,7 @@ final class DataFile: Sendable {
         }
     }
 
-    /// The version ends here. - Returns: room on the disk that is free now.
+    /// Ends the version at this length. - Returns: bytes of the quota that are free now.
     func settle(length: Int64, now: Int64) -> Int64 {
         withBlocks { blocks in
             defer { lengthCount.store(length, ordering: .releasing) }
@@ -78,32 +77,27 @@ final class DataFile: Sendable {
     var blockCount: Int { withBlocks { $0.blockCount } }
 
     /// In filled blocks on the disk.
-    var bytesOnDisk: Int64 { withBlocks { $0.bytesOnDisk } }
+    var bytesOnDisk: Int64 { withBlocks { $0.states.bytesOnDisk } }
 
     /// In the order of `UseClock`.
     var lastUse: Int64 { state.withLock { $0.lastUse } }
     func use(_ now: Int64) { state.withLock { $0.lastUse = max($0.lastUse, now) } }
 
-    var isPinned: Bool {
-        get { state.withLock { $0.isPinned } }
-        set { state.withLock { $0.isPinned = newValue } }
-    }
-
-    /// The kernel was given the file itself: it may have readers that are not seen here.
+    /// Whether the kernel was given the file itself, and may have readers that this program does not see.
     var isShared: Bool {
         get { state.withLock { $0.isShared } }
         set { state.withLock { $0.isShared = newValue } }
     }
 
-    /// Not a byte of it may go: the kernel reads the file itself, or was offered it.
+    /// Whether no byte of it may go: the kernel reads the file itself, or was offered it.
     var isReadDirectly: Bool { state.withLock { isReadDirectly($0) } }
 
     private func isReadDirectly(_ state: State) -> Bool {
         state.blocks.offers > 0 || state.isShared && descriptor.isOpenElsewhere
     }
 
-    /// Blocks leave to make way for others; nil where the file is read directly. Looks and clears in one step, as an
-    /// offer can come at any time.
+    /// Empties blocks to make way for others; nil where the file is read directly. It looks and clears in one step,
+    /// because an offer can come at any time.
     func clear(_ blocks: Range<Int>) -> BlockTable.Cleared? {
         state.withLock { state in
             guard !isReadDirectly(state) else { return nil }
@@ -112,26 +106,26 @@ final class DataFile: Sendable {
         }
     }
 
-    /// Around what this program changes of the file.
+    /// Runs a change of the file by this program.
     func change<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
         try changes.change(descriptor, body)
     }
 
-    /// nil where another program has changed the file since it was opened.
+    /// The file's mark; nil where another program has changed the file since it was opened.
     var ownMark: FileMark? { changes.own(descriptor) }
 
     // MARK: Memory
 
     var isInMemory: Bool { withBlocks { $0.isInMemory } }
 
-    /// A block's bytes, where they are in memory.
+    /// A block's bytes; nil where they are not in memory.
     func memoryBlock(_ block: Int) -> MemoryBlock? { withBlocks { $0.inFlight[block]?.memory } }
 
     var memoryBlocks: [Int] { withBlocks { $0.inFlight.filter { $0.value.memory != nil }.keys.sorted() } }
 
     // MARK: Reading
 
-    /// Bytes of the file or, block by block, of memory.
+    /// Copies bytes of the file or, block by block, of memory.
     /// - Returns: how many, -1 on error; and which of the first 64 blocks came from memory, as bits.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> (count: Int, fromMemory: UInt64) {
         let range = ByteRange(offset, min(length, offset + Int64(buffer.count)))
@@ -154,11 +148,11 @@ final class DataFile: Sendable {
         return (Int(range.count), fromMemory)
     }
 
-    /// Reads what was written of a block that is not filled from the disk, piece by piece. - Parameter buffer: for
+    /// Reads the written bytes of a block that is not filled, piece by piece, from the disk. - Parameter buffer: for
     /// `range`.
-    /// - Returns: false where it is not what came, or cannot be read.
+    /// - Returns: false where a piece has another checksum, or cannot be read.
     func readPieces(of block: Int, into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange) -> Bool {
-        // Bytes that come meanwhile are added to the very same sums.
+        // Copied under the lock: bytes that come meanwhile are added to these sums.
         let written = withBlocks { blocks in
             blocks.inFlight[block]?.pieces.all.filter { !$0.range.clamped(to: range).isEmpty }
                 .map { ($0.range, $0.checksum.value) }
@@ -174,8 +168,7 @@ final class DataFile: Sendable {
 
     // MARK: Leaving the page cache
 
-    /// Whole extents that are not read soon leave the page cache: now, or as soon as they are durable. No allocation
-    /// where they are.
+    /// Lets whole extents leave the page cache: now, or as soon as they are durable. Allocates nothing where they are.
     func leaveMemory(_ range: ByteRange) {
         guard hasFile else { return }
         var extent = Int(range.lower / BlockSize.extent)
@@ -185,7 +178,7 @@ final class DataFile: Sendable {
         }
     }
 
-    /// After a sync.
+    /// The same of the extents that had to wait, after a sync.
     func leaveMemory() {
         for extent in withBlocks({ $0.takeLeaving() }) { dropPages(ofExtent: extent) }
     }
@@ -197,17 +190,10 @@ final class DataFile: Sendable {
 
     // MARK: Tidying
 
-    /// Punches out all that lies in no filled block: leftovers of streams that were cut, of a crash.
-    func punchUnfilled(_ map: BlockMap) throws(CacheError) {
-        var end = 0
-        func punch(upTo block: Int) throws(CacheError) {
-            let lower = Int64(end) * BlockSize.block
-            guard end < block else { return end = block + 1 }
-            try change { () throws(CacheError) in try descriptor.punch(lower, Int64(block) * BlockSize.block - lower) }
-            end = block + 1
-        }
-        try map.forEachFilled { (block) throws(CacheError) in try punch(upTo: block) }
-        try punch(upTo: map.blockCount)
+    /// Punches out all bytes outside of these blocks: leftovers of streams that were cut.
+    func punch(allBut kept: RangeSet<Int>) throws(CacheError) {
+        let count = blockCount
+        try change { () throws(CacheError) in try descriptor.punch(allBut: kept, of: count) }
     }
 }
 

@@ -2,15 +2,15 @@ import Glibc
 import ReelCore
 import ReelThreads
 
-/// The data files of one cache: how they are made, opened and removed, and the table of those in use.
+/// The data files of one cache: makes, opens and removes them, and keeps the table of those in use.
 ///
-/// In use are those with a `CacheObject`, and those whose last one is gone but not committed yet. A file becomes held
-/// only under the index's write lock; so what is idle there stays idle for as long as that lock is held.
+/// A file is in use while it has a `CacheObject`, and then until it is committed. A file becomes held only under the
+/// index's write lock, so an idle file stays idle as long as a thread holds that lock.
 final class DataFiles: Sendable {
     private struct Entry {
         let file: DataFile
         weak var object: CacheObject?
-        /// Instances alive; briefly two, as one dies while the next is made.
+        /// Living instances; two for a moment, as one dies while the next is made.
         var count = 0
         var isSuperseded = false
     }
@@ -18,13 +18,14 @@ final class DataFiles: Sendable {
     private struct State {
         var entries: [Int64: Entry] = [:]
         var lastRowInMemory: Int64 = 0
+        var mayHaveEvictable = true
     }
 
     private let directory: CacheDirectory
     private let isWritable: Bool
     private let state = Lock(State())
 
-    /// - Parameter isWritable: false: no file is removed.
+    /// - Parameter isWritable: false: removes no file.
     init(_ directory: CacheDirectory, isWritable: Bool) {
         self.directory = directory
         self.isWritable = isWritable
@@ -37,7 +38,7 @@ final class DataFiles: Sendable {
     var idle: [DataFile] { state.withLock { $0.entries.values.filter { $0.count == 0 }.map(\.file) } }
     var objects: [CacheObject] { state.withLock { $0.entries.values.compactMap(\.object) } }
 
-    /// The living instance of a file that somebody holds.
+    /// The living instance of a file; nil where it has no holder.
     func held(_ row: Int64) -> CacheObject? { state.withLock { $0.entries[row]?.object } }
     func isHeld(_ row: Int64) -> Bool { state.withLock { ($0.entries[row]?.count ?? 0) > 0 } }
     func isSuperseded(_ row: Int64) -> Bool { state.withLock { $0.entries[row]?.isSuperseded ?? false } }
@@ -56,7 +57,18 @@ final class DataFiles: Sendable {
 
     func closed(_ file: DataFile) { state.withLock { $0.entries[file.row]?.count -= 1 } }
     @discardableResult func drop(_ row: Int64) -> DataFile? {
-        state.withLock { $0.entries.removeValue(forKey: row)?.file }
+        state.withLock { state in
+            state.mayHaveEvictable = true
+            return state.entries.removeValue(forKey: row)?.file
+        }
+    }
+
+    /// False once a search of the index has found no closed file that may be evicted, until a file is closed or
+    /// unpinned: a search looks at all extents, and comes with each write where the cache is full. Set under the index's
+    /// write lock.
+    var mayHaveEvictable: Bool {
+        get { state.withLock { $0.mayHaveEvictable } }
+        set { state.withLock { $0.mayHaveEvictable = newValue } }
     }
 
     /// A number for a file without a row: below zero, never used twice.
@@ -73,16 +85,16 @@ final class DataFiles: Sendable {
         try name.create(in: directory.objects, length: length)
     }
 
-    /// The file of a row; nil where there is none that can be used.
+    /// The file of a row; nil where no usable file is there.
     func open(_ row: ObjectRow) -> Descriptor? { directory.open(row) }
 
-    /// Not where the directory is to be left as it is.
+    /// Removes a file, unless the directory must not change.
     func remove(_ name: FileName?) {
         if isWritable { name?.remove(in: directory.objects) }
     }
 
-    /// Removes data files without a row: of a daemon that died between the two, or of an index that was set aside. Only
-    /// names of our own form, one directory at a time.
+    /// Removes data files without a row, which a daemon that died or an index that was set aside has left. Only names
+    /// of our own form, one directory at a time.
     func sweep(_ index: CacheIndex) throws(CacheError) {
         guard isWritable else { return }
         for number in 0..<256 {
@@ -114,10 +126,9 @@ private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
 }
 
 extension DataFile {
-    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, isPinned: Bool = false)
-    {
+    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable) {
         self.init(
             row: row.id, version: row.version, name: row.name, descriptor: descriptor, blocks: blocks,
-            lastUse: row.lastUse, isPinned: isPinned)
+            lastUse: row.lastUse)
     }
 }

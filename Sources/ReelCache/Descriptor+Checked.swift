@@ -1,7 +1,16 @@
 import ReelCore
+import ReelThreads
 
-/// Memory for blocks that are verified, without a limit: one for each thread that reads. Spares for the usual number.
-private let scratch = MemoryAccount(limit: .max, mostSpares: 4)
+/// Memory for one block that is read to be verified.
+///
+/// `@unchecked Sendable`: the thread that took it out of `spares` has it alone.
+private struct Scratch: @unchecked Sendable {
+    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(BlockSize.block), alignment: 16)
+}
+
+/// For the next blocks, because new pages cost more than a checksum. Four: the usual number of threads that read.
+private let spares = Lock<[Scratch]>([])
+private let mostSpares = 4
 
 /// Bytes of a file that are verified before a reader gets them.
 extension Descriptor {
@@ -27,8 +36,16 @@ extension Descriptor {
 
     /// Calls with all bytes of a block, or of a part of one; nil where they cannot be read.
     func withBytes<Result>(_ range: ByteRange, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-        guard let memory = MemoryBlock(BlockSize.block, scratch) else { return nil }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: memory.whole[..<Int(range.count)])
+        let scratch = spares.withLock { $0.popLast() } ?? Scratch()
+        defer {
+            let isKept = spares.withLock { spares in
+                guard spares.count < mostSpares else { return false }
+                spares.append(scratch)
+                return true
+            }
+            if !isKept { scratch.memory.deallocate() }
+        }
+        let bytes = UnsafeMutableRawBufferPointer(rebasing: scratch.memory[..<Int(range.count)])
         guard read(into: bytes, at: range.lower) == bytes.count else { return nil }
         return body(UnsafeRawBufferPointer(bytes))
     }

@@ -2,14 +2,14 @@ import CLinux
 import Glibc
 import ReelCore
 
-/// A file descriptor, closed exactly once. Opened so that no child inherits it and no symbolic link is followed.
+/// A file descriptor, closed exactly once. No child inherits it, and it is opened without following a symbolic link.
 ///
 /// Not swift-system's `FileDescriptor`: that one is `Copyable`, so closing it once would be up to each caller, while
 /// the compiler sees to it here. Nor has it most of the calls below (openat, fdatasync, fallocate, leases, SEEK_HOLE).
 struct Descriptor: ~Copyable, Sendable {
     let number: Int32
 
-    /// - Parameter number: what a system call returned; below zero throws errno as the error of `call`.
+    /// - Parameter number: the result of a system call; below zero throws errno as the error of `call`.
     init(_ number: Int32, from call: String) throws(CacheError) {
         guard number >= 0 else { throw .last(call) }
         self.number = number
@@ -24,7 +24,7 @@ struct Descriptor: ~Copyable, Sendable {
         try self.init(number, from: "open")
     }
 
-    /// A directory itself, no link to one.
+    /// Opens a directory, and no link to one.
     init(directory name: String, in parent: Int32 = AT_FDCWD) throws(CacheError) {
         try self.init(name, in: parent, O_RDONLY | O_DIRECTORY)
     }
@@ -77,7 +77,7 @@ struct Descriptor: ~Copyable, Sendable {
         return done
     }
 
-    /// Pages that are written leave the page cache, unless they are mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
+    /// Lets written pages leave the page cache, unless they are mapped. posix_fadvise(2), POSIX_FADV_DONTNEED.
     func dropPages(_ range: ByteRange) {
         _ = posix_fadvise(number, Int(range.lower), Int(range.count), POSIX_FADV_DONTNEED)
     }
@@ -94,18 +94,24 @@ struct Descriptor: ~Copyable, Sendable {
     /// False where the file has another length.
     func isLong(_ length: Int64) -> Bool { holds(0, of: length) }
 
-    /// True where leases work here, so that `isOpenElsewhere` tells.
+    /// True where leases work, so that `isOpenElsewhere` tells the truth.
     var tellsOpens: Bool { [0, EAGAIN].contains(reel_is_open_elsewhere(number)) }
 
-    /// True where this file is open elsewhere too, be it in another process, a mapping, or the kernel on behalf of a
-    /// handle that was given the file itself. Of any use only while this is the program's one descriptor of it.
-    /// fcntl(2), leases.
+    /// True where this file is open elsewhere too: in another process, as a mapping, or in the kernel for a handle that
+    /// was given the file itself. Right only while this is the program's one descriptor of the file. fcntl(2), leases.
     var isOpenElsewhere: Bool { reel_is_open_elsewhere(number) == EAGAIN }
 
-    /// The bytes become a hole, the file stays as long as it is. fallocate(2).
+    /// Turns the bytes into a hole; the file keeps its length. fallocate(2).
     func punch(_ offset: Int64, _ length: Int64) throws(CacheError) {
         while reel_punch_hole(number, Int(offset), Int(length)) != 0 {
             guard errno == EINTR else { throw .last("fallocate") }
+        }
+    }
+
+    /// Does the same with all blocks but these. - Parameter count: of the file's blocks.
+    func punch(allBut kept: RangeSet<Int>, of count: Int) throws(CacheError) {
+        for gap in RangeSet(0..<count).subtracting(kept).ranges {
+            try punch(Int64(gap.lowerBound) * BlockSize.block, Int64(gap.count) * BlockSize.block)
         }
     }
 }

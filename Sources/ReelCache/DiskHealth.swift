@@ -1,7 +1,8 @@
 import ReelThreads
+import Synchronization
 
-/// Whether the disk takes what is written to it. After a failure it is left alone for a while: the cache then works in
-/// memory, and one write now and then finds out whether it is over.
+/// Whether the disk takes the bytes that are written to it. After a failure nothing is written for a while: the cache
+/// then works in memory, and one write now and then finds out whether the disk is well again.
 ///
 /// well → (a write fails) → suspended until a moment → (the next write after it) → well, or suspended for twice as
 /// long.
@@ -13,7 +14,7 @@ struct DiskHealth: Sendable {
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
-    /// A sync has failed: that the page cache takes bytes says nothing until they have reached the disk.
+    /// A sync has failed: bytes that the page cache takes prove nothing until they have reached the disk.
     private var needsProof = false
 
     func mayTry(_ now: Duration) -> Bool { failure == nil || now >= retryAt }
@@ -30,19 +31,21 @@ struct DiskHealth: Sendable {
     /// The page cache took bytes.
     mutating func worked() { if !needsProof { failure = nil } }
 
-    /// A sync succeeded, which says nothing of a disk that was full or refused what was written.
+    /// A sync succeeded, which proves nothing where a write failed.
     mutating func synced() {
         guard needsProof else { return }
         needsProof = false
         failure = nil
     }
 
-    /// There is nothing that could be the proof: the next bytes are.
+    /// No bytes are left that could be the proof: the next ones are.
     mutating func hasNothingToSync(_ now: Duration) { if now >= retryAt { synced() } }
 }
 
 /// The health of one cache's disk, and the one listener to its changes. Data files and the index are watched apart:
 /// bytes can be cached for a while though no row can be written, and the other way round.
+///
+/// Each write asks before and tells afterwards: a disk that is well costs one atomic read each time, and no lock.
 final class DiskWatch: Sendable {
     private struct State {
         var data = DiskHealth()
@@ -51,6 +54,8 @@ final class DiskWatch: Sendable {
     }
 
     private let state = Lock(State())
+    /// `State.failure == nil`, written under the lock.
+    private let isWell = Atomic(true)
     private let changed: @Sendable (CacheError?) -> Void
     /// Why nothing is ever written; nil: it is.
     private let forever: CacheError?
@@ -65,11 +70,13 @@ final class DiskWatch: Sendable {
     }
 
     /// Why nothing is written at present; nil: it is.
-    var failure: CacheError? { forever ?? state.withLock { $0.failure } }
+    var failure: CacheError? { forever ?? (isSeenWell ? nil : state.withLock { $0.failure }) }
 
     var isWritable: Bool { forever == nil }
-    var mayWriteData: Bool { isWritable && state.withLock { $0.data.mayTry(now()) } }
-    var mayWriteIndex: Bool { isWritable && state.withLock { $0.index.mayTry(now()) } }
+    var mayWriteData: Bool { isWritable && (isSeenWell || state.withLock { $0.data.mayTry(now()) }) }
+    var mayWriteIndex: Bool { isWritable && (isSeenWell || state.withLock { $0.index.mayTry(now()) }) }
+
+    private var isSeenWell: Bool { isWell.load(ordering: .relaxed) }
 
     /// An error of SQLite is the index's, any other one the data files'.
     func failed(_ error: CacheError, needsProof: Bool = false) {
@@ -82,16 +89,20 @@ final class DiskWatch: Sendable {
         }
     }
 
-    func dataWasWritten() { change { $0.data.worked() } }
-    func dataWasSynced() { change { $0.data.synced() } }
-    func hasNothingToSync() { change { $0.data.hasNothingToSync(now()) } }
-    func indexWasWritten() { change { $0.index.worked() } }
+    func dataWasWritten() { recover { $0.data.worked() } }
+    func dataWasSynced() { recover { $0.data.synced() } }
+    func hasNothingToSync() { recover { $0.data.hasNothingToSync(now()) } }
+    func indexWasWritten() { recover { $0.index.worked() } }
+
+    /// Good news, which changes nothing where the disk is well.
+    private func recover(_ body: (inout State) -> Void) { if !isSeenWell { change(body) } }
 
     private func change(_ body: (inout State) -> Void) {
         guard isWritable else { return }
         let (before, after) = state.withLock { state in
             let before = state.failure
             body(&state)
+            isWell.store(state.failure == nil, ordering: .relaxed)
             return (before, state.failure)
         }
         if (before == nil) != (after == nil) { changed(after) }

@@ -5,7 +5,7 @@ struct EvictionCandidate {
     /// Row of the object.
     let object: Int64
     let extent: Int
-    /// The first or last of its file: players ask for these first.
+    /// The first or last of its file: players read these first.
     let isEdge: Bool
     let lastUse: Int64
     /// Bytes in filled blocks.
@@ -13,10 +13,20 @@ struct EvictionCandidate {
     /// nil where the file is closed.
     let file: DataFile?
 
-    /// Edges last, and otherwise what was used longest ago first.
+    /// Edges go last; otherwise the extent whose last use is oldest goes first.
     static func goesBefore(_ one: EvictionCandidate, _ other: EvictionCandidate) -> Bool {
         (one.isEdge ? 1 : 0, one.lastUse, one.object, one.extent)
             < (other.isEdge ? 1 : 0, other.lastUse, other.object, other.extent)
+    }
+
+    /// The candidates of a file in use.
+    static func all(of file: DataFile) -> [EvictionCandidate] {
+        let last = Int((file.version.length - 1) / BlockSize.extent)
+        return file.withBlocks { $0.states.usedExtents }.map { extent, bytes, lastUse in
+            EvictionCandidate(
+                object: file.row, extent: extent, isEdge: extent == 0 || extent == last, lastUse: lastUse, bytes: bytes,
+                file: file)
+        }
     }
 
     /// Blocks by number in the file.
@@ -24,11 +34,11 @@ struct EvictionCandidate {
 }
 
 extension IndexConnection {
-    /// Extents of closed files that could go, in order, as many as have `wanted` bytes.
+    /// Extents of closed files that could go, in order, until they have `wanted` bytes.
     /// - Parameters:
-    ///   - limit: none that was used later than this.
-    ///   - key: of files of this key alone, pinned or not; nil: of all that are not pinned.
-    ///   - isClosed: says so of a row of `objects`.
+    ///   - limit: only extents last used before this.
+    ///   - key: only files of this key, pinned or not; nil: all that are not pinned.
+    ///   - isClosed: whether the file of a row of `objects` is closed.
     func evictionCandidates(
         _ wanted: Int64, usedBefore limit: Int64, key: String?, isClosed: (Int64) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
@@ -41,14 +51,15 @@ extension IndexConnection {
             """
         try query(sql, key.map { [.text($0)] } ?? []) { row in
             guard isClosed(row.integer(0)), row.integer(3) < limit else { return true }
-            var map = BlockMap(length: max(0, min(row.integer(5), DataFile.longest)))
             let extent = Int(clamping: row.integer(1))
-            map.load(extent: extent, word: UInt64(bitPattern: row.integer(2)))
+            let bytes = BlockStates.bytes(
+                of: UInt64(bitPattern: row.integer(2)), inExtent: extent,
+                length: max(0, min(row.integer(5), DataFile.longest)))
             found.append(
                 EvictionCandidate(
                     object: row.integer(0), extent: extent, isEdge: row.flag(4), lastUse: row.integer(3),
-                    bytes: map.filledBytes, file: nil))
-            sum += map.filledBytes
+                    bytes: bytes, file: nil))
+            sum += bytes
             return sum < wanted
         }
         return found

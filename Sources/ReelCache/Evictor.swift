@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// Makes cached data leave: for what is about to be written, for its age, or because a person asks for it.
+/// Evicts cached data: to make space for new bytes, for its age, or at a person's request.
 ///
 /// Rows go first, durably, then the bytes, then their part of the quota. Never called under a lock that a holder's
 /// `relinquish` takes.
@@ -15,17 +15,17 @@ struct Evictor: Sendable {
     /// Data unused for this long is evicted; nil: age evicts nothing.
     let age: Duration?
     let reached: @Sendable (CrashPoint) -> Void
-    /// Of blocks that the disk does not take.
+    /// Counts the blocks that the disk does not take.
     let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
 
     // MARK: For what is about to be written
 
-    /// Takes `bytes` (whole blocks, the last one of a file short) from the quota before data is written. Evicts extents
-    /// where they do not fit. False where that is not enough.
+    /// Takes `bytes` (whole blocks, the last one of a file short) from the quota before data is written, and evicts
+    /// extents where they do not fit. - Returns: false where that is not enough.
     func reserve(_ bytes: Int64) -> Bool {
         if quota.reserve(bytes) { return true }
-        // More than is needed right now, as each discard costs a transaction: a sixteenth of the cap, at most two
-        // extents.
+        // Frees more than is needed right now, because each discard costs a transaction: a sixteenth of the cap, at
+        // most two extents.
         let slack = min(quota.cap / 16, 2 * BlockSize.extent)
         let shortfall = quota.shortfall(bytes)
         guard shortfall > 0 else { return quota.reserve(bytes) }
@@ -37,11 +37,11 @@ struct Evictor: Sendable {
         return quota.reserve(bytes)
     }
 
-    /// A block in memory, for bytes that the disk does not take.
+    /// A block in memory, for bytes that the disk does not take. - Throws: `.full` where no other block can go.
     func memoryBlock(_ count: Int64) throws(CacheError) -> MemoryBlock {
         for isScarce in [false, true] {
             if let block = MemoryBlock(count, memory) { return block }
-            // An eighth at a time: finding out what can go costs more than letting it go.
+            // An eighth at a time: the search for blocks costs more than freeing them.
             let goal = MemoryAccount.keptLimit / 8
             let before = memory.bytes
             for object in files.objects.sorted(by: { $0.file.lastUse < $1.file.lastUse }) where object.file.isInMemory {
@@ -49,7 +49,7 @@ struct Evictor: Sendable {
                 guard freed < goal else { break }
                 // The longest unused extents first.
                 let blocks = object.file.memoryBlocks.map { block in
-                    (object.file.withBlocks { $0.lastUse(ofExtent: block / 64) }, block)
+                    (object.file.withBlocks { $0.states.lastUse(ofExtent: block / 64) }, block)
                 }.sorted { $0 < $1 }.map { $1..<$1 + 1 }
                 _ = object.holder?.relinquish(blocks, scarce: isScarce ? goal - freed : nil)
             }
@@ -60,14 +60,14 @@ struct Evictor: Sendable {
 
     // MARK: By extents
 
-    /// Frees about `wanted` bytes of what is not pinned, by extents of closed and open files alike, in the order of
+    /// Frees about `wanted` bytes that are not pinned, by extents of closed and open files alike, in the order of
     /// `EvictionCandidate`. Blocks that readers of an open file need right now stay; blocks read ahead for them go only
     /// where nothing else is left.
     /// - Parameters:
-    ///   - slack: so much more goes where no reader pays for it.
-    ///   - limit: nothing that was used later than this goes.
+    ///   - slack: so many bytes more go where no reader pays for it.
+    ///   - limit: only extents last used before this go.
     ///   - closedOnly: required on any thread but the one that writes.
-    ///   - sparesOpen: files that a program has open stay whole.
+    ///   - sparesOpen: keeps files whole that a program has open.
     /// - Returns: bytes freed.
     func evict(
         _ wanted: Int64, slack: Int64 = 0, usedBefore limit: Int64 = .max, closedOnly: Bool = false,
@@ -75,8 +75,7 @@ struct Evictor: Sendable {
     ) throws(CacheError) -> Int64 {
         guard disk.mayWriteIndex, wanted > 0 else { return 0 }
         let candidates = try candidates(wanted + slack, usedBefore: limit) { file in
-            if file.isPinned || closedOnly && files.isHeld(file.row) { return false }
-            return !(sparesOpen && files.held(file.row)?.holder?.isInUse == true)
+            !(closedOnly && files.isHeld(file.row)) && !(sparesOpen && files.held(file.row)?.holder?.isInUse == true)
         }
         var freed: Int64 = 0
         for isScarce in [false, true] {
@@ -95,16 +94,8 @@ struct Evictor: Sendable {
         return freed
     }
 
-    /// Evicts until at most `bytes` are in use, or nothing is left that may go. Pinned and open files stay.
-    /// - Parameter share: the most that goes in this call.
-    /// - Returns: bytes freed; 0 when it is done.
-    func prune(to bytes: Int64, atMost share: Int64) throws(CacheError) -> Int64 {
-        let surplus = quota.usage.used - max(0, bytes)
-        return surplus > 0 ? try evict(min(surplus, share), sparesOpen: true) : 0
-    }
-
-    /// Evicts what is cached under a key, pinned or not. Blocks that readers of an open file need right now stay, and
-    /// files that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
+    /// Evicts the blocks of a key, pinned or not. Blocks that readers of an open file need right now stay, and files
+    /// that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
     func evict(key: String) throws(CacheError) -> Int64 {
         let name = ExactText(key)
         let all = try candidates(.max, key: key) { ExactText($0.version.key) == name }
@@ -113,7 +104,7 @@ struct Evictor: Sendable {
 
     /// Evicts closed files that were unused for longer than the limit allows. Looks every tenth of that time, but at
     /// most once a second and at least once an hour.
-    /// - Parameter last: when that was last done, on the clock of `now()`; nil: not yet.
+    /// - Parameter last: the time of the last look, on the clock of `now()`; nil: none yet.
     func evictAged(_ last: inout Duration?) throws(CacheError) {
         guard let age else { return }
         let pause = max(.seconds(1), min(age / 10, .seconds(3600)))
@@ -124,30 +115,30 @@ struct Evictor: Sendable {
         _ = try evict(.max / 2, usedBefore: limit, closedOnly: true)
     }
 
-    /// Extents that could go, in order: of files in use all, of closed ones as many as are wanted.
+    /// Extents that could go, in order: all of files in use, and of closed files as many as are wanted.
     /// - Parameters:
-    ///   - key: closed files of this key alone, pinned or not; nil: all that are not pinned.
+    ///   - key: only files of this key, pinned or not; nil: all that are not pinned.
     ///   - mayGo: whether a file in use takes part.
     private func candidates(
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
-        var found: [EvictionCandidate] = []
         let inUse = files.all
-        // A body that comes once, as its end is not known, cannot be fetched again.
-        for file in inUse where file.row >= 0 && mayGo(file) && !file.isReadDirectly && !file.isOpenEnded {
-            let last = Int((file.version.length - 1) / BlockSize.extent)
-            for (extent, bytes, lastUse) in file.withBlocks({ $0.usedExtents }) where lastUse < limit {
-                found.append(
-                    EvictionCandidate(
-                        object: file.row, extent: extent, isEdge: extent == 0 || extent == last, lastUse: lastUse,
-                        bytes: bytes, file: file))
-            }
-        }
         let rows = Set(inUse.map(\.row))
-        let closed = try index.write { (index) throws(CacheError) in
-            try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
+        // A body that comes once, as its end is not known, cannot be fetched again.
+        let movable = inUse.filter { $0.row >= 0 && mayGo($0) && !$0.isReadDirectly && !$0.isOpenEnded }
+        let found = try index.write { (index) throws(CacheError) in
+            var found: [EvictionCandidate] = []
+            if key != nil || files.mayHaveEvictable {
+                found = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
+            }
+            if found.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
+            for file in movable {
+                if key == nil, try index.isPinned(file.version.key) { continue }
+                found += EvictionCandidate.all(of: file).filter { $0.lastUse < limit }
+            }
+            return found
         }
-        return (found + closed).sorted(by: EvictionCandidate.goesBefore)
+        return found.sorted(by: EvictionCandidate.goesBefore)
     }
 
     private func evict(
@@ -174,7 +165,8 @@ struct Evictor: Sendable {
         return freed
     }
 
-    /// Rows first, in one transaction, then the bytes. A file of which nothing is left goes as a whole.
+    /// Evicts extents of closed files: rows first, in one transaction, then the bytes. A file of which nothing is left
+    /// goes as a whole.
     private func evictClosed(_ batch: [EvictionCandidate]) throws(CacheError) -> Int64 {
         guard !batch.isEmpty else { return 0 }
         var emptied: [(row: ObjectRow, extents: [Int], isGone: Bool)] = []
@@ -184,20 +176,20 @@ struct Evictor: Sendable {
                 let objects = Dictionary(grouping: batch, by: \.object)
                 for (id, candidates) in objects where files.file(id) == nil {
                     guard let row = try index.rows(where: "id = \(id)").first else { continue }
-                    // A mapping, or a handle of a mount that was ended lazily, may still read it.
+                    // A mapping, or a handle of a lazily ended mount, may still read it.
                     if let file = files.open(row), file.isOpenElsewhere { continue }
                     for candidate in candidates {
                         let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
                         try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
                     }
-                    let left = try index.blocks(of: row).filledBytes
+                    let left = try index.blocks(of: row).states.filledBytes
                     freed += row.cached - left
                     emptied.append((row, candidates.map(\.extent), left == 0))
                     if left == 0 { try index.delete(id) } else { try index.setUnclean(id, cached: left) }
                 }
             }
             reached(.evictionRowsCommitted)
-            // Under the lock: an open must not come before the hole, or its writes would be lost in it.
+            // Under the lock: if an open came before the hole, its writes would be lost in it.
             for (row, extents, isGone) in emptied where !isGone {
                 guard let file = files.open(row) else { continue }
                 for extent in extents where DataFile.extents.contains(extent) {
@@ -206,7 +198,7 @@ struct Evictor: Sendable {
             }
             return freed
         }
-        // Outside of the lock: removing a long file takes a while, and no row has its name any more.
+        // Outside of the lock: the removal of a long file takes a while, and no row has its name any more.
         for (row, _, isGone) in emptied where isGone { files.remove(row.name) }
         reached(.evictionPunched)
         quota.release(freed)
@@ -216,15 +208,14 @@ struct Evictor: Sendable {
     // MARK: By blocks
 
     /// Empties blocks of a file in use: first the rows of filled ones, durably, then the bytes on disk or in memory,
-    /// then the quota.
-    /// - Parameter unlessHeld: nothing is done where the file has an object: its holder believes the blocks to be
-    ///   there.
+    /// then their part of the quota.
+    /// - Parameter unlessHeld: does nothing where the file has an object, whose holder relies on the blocks.
     func discard(_ blocks: Range<Int>, of file: DataFile, unlessHeld: Bool = false) throws(CacheError) {
         guard file.row >= 0 else {
             _ = file.clear(blocks)
             return
         }
-        // Told outside of the lock: others listen to it.
+        // Reported outside of the lock, because a listener is called.
         var failure: CacheError?
         defer { if let failure { disk.failed(failure) } }
         try index.write { (index) throws(CacheError) in
@@ -233,7 +224,7 @@ struct Evictor: Sendable {
             guard let cleared = file.clear(blocks) else { throw .busy }
             do throws(CacheError) {
                 if !cleared.rows.isEmpty {
-                    let left = file.withBlocks { $0.durableBytes }
+                    let left = file.withBlocks { $0.states.durableBytes }
                     try index.transaction { () throws(CacheError) in
                         try index.write(cleared.rows, of: file)
                         try index.setUnclean(file.row, cached: left)
@@ -242,7 +233,7 @@ struct Evictor: Sendable {
             } catch {
                 file.withBlocks { $0.putBack(cleared) }
                 commits.schedule()
-                // Nothing is left of what was written of others; nor is their part of the quota.
+                // The blocks that were not whole are gone, with their part of the quota.
                 quota.release(cleared.partialBytes)
                 failure = error
                 throw error

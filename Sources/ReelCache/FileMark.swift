@@ -1,7 +1,7 @@
 import Glibc
 import ReelThreads
 
-/// Which file, and the time of its last change (st_ctime): every write, cut and hole sets it, and no program sets it
+/// Identifies a file and its last change (st_ctime). Every write, cut and hole sets that time, and no program sets it
 /// back.
 struct FileMark: Equatable, Sendable {
     var device: UInt64
@@ -20,10 +20,10 @@ struct FileMark: Equatable, Sendable {
     }
 }
 
-/// Tells changes of our own from those of others.
+/// Tells changes by this program from changes by others.
 final class ChangeWatch: Sendable {
     private struct State {
-        /// As we left the file.
+        /// The mark after our last change.
         var last: FileMark?
         var isForeign = false
         /// Changes of our own that are being made.
@@ -34,7 +34,7 @@ final class ChangeWatch: Sendable {
 
     init(_ descriptor: borrowing Descriptor) { state = Lock(State(last: FileMark(descriptor))) }
 
-    /// Around each change of our own. All changes while one runs are taken for ours.
+    /// Runs a change of our own. All changes while one runs count as ours.
     func change<Failure: Error>(
         _ descriptor: borrowing Descriptor, _ body: () throws(Failure) -> Void
     ) throws(Failure) {
@@ -42,14 +42,14 @@ final class ChangeWatch: Sendable {
         defer {
             state.withLock { state in
                 state.running -= 1
-                // Inside: an older mark must not follow a newer one.
+                // Under the lock, so that an older mark never replaces a newer one.
                 if state.running == 0 { state.last = FileMark(descriptor) }
             }
         }
         try body()
     }
 
-    /// nil where another program has changed the file since it was opened.
+    /// The mark of the file; nil where another program has changed it since it was opened.
     func own(_ descriptor: borrowing Descriptor) -> FileMark? {
         look(descriptor, begins: false)
         return state.withLock { $0.isForeign ? nil : $0.last }

@@ -1,8 +1,8 @@
 import Glibc
 
-/// The name of a data file: 128 random bits, so that nothing of a URL can be read from it, and a file that comes back
-/// under a forgotten name is never taken for one of ours. In `objects/` it is `ab/` and 32 hexadecimal digits, `ab`
-/// being the first two.
+/// The name of a data file: 128 random bits. It tells nothing of a URL, and a file that comes back under a forgotten
+/// name is never taken for one of ours. Its path in `objects/` is `ab/` and 32 hexadecimal digits, `ab` being the first
+/// two.
 struct FileName: Hashable, Sendable {
     let number: UInt128
 
@@ -10,7 +10,7 @@ struct FileName: Hashable, Sendable {
 
     private init(number: UInt128) { self.number = number }
 
-    /// As the index holds it: 16 bytes, the first digit's byte first. nil for anything else.
+    /// From the index: 16 bytes, the first digit's byte first. nil for anything else.
     init?(bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
         number = bytes.reduce(0) { $0 << 8 | UInt128($1) }
@@ -26,17 +26,20 @@ struct FileName: Hashable, Sendable {
 
     var bytes: [UInt8] { (0..<16).map { UInt8(truncatingIfNeeded: number >> (120 - 8 * $0)) } }
 
-    var text: String {
-        let digits = String(number, radix: 16)
-        return String(repeating: "0", count: 32 - digits.utf8.count) + digits
-    }
+    var text: String { hexadecimal(number) }
 
     /// The directory inside `objects/`.
     var directory: String { String(text.prefix(2)) }
 }
 
+/// 32 digits, a to f in lower case.
+func hexadecimal(_ number: UInt128) -> String {
+    let digits = String(number, radix: 16)
+    return String(repeating: "0", count: 32 - digits.utf8.count) + digits
+}
+
 extension FileName {
-    /// Makes the empty sparse file; fails where there is anything of that name.
+    /// Makes the empty sparse file; fails where anything has that name.
     func create(in objects: borrowing Descriptor, length: Int64) throws(CacheError) -> Descriptor {
         guard mkdirat(objects.number, directory, 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
         let directory = try Descriptor(directory: directory, in: objects.number)
@@ -49,10 +52,11 @@ extension FileName {
         return file
     }
 
-    /// The file, as long as the index believes it to be; nil where it is missing or no regular file. One that was cut
-    /// is made as long again: checksums say what of it is left.
+    /// Opens the file; nil where it is missing or no regular file. A file of another length is made as long as the
+    /// index tells: checksums show which blocks are left.
     func open(in objects: borrowing Descriptor, length: Int64) -> Descriptor? {
-        // O_NONBLOCK: a pipe put in its place must not make the open wait. A disk that is read-only can be read.
+        // O_NONBLOCK: the open must not wait for a pipe that was put in its place. O_RDONLY: a read-only disk can be
+        // read.
         guard let directory = try? Descriptor(directory: directory, in: objects.number),
             let file = (try? Descriptor(text, in: directory.number, O_RDWR | O_NONBLOCK))
                 ?? (try? Descriptor(text, in: directory.number, O_RDONLY | O_NONBLOCK)),

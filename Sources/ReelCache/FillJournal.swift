@@ -2,11 +2,12 @@ import Glibc
 import ReelCore
 import ReelThreads
 
-/// The journal of blocks filled since the last commit, with their checksums: a killed daemon forgets next to nothing.
+/// The journal of blocks filled since the last commit, with their checksums. With it a killed daemon forgets next to
+/// nothing.
 ///
-/// Written without a sync, so a power loss may leave anything in it; that costs nothing, as an entry counts only where
-/// the data file has bytes of that checksum. Two files take turns: a commit freezes one and empties it when it has
-/// ended.
+/// It is written without a sync, so a power loss may leave anything in it. That costs nothing: an entry counts only
+/// where the data file has bytes of that checksum. Two files take turns: a commit freezes one, and empties it at its
+/// end.
 final class FillJournal: Sendable {
     struct Entry: Hashable {
         /// `objects.id`.
@@ -28,7 +29,7 @@ final class FillJournal: Sendable {
         odd = try Descriptor(directory + "/fills-1.log", O_RDWR | O_CREAT | O_APPEND)
     }
 
-    /// A block was filled. Where the disk does not take it, a crash forgets the block.
+    /// Notes a filled block. If the disk does not take the entry, a crash forgets the block.
     func note(_ entry: Entry) {
         let words = [UInt64(bitPattern: entry.object), UInt64(entry.block), entry.sum]
         let check = words.withUnsafeBytes { checksum($0) }
@@ -40,16 +41,17 @@ final class FillJournal: Sendable {
     /// A commit begins: entries noted from here on belong to the next one.
     func turn() { isOdd.withLock { $0.toggle() } }
 
-    /// All that was noted before the last turn is committed.
+    /// Empties the frozen file: its entries are committed.
     func settle() { isOdd.withLock { isOdd in _ = ftruncate(isOdd ? even.number : odd.number, 0) } }
 
-    /// Everything was looked at, or is of no use.
+    /// Empties both files: all entries are taken over, or are of no use.
     func clear() {
         ftruncate(even.number, 0)
         ftruncate(odd.number, 0)
     }
 
-    /// The entries of a daemon that ended without a commit. No more than a few commits' worth: the file is not trusted.
+    /// The entries of a daemon that ended without a commit. Reads no more than a few commits' worth, because the file
+    /// is not trusted.
     var entries: Set<Entry> {
         var found: Set<Entry> = []
         let limit = 1 << 20
@@ -76,15 +78,15 @@ extension IndexConnection {
             let file = DataFile(row, descriptor, try blocks(of: row))
             for entry in entries
             where entry.block < file.blockCount && file.withWhole(entry.block, checksum) == entry.sum {
-                // The last write counts, also where a row tells of an older checksum.
+                // The last write counts, even if a row has an older checksum.
                 file.withBlocks { blocks in
                     _ = blocks.lose(entry.block..<entry.block + 1)
                     _ = blocks.fill(entry.block, entry.sum, now: row.lastUse)
                 }
             }
             guard file.withBlocks({ $0.beginSync() }), (try? file.descriptor.synchronise()) != nil else { continue }
-            // The daemon that died may have been told that a sync failed, which is told once. So only bytes count that
-            // come from the disk, not from the page cache.
+            // The kernel reports a failed sync once, perhaps to the daemon that died. So only bytes count that come
+            // from the disk, not from the page cache.
             file.descriptor.dropPages(ByteRange(0, row.version.length))
             for entry in entries where file.withBlocks({ $0.sum(of: entry.block) }) == entry.sum {
                 guard file.withWhole(entry.block, checksum) != entry.sum else { continue }

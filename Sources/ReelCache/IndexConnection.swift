@@ -13,14 +13,14 @@ final class IndexConnection: @unchecked Sendable {
 
     /// - Parameter path: of an existing file (which may be empty), without a symbolic link in it.
     init(_ path: String) throws(CacheError) {
-        // sqlite.org/vfs.html: the log's index lives in this process's memory and not in a mapped file, where a disk
-        // that takes nothing would end the program with SIGBUS. So nobody else can have the index open meanwhile.
+        // unix-excl (sqlite.org/vfs.html) keeps the log's index in this process's memory: in a mapped file a disk that
+        // takes no writes would end the program with SIGBUS. No other process can open the index meanwhile.
         pointer = try Self.open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, "unix-excl")
-        // A reader outside of the daemon (a backup) may hold the index for a moment; streams stand still so long.
+        // A reader outside of the daemon (a backup) may hold the index for a moment; streams wait for it.
         sqlite3_busy_timeout(pointer, 500)
     }
 
-    /// An empty index that lives as long as the connection.
+    /// An empty index, in memory, that lives as long as the connection.
     init(inMemory: Void) throws(CacheError) {
         pointer = try Self.open(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
     }
@@ -37,9 +37,9 @@ final class IndexConnection: @unchecked Sendable {
         return pointer
     }
 
-    /// Takes over everything from the index at `path`, which is only read. sqlite.org/backup.html
+    /// Copies the whole index at `path`, which is only read. sqlite.org/backup.html
     func copy(_ path: String) throws(CacheError) {
-        // Without a log beside it, or where the log cannot be used, the file is taken as it is.
+        // The second try takes the file as it is: it has no log beside it, or an unusable one.
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         let escaped = parts.map { percentEncodedSegment($0.utf8) }.joined(separator: "/")
         for query in ["mode=ro", "mode=ro&immutable=1"] {
@@ -59,12 +59,12 @@ final class IndexConnection: @unchecked Sendable {
         sqlite3_close_v2(pointer)
     }
 
-    /// Runs a statement without looking at its rows.
+    /// Runs a statement and ignores its rows.
     func run(_ sql: String, _ values: [Value] = []) throws(CacheError) {
         try query(sql, values) { _ in true }
     }
 
-    /// Calls `row` for each row until it says false.
+    /// Calls `row` for each row until that returns false.
     func query(_ sql: String, _ values: [Value] = [], _ row: (Statement) -> Bool) throws(CacheError) {
         let statement = try prepared(sql)
         defer { statement.reset() }
@@ -96,12 +96,12 @@ final class IndexConnection: @unchecked Sendable {
         return result
     }
 
-    /// Rows that the last statement has changed.
+    /// The number of rows that the last statement has changed.
     var changes: Int { Int(sqlite3_changes(pointer)) }
 
     var lastRow: Int64 { sqlite3_last_insert_rowid(pointer) }
 
-    /// All of it or nothing; durable when this returns (`synchronous=FULL` syncs the log at each commit).
+    /// Runs `body` as one transaction, durable when this returns (`synchronous=FULL` syncs the log at each commit).
     func transaction<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
         try run("BEGIN IMMEDIATE")
         do throws(CacheError) {
@@ -109,14 +109,14 @@ final class IndexConnection: @unchecked Sendable {
             try run("COMMIT")
             return result
         } catch {
-            // SQLite may have rolled back by itself (a full disk); the second time fails, and says nothing new.
+            // SQLite may have rolled back by itself (a full disk); then this fails, and its error tells nothing new.
             try? run("ROLLBACK")
             throw error
         }
     }
 
-    /// The same, durable only with the next transaction that is: a sync of the log takes along all that is in it
-    /// before.
+    /// Runs `body` as one transaction that becomes durable only with the next `transaction`: a sync of the log covers
+    /// all that is in it before.
     func unsynced<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
         try setSynchronous("NORMAL")
         do throws(CacheError) {
@@ -129,7 +129,7 @@ final class IndexConnection: @unchecked Sendable {
         }
     }
 
-    /// Not from the kept statements: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
+    /// Prepared anew each time: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
     private func setSynchronous(_ level: String) throws(CacheError) {
         _ = try Statement("PRAGMA synchronous=\(level)", pointer).step()
     }

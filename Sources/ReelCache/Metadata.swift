@@ -2,14 +2,14 @@ import ReelCore
 import ReelThreads
 
 /// Facts remembered beside the bytes: content information of resources, listings of directories, small facts of the
-/// mount. Seen by readers as soon as it is remembered, written with the next commit.
+/// mount. Readers see a fact at once; the next commit writes it.
 ///
-/// A listing may have a million entries, and opens and streams wait for the index's locks: so entries are written, read
-/// and deleted in slices, a use of a lock each.
+/// A listing may have a million entries, and opens and streams wait for the index's locks. So entries are written, read
+/// and deleted in slices, and the lock is free between two of them.
 final class Metadata: Sendable {
-    /// Rows of `entries` that are written, read or deleted at a time: some 10 ms.
+    /// Rows of `entries` in one slice: some 10 ms.
     static let sliceOfEntries = 1000
-    /// Listings looked at in one use of a lock while stray entries are sought; each may be a read of a slow disk.
+    /// Listings looked at in one slice of the search for stray entries; each may be a read of a slow disk.
     private static let soughtAtOnce = 10
 
     /// The facts that one commit writes.
@@ -17,7 +17,7 @@ final class Metadata: Sendable {
         var information: [ExactText: StoredInformation] = [:]
         var listings: [ExactText: StoredListing] = [:]
         var settings: [ExactText: String] = [:]
-        /// Under which the listings' entries were written.
+        /// The numbers under which the listings' entries were written.
         fileprivate(set) var numbers: [ExactText: Int64] = [:]
 
         var isEmpty: Bool { information.isEmpty && listings.isEmpty && settings.isEmpty }
@@ -41,7 +41,7 @@ final class Metadata: Sendable {
         self.reached = reached
     }
 
-    /// Remembers something.
+    /// Remembers a fact.
     func add(_ change: (inout Batch) -> Void) {
         state.withLock { change(&$0.waiting) }
         commits.schedule()
@@ -81,8 +81,8 @@ final class Metadata: Sendable {
 
     /// The entries of a listing, one by one.
     /// - Parameters:
-    ///   - begin: called before the first; and again where another listing has replaced this one meanwhile: then
-    ///     nothing that was taken counts.
+    ///   - begin: called before the first, and again where another listing has replaced this one meanwhile: earlier
+    ///     entries do not count then.
     ///   - take: in the listing's order.
     func listing(
         _ directory: String, begin: () -> Void, _ take: (StoredEntry) -> Void
@@ -105,7 +105,7 @@ final class Metadata: Sendable {
             while let after = last {
                 let (slice, now) = try index.read { (index) throws(CacheError) in
                     let slice = try index.entries(listing.number, after: after, atMost: Self.sliceOfEntries)
-                    // Behind the slice: a listing's rows go only after the row that tells of them.
+                    // Read after the slice: a listing's entries go only after the row that tells of them.
                     return (slice, try index.listing(directory))
                 }
                 guard now?.number == listing.number else {
@@ -122,7 +122,7 @@ final class Metadata: Sendable {
 
     // MARK: Committing
 
-    /// Takes the facts that wait, to be written now; ends with `end`.
+    /// Takes the facts that wait, to be written now. `end` must follow.
     func begin() -> Batch {
         state.withLock { state in
             state.writing = state.waiting
@@ -147,10 +147,10 @@ final class Metadata: Sendable {
         }
     }
 
-    /// Writes the entries under numbers that no row of `listings` tells of yet; no read finds them until the rows of
-    /// the batch name their numbers. Until then they are stray.
+    /// Writes the entries under numbers that no row of `listings` has yet. They are stray, and no read finds them,
+    /// until the rows of the batch name their numbers.
     func writeEntries(of batch: inout Batch) throws(CacheError) {
-        // Of an attempt that failed: on a disk that was full then.
+        // Entries of an attempt that failed, on a disk that was full then.
         try removeStrays()
         guard !batch.listings.isEmpty else { return }
         var next = try index.write { (index) throws(CacheError) in try index.freeListing() }
@@ -170,7 +170,7 @@ final class Metadata: Sendable {
         }
     }
 
-    /// Deletes entries that no listing tells of any more, or does not yet where their writing has failed.
+    /// Deletes entries of listings that were replaced, or that could not be written.
     func removeStrays() throws(CacheError) {
         while let stray = state.withLock({ $0.strays.last }) {
             let count = try index.write { (index) throws(CacheError) in
@@ -182,7 +182,7 @@ final class Metadata: Sendable {
         }
     }
 
-    /// Deletes entries of a daemon that died in between. Nothing else may be writing listings meanwhile.
+    /// Deletes stray entries of a daemon that died. Must not run while listings are written.
     func sweep() throws(CacheError) {
         var strays: [Int64] = []
         var last: Int64? = .min

@@ -1,7 +1,7 @@
 import ReelCore
 
 extension Validator {
-    /// As the columns tag, weak, modified hold it.
+    /// The columns tag, weak, modified.
     var columns: [Value] { [Value(entityTag?.opaque), Value(entityTag?.isWeak ?? false), Value(lastModified)] }
 
     init(_ row: Statement, at column: Int32) {
@@ -11,9 +11,9 @@ extension Validator {
     }
 }
 
-// How metadata lies in the index's tables.
+// Reads and writes metadata in the index's tables.
 extension IndexConnection {
-    /// The rows of a batch, whose listings' entries are there already.
+    /// Writes the rows of a batch, whose listings' entries are there already.
     /// - Returns: the listings that these replace.
     func write(_ batch: Metadata.Batch) throws(CacheError) -> [Int64] {
         for (key, information) in batch.information { try insert(information, for: key.text) }
@@ -37,7 +37,7 @@ extension IndexConnection {
         try run("INSERT OR REPLACE INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", Array(values.joined()))
     }
 
-    /// Its entries are there already, under that number.
+    /// Writes the row of a listing, whose entries are there already, under that number.
     /// - Returns: the number of the listing that this one replaces.
     private func insert(
         _ listing: StoredListing, _ number: Int64, for directory: String
@@ -53,13 +53,13 @@ extension IndexConnection {
     func information(for key: String) throws(CacheError) -> StoredInformation? {
         let columns = "length, tag, weak, modified, media_type, ranges, checked"
         let known = try first("SELECT \(columns) FROM resources WHERE key = ?", [.text(key)]) { row in
-            // A length below zero is no length: the index is not trusted.
+            // A length below zero counts as none: the index is not trusted.
             let information = ContentInformation(
                 length: row.optionalInteger(0).flatMap { $0 < 0 ? nil : $0 }, validator: Validator(row, at: 1),
                 mediaType: row.optionalText(4), acceptsRanges: row.flag(5))
             return StoredInformation(information: information, checkedAt: row.moment(6) ?? 0)
         }
-        // A daemon that was killed may have left an object's row, which is written first, and no content information.
+        // A killed daemon may have left an object's row, which is written first, without content information.
         if let known { return known }
         let rows = try rows(
             where: "key = ? AND NOT superseded AND length <> \(BlockSize.openEnd) ORDER BY last_use DESC LIMIT 1",
@@ -73,11 +73,11 @@ extension IndexConnection {
 
     // MARK: Listings
 
-    /// A number above all listings and entries: a stray entry never becomes one of a listing.
+    /// A number above all listings and entries, so that a stray entry never becomes part of a listing.
     func freeListing() throws(CacheError) -> Int64 {
         let sql = "SELECT max(ifnull((SELECT max(id) FROM listings), 0), ifnull((SELECT max(listing) FROM entries), 0))"
         let last = try first(sql) { $0.integer(0) } ?? 0
-        // The index is not trusted to leave room above.
+        // The index is not trusted to leave numbers above.
         return last < 1 << 60 ? max(last, 0) + 1 : .random(in: 1..<1 << 60)
     }
 
@@ -94,7 +94,7 @@ extension IndexConnection {
         }
     }
 
-    /// - Returns: how many there were, at most `count`.
+    /// - Returns: how many were deleted, at most `count`.
     func deleteEntries(_ number: Int64, atMost count: Int) throws(CacheError) -> Int {
         let slice = "SELECT position FROM entries WHERE listing = ? ORDER BY position LIMIT ?"
         try run(
@@ -103,7 +103,7 @@ extension IndexConnection {
         return changes
     }
 
-    /// - Returns: from where to go on, nil at the end; and the listings that have entries and no row.
+    /// - Returns: where to go on, nil at the end; and the listings that have entries and no row.
     func strays(after last: Int64, among count: Int) throws(CacheError) -> (next: Int64?, found: [Int64]) {
         var found: [Int64] = []
         var last = last

@@ -4,7 +4,7 @@ import ReelCore
 struct ObjectRow: Sendable {
     var id: Int64
     var version: Version
-    /// nil where the index holds nonsense.
+    /// nil where the row holds nonsense.
     var name: FileName?
     /// Bytes in filled blocks, never more than the length: the index is not trusted.
     var cached: Int64
@@ -42,7 +42,7 @@ extension IndexConnection {
 
     /// The row that fits best, the last used where several do.
     func row(of version: Version) throws(CacheError) -> ObjectRow? {
-        // Of those that fit equally well, the first one stays.
+        // Of rows that fit equally well the first one stays.
         let values: [Value] = [.text(version.key), .integer(version.length)]
         var best: (fit: Int, row: ObjectRow)?
         for row in try rows(where: "key = ? AND length = ? ORDER BY last_use DESC", values) {
@@ -66,8 +66,8 @@ extension IndexConnection {
         return lastRow
     }
 
-    /// Adds what a later answer tells of the same version (a tag that was missing, or weak and is strong now), so that
-    /// a third one that contradicts it is seen to be another version.
+    /// Adds the validators of a later answer of the same version (a tag that was missing, or a strong one for a weak
+    /// one), so that a third answer that contradicts them counts as another version.
     func know(_ wanted: Validator, of row: ObjectRow) throws(CacheError) {
         let mine = row.version.validator
         var best = wanted
@@ -78,7 +78,7 @@ extension IndexConnection {
         try run(sql, best.columns + [.integer(row.id)])
     }
 
-    /// The row counts this many bytes in filled blocks, and its file may have more than they tell of.
+    /// Sets the bytes in filled blocks, and notes that the file may hold bytes outside of them.
     func setUnclean(_ id: Int64, cached: Int64) throws(CacheError) {
         try run("UPDATE objects SET cached = ?, unclean = 1 WHERE id = ?", [.integer(cached), .integer(id)])
     }
@@ -88,11 +88,12 @@ extension IndexConnection {
         try run("DELETE FROM objects WHERE id = ?", [.integer(id)])
     }
 
-    /// The blocks of an object that are filled, and when its extents were last used.
+    /// The blocks of an object that are filled, and the last uses of its extents.
     func blocks(of row: ObjectRow) throws(CacheError) -> BlockTable {
         var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse)
         try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {
-            blocks.load(Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)), lastUse: $0.integer(2))
+            blocks.states.load(
+                Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)), lastUse: $0.integer(2))
             return true
         }
         return blocks
@@ -106,7 +107,7 @@ extension IndexConnection {
         } ?? nil
     }
 
-    /// Words, and the checksums of the blocks that are new in them.
+    /// Writes words, and the checksums of the blocks that are new in them.
     func write(_ rows: [BlockTable.Row], of file: DataFile) throws(CacheError) {
         let last = (file.version.length - 1) / BlockSize.extent
         for row in rows {

@@ -2,12 +2,12 @@ import Glibc
 import ReelCore
 import Synchronization
 
-/// Opens the objects of one cache: each version has one living instance, which fills and reads its data file.
+/// Opens the objects of one cache. Each version has one living instance, which fills and reads its data file.
 final class ObjectStore: Sendable {
-    /// A version that the index knows.
+    /// The state of a version that the index knows.
     enum Known {
         case object(CacheObject)
-        /// Its file cannot be used: these blocks were filled.
+        /// Its file cannot be used; these blocks were filled.
         case lost([Int])
     }
 
@@ -32,7 +32,7 @@ final class ObjectStore: Sendable {
         self.verified = verified
     }
 
-    /// Blocks that were not what was written to them, since the program started.
+    /// The number of blocks found damaged since the program started.
     var damagedBlocks: Int64 { damage.load(ordering: .relaxed) }
 
     func found(damaged count: Int) { damage.add(Int64(count), ordering: .relaxed) }
@@ -58,13 +58,13 @@ final class ObjectStore: Sendable {
         }
     }
 
-    /// The object of a version that the index knows already; nil where it does not.
+    /// The object of a version that the index knows; nil where it knows none.
     func known(_ version: Version) throws(CacheError) -> Known? {
         try index.write { (index) throws(CacheError) -> Known? in
             guard let row = try index.row(of: version), !row.isSuperseded else { return nil }
-            let blocks = files.file(row.id) == nil ? try index.blocks(of: row).durable : nil
+            let blocks = files.file(row.id) == nil ? try index.blocks(of: row).states.durable : RangeSet()
             if let file = try openFile(row, index) { return .object(files.object(file, self)) }
-            return .lost(blocks.map { map in (0..<map.blockCount).filter { map[$0] } } ?? [])
+            return .lost(Array(blocks.ranges.joined()))
         }
     }
 
@@ -105,17 +105,16 @@ final class ObjectStore: Sendable {
             return nil
         }
         var blocks = try index.blocks(of: row)
-        if let verified = verified.take(row.id, descriptor) { blocks.trust(verified) }
-        let filled = blocks.filledBytes
+        if let verified = verified.take(row.id, descriptor) { blocks.states.trust(verified) }
+        let filled = blocks.states.filledBytes
         if !blocks.isComplete || filled != row.cached {
-            // A disk that takes nothing does not take this either, and needs no tidying then.
+            // A disk that takes no writes does not take this one either, and needs no tidying then.
             try? index.setUnclean(row.id, cached: filled)
         }
-        let isPinned = try index.isPinned(row.version.key)
-        // The quota took the row's word for it; the map knows better.
+        // The quota counted the row's number; the blocks are the truth.
         if filled > row.cached { quota.add(filled - row.cached) }
         if filled < row.cached { quota.release(row.cached - filled) }
-        return DataFile(row, descriptor, blocks, isPinned: isPinned)
+        return DataFile(row, descriptor, blocks)
     }
 
     private func create(_ version: Version, _ index: IndexConnection, _ now: Int64) throws(CacheError) -> DataFile {
@@ -127,15 +126,15 @@ final class ObjectStore: Sendable {
             reached(.rowInserted)
             return DataFile(
                 row: row, version: version, name: name, descriptor: descriptor,
-                blocks: BlockTable(length: version.length), lastUse: now,
-                isPinned: try index.isPinned(version.key))
+                blocks: BlockTable(length: version.length), lastUse: now)
         } catch {
             files.remove(name)
             throw error
         }
     }
 
-    /// See `CacheObject.record`. The row of an open end has a length that no file has: a crash before leaves nothing.
+    /// Does the work of `CacheObject.record`. Until then the row has a length that no file has, so that a crash leaves
+    /// nothing.
     func record(_ length: Int64, of file: DataFile) -> Bool {
         guard file.hasFile else { return false }
         do throws(CacheError) {
@@ -165,7 +164,7 @@ final class ObjectStore: Sendable {
         }
     }
 
-    /// Takes an object out of index, directory and quota; rows first. One that is held goes with its last holder.
+    /// Takes an object out of index, directory and quota; rows first. An object with a holder goes with its last one.
     private func remove(_ row: ObjectRow, _ index: IndexConnection) throws(CacheError) {
         if files.isHeld(row.id) {
             try index.run("UPDATE objects SET superseded = 1 WHERE id = ?", [.integer(row.id)])

@@ -2,11 +2,12 @@ import CSQLite
 
 /// The index's tables. A change of these texts is a change of the format: raise `Schema.version` with it.
 enum Schema {
-    /// Kept in `user_version`; 0 is a new file. 1 had no checksums: it is set aside like a damaged one.
+    /// The number in `user_version`; 0 is a new file. An index of version 1, without checksums, is set aside like a
+    /// damaged one.
     static let version = 2
 
-    /// As `sqlite_schema` gives them back, so that an index with other tables, views or triggers than these is not
-    /// used.
+    /// In the form in which `sqlite_schema` gives them back, so that an index with other tables, views or triggers is
+    /// not used.
     static let statements = [
         "CREATE TABLE meta (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
         "CREATE TABLE settings (name BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
@@ -38,7 +39,7 @@ enum Schema {
     ]
 }
 
-/// Opens an index: a new file gets its tables; one that is broken or not ours is nil.
+/// Opens an index. A new file gets its tables. nil: the index is broken, or not ours.
 /// - Parameter path: of an existing file, which may be empty.
 func openIndex(_ path: String) throws(CacheError) -> IndexConnection? {
     do throws(CacheError) {
@@ -48,15 +49,15 @@ func openIndex(_ path: String) throws(CacheError) -> IndexConnection? {
         try connection.run("PRAGMA journal_size_limit=\(4 << 20)")
         return try openTables(connection)
     } catch {
-        // SQLITE_ERROR is "table already exists": version 0, and yet not empty.
+        // SQLITE_ERROR means "table already exists": the file has version 0 and is not empty.
         if error.isDamage || error == .index(SQLITE_ERROR) { return nil }
         throw error
     }
 }
 
-/// Makes the tables in a new index; nil where there are others than ours.
+/// Makes the tables in a new index. - Returns: nil where the index has other tables than ours.
 func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnection? {
-    // Small, as there are two connections and the whole program is to stay small: half a MiB each.
+    // Half a MiB for each of two connections keeps the program small.
     for pragma in ["trusted_schema=OFF", "cell_size_check=ON", "cache_size=-512", "temp_store=MEMORY"] {
         try connection.run("PRAGMA \(pragma)")
     }

@@ -12,7 +12,7 @@ enum Value: Sendable {
     init(_ flag: Bool) { self = .integer(flag ? 1 : 0) }
 }
 
-/// One prepared statement; lives as long as its connection.
+/// One prepared statement. It must not outlive its connection.
 final class Statement {
     private let pointer: OpaquePointer
 
@@ -46,7 +46,7 @@ final class Statement {
         return reel_bind_text(pointer, column, base, Int32(clamping: bytes.count))
     }
 
-    /// True where a row stands ready, false at the end.
+    /// Goes to the next row. - Returns: false at the end.
     func step() throws(CacheError) -> Bool {
         let code = sqlite3_step(pointer)
         switch code & 0xFF {
@@ -61,8 +61,8 @@ final class Statement {
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(pointer, column) == SQLITE_NULL }
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(pointer, column) }
     func optionalInteger(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
-    /// A date, in seconds since 1970; nil where it is none that HTTP can tell of (years 1601 to 9999): with the index's
-    /// numbers, which are not trusted, nothing overflows.
+    /// A date, in seconds since 1970; nil outside of the years that HTTP can tell (1601 to 9999), so that no number of
+    /// the index, which is not trusted, overflows.
     func moment(_ column: Int32) -> Int64? {
         optionalInteger(column).flatMap { (-11_644_473_600..<253_402_300_800).contains($0) ? $0 : nil }
     }
@@ -72,7 +72,7 @@ final class Statement {
     func bytes(_ column: Int32) -> [UInt8] { Array(raw(column)) }
 
     private func raw(_ column: Int32) -> UnsafeRawBufferPointer {
-        // The order is SQLite's: first the value, then its size.
+        // SQLite demands this order: first the value, then its size.
         let base = sqlite3_column_blob(pointer, column)
         return UnsafeRawBufferPointer(start: base, count: base == nil ? 0 : Int(sqlite3_column_bytes(pointer, column)))
     }

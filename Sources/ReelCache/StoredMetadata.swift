@@ -7,6 +7,7 @@ package struct StoredInformation: Hashable, Sendable {
     /// Seconds since 1970.
     package var checkedAt: Int64
 
+    /// - Parameter checkedAt: seconds since 1970.
     package init(information: ContentInformation, checkedAt: Int64) {
         self.information = information
         self.checkedAt = checkedAt
@@ -26,6 +27,9 @@ package struct StoredEntry: Hashable, Sendable {
     /// Seconds since 1970.
     package var modified: Int64?
 
+    /// - Parameters:
+    ///   - length: bytes.
+    ///   - modified: seconds since 1970.
     package init(name: String, url: String, isDirectory: Bool, length: Int64? = nil, modified: Int64? = nil) {
         self.name = name
         self.url = url
@@ -35,7 +39,7 @@ package struct StoredEntry: Hashable, Sendable {
     }
 }
 
-/// The entries of a listing in their order. Each is made when it is written, as a whole listing may be large.
+/// The entries of a listing in their order. Each is made when it is written, because a listing may be large.
 package protocol StoredEntries: Sendable {
     var count: Int { get }
     func stored(at place: Int) -> StoredEntry
@@ -55,6 +59,7 @@ package struct StoredListing: Sendable {
     /// False where the listing was cut (a page of several, a limit).
     package var complete: Bool
 
+    /// - Parameter fetchedAt: seconds since 1970.
     package init(entries: any StoredEntries, fetchedAt: Int64, complete: Bool) {
         self.entries = entries
         self.fetchedAt = fetchedAt

@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
 
-/// Why a path is not used.
+/// The reason why a path is not used.
 package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A system call failed for this path; its errno.
     case system(String, Int32)
-    /// This directory, or symbolic link, is another user's, or others may write to it.
+    /// Another user owns this directory or symbolic link, or may write to it.
     case untrusted(String)
 
     /// The path and the reason, to stand inside a sentence.
@@ -19,19 +19,19 @@ package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Opens a path, unless a user other than root and this one could put something else there.
+/// Opens a path, unless a user other than root and this one could replace it.
 ///
-/// Root is also the owner of `/`: in a user namespace that does not map the machine's root, its directories seem to be
-/// the overflow user's (user_namespaces(7)), and so do those of all other users outside.
+/// The owner of `/` counts as root: in a user namespace that does not map the machine's root, the overflow user seems
+/// to own its directories (user_namespaces(7)), and those of all other users outside.
 ///
-/// Each directory on the way belongs to one of the two, and only they can write to it, its group being root's or this
-/// user's own; or it is sticky, as /tmp is, where users cannot replace each other's entries. The same holds for each
-/// symbolic link, which is followed by hand. Every step starts from the directory opened before (openat(2)), so nothing
-/// that is checked can be exchanged before it is used.
+/// Each directory on the way must belong to one of the two, and only they, or a group of root or of this user, may
+/// write to it; or it is sticky, as /tmp is, where users cannot replace each other's entries. Each symbolic link must
+/// belong to one of the two as well, and is followed by hand. Every step starts from the directory opened before
+/// (openat(2)), so that no checked directory can be exchanged before it is used.
 /// - Parameters:
 ///   - path: absolute.
-///   - flags: of open(2) for the last part, which may be a file; of a file, owner and mode are left to the caller.
-///   - makesDirectories: where there is none, it is made, 0700.
+///   - flags: of open(2) for the last part, which may be a file; the caller checks a file's owner and mode.
+///   - makesDirectories: makes missing directories, 0700.
 /// - Returns: a descriptor that is closed on exec, for the caller to close.
 package func openTrusted(
     _ path: String, _ flags: Int32, makesDirectories: Bool = false
@@ -44,18 +44,18 @@ package func openTrusted(
             rest += target.split(separator: "/").reversed()
         }
     }
-    // Nothing but links to where the walk stands already: that itself is left to be opened.
+    // The path led only through links back to the current directory: open that one.
     if !walk.hasEnded { _ = try walk.step(".", flags, false) }
     return walk.take()
 }
 
-/// Where a walk down a path stands.
+/// The place of a walk down a path.
 private struct PathWalk: ~Copyable {
     private var current: Int32 = -1
     /// For errors.
     private var place = ""
     private var links = 0
-    /// Users who could replace anything, whatever stands on the way.
+    /// Users who may own directories on the way.
     private var owners = [0, geteuid()]
     /// The last part was opened.
     private(set) var hasEnded = false
@@ -69,7 +69,7 @@ private struct PathWalk: ~Copyable {
         try go(to: open("/", reel_o_path | O_DIRECTORY | O_CLOEXEC))
     }
 
-    /// One part further. - Parameter flags: nil where it has to be a directory, to go on from.
+    /// Goes one part further. - Parameter flags: nil where the part has to be a directory on the way.
     /// - Returns: the target, where the part is a symbolic link.
     mutating func step(_ name: String, _ flags: Int32?, _ makes: Bool) throws(PathError) -> String? {
         let directory = current
@@ -124,7 +124,7 @@ private struct PathWalk: ~Copyable {
         let count = bytes.withUnsafeMutableBytes {
             readlinkat(link, "", $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
         }
-        // As many as the kernel follows.
+        // The kernel follows as many.
         guard count > 0, count < bytes.count, links <= 40 else { throw .system(place, ELOOP) }
         return String(decoding: bytes[..<count], as: UTF8.self)
     }

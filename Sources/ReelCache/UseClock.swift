@@ -1,7 +1,7 @@
 import Glibc
 import Synchronization
 
-/// Milliseconds since 1970 that always move on: an order of uses that survives a clock set back.
+/// Milliseconds since 1970 that always increase: the order of uses survives a clock that is set back.
 final class UseClock: Sendable {
     private let last: Atomic<Int64>
 

@@ -8,9 +8,10 @@ package struct Version: Hashable, Sendable {
     package var validator: Validator
     /// Bytes; `BlockSize.openEnd` until its end is known.
     package var length: Int64
-    /// Its end is not known yet.
+    /// Whether its end is not known yet.
     package var isOpenEnded: Bool { length == BlockSize.openEnd }
 
+    /// - Parameter length: bytes, or `BlockSize.openEnd`.
     package init(key: String, validator: Validator, length: Int64) {
         self.key = key
         self.validator = validator

@@ -103,7 +103,7 @@ final class CacheKeeper {
         }
     }
 
-    /// - Parameter here: what this process does where there is no daemon to be asked.
+    /// - Parameter here: does the work in this process, where there is no daemon.
     private func perform(
         _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void,
         here: (Store) throws(CacheError) -> MaintenanceReport

@@ -1,8 +1,8 @@
 import FoundationEssentials
 import ReelVolume
 
-/// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses what it does not know
-/// with a sentence.
+/// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses an unknown request with
+/// a sentence.
 ///
 /// One line answers a request, or several: each but the last has `more`.
 struct ControlRequest: Codable {

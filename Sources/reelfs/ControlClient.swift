@@ -4,8 +4,8 @@ import ReelVolume
 
 /// A connection to the daemon of a mount.
 ///
-/// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs. Only a daemon
-/// of root or of the calling user is believed, and by root the daemon of the user who has mounted.
+/// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs. This class
+/// trusts only a daemon of root or of the calling user; for root also the daemon of the user who mounted.
 final class ControlClient: Sendable {
     private let descriptor: Int32
 
@@ -22,7 +22,7 @@ final class ControlClient: Sendable {
     /// and only a disk that stands still keeps it from that.
     private static let longPatience: Int32 = 60_000
 
-    /// Throws where no daemon listens, or another user's. - Parameter mounter: the user who has mounted, if one is
+    /// Connects. - Throws: where no daemon listens, or another user's. - Parameter mounter: the user who mounted, if
     /// known.
     init(path: String, mounter: uid_t? = nil) throws(Failure) {
         descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -44,7 +44,7 @@ final class ControlClient: Sendable {
         guard let path = Mountpoint.answered({ mount.attribute("user.reelfs.socket") }) ?? nil else {
             throw .mount(Self.silence)
         }
-        // The kernel shows the user whom fusermount3 has mounted for.
+        // The kernel shows the user for whom fusermount3 mounted.
         let mounter = mount.options.first { $0.hasPrefix("user_id=") }.flatMap { uid_t($0.dropFirst(8)) }
         try self.init(path: path, mounter: mounter)
     }
@@ -54,13 +54,13 @@ final class ControlClient: Sendable {
         owner == 0 || owner == user || user == 0 && owner == mounter
     }
 
-    /// Asks for what is known at once. - Returns: nil where no answer comes within two seconds.
+    /// Asks for facts that the daemon knows at once. - Returns: nil where no answer comes within two seconds.
     func ask(_ command: String) -> ControlAnswer? {
         ask(ControlRequest(command: command), patience: Self.shortPatience) { _ in }
     }
 
-    /// Asks for what may take a while.
-    /// - Parameter each: gets what comes before the last line.
+    /// Asks for work that may take a while.
+    /// - Parameter each: gets each line before the last.
     /// - Returns: the last line; nil where no line comes for a minute.
     func ask(_ request: ControlRequest, _ each: (ControlAnswer) -> Void) -> ControlAnswer? {
         ask(request, patience: Self.longPatience, each)

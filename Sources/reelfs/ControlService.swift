@@ -10,7 +10,7 @@ struct ControlService: Sendable {
     /// nil until it is mounted.
     let session: Monitor<FuseSession?>
 
-    /// Answers what is known at once, and refuses what is no valid request; nil: `perform` does it.
+    /// Answers a request for known facts at once, and refuses an invalid one; nil: `perform` handles it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
         let needsPath = ["pin", "unpin", "evict"].contains(request.command)
         if request.version != 1 || !Self.commands.contains(request.command) {

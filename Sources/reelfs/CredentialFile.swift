@@ -5,13 +5,13 @@ import ReelCore
 ///
 /// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first
 /// two as in mount.cifs(8). Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
-package struct CredentialFile: Hashable, Sendable {
-    package var user: String?
-    package var password: String?
-    package var headers: [HeaderField] = []
+struct CredentialFile: Hashable, Sendable {
+    var user: String?
+    var password: String?
+    var headers: [HeaderField] = []
 
     /// Errors name the file and the line, and repeat no text of it.
-    package init(parsing text: String, path: String) throws(Failure) {
+    init(parsing text: String, path: String) throws(Failure) {
         for line in numberedLines(text) {
             let place = "credentials file \(shown(path)), line \(line.number)"
             let pair = line.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -44,7 +44,7 @@ package struct CredentialFile: Hashable, Sendable {
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.
-    package func source(_ source: ResourceURL) -> String {
+    func source(_ source: ResourceURL) -> String {
         let user = user ?? source.credentials?.user ?? ""
         let password = password ?? source.credentials?.password ?? ""
         if user.isEmpty && password.isEmpty { return source.text }

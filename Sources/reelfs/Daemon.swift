@@ -56,7 +56,7 @@ enum Daemon {
         do {
             let service = ControlService(mount: request, volume: wiring.volume, session: mounted)
             control = try ControlServer(path: wiring.socketPath, service: service)
-            session = try mount(request, configuration, wiring, signals, logger)
+            session = try mount(configuration, wiring, signals)
         } catch {
             control?.withdraw()
             control?.stop()
@@ -93,9 +93,9 @@ enum Daemon {
     }
 
     private static func mount(
-        _ request: MountRequest, _ configuration: FilesystemConfiguration, _ wiring: Wiring, _ signals: EndSignals,
-        _ logger: Logger
+        _ configuration: FilesystemConfiguration, _ wiring: Wiring, _ signals: EndSignals
     ) throws(Failure) -> FuseSession {
+        let request = configuration.request
         // Again: another process may have mounted there while the origin was asked.
         guard case .free = try Mountpoint.prepare(request.mountpoint, for: request.source, isRemount: false) else {
             throw .mount("\(shown(request.mountpoint)) is already mounted")
@@ -109,7 +109,7 @@ enum Daemon {
             allowOther: options.sharesWithOthers, backingDirectory: configuration.directory)
         let make = { () -> Result<FuseSession, MountError> in
             do throws(MountError) {
-                return .success(try FuseSession(wiring.volume, options: sessionOptions, logger: logger))
+                return .success(try FuseSession(wiring.volume, options: sessionOptions, logger: configuration.logger))
             } catch {
                 return .failure(error)
             }
@@ -128,9 +128,9 @@ enum Daemon {
     }
 }
 
-/// Keeps glibc's first limits (mallopt(3)): it would raise both each time a large piece of memory is freed, up to 32
-/// MiB. Then the second large listing would be read in the arena of the thread that reads it, and malloc_trim(3) does
-/// not give back what is free at such an arena's end. The memory of reads is kept for the next read.
+/// Keeps glibc's first limits (mallopt(3)). It would raise both each time a large piece of memory is freed, up to 32
+/// MiB. Then the second large listing would be read in the arena of the reading thread, and malloc_trim(3) does not
+/// return the free end of such an arena. The memory of reads is kept for the next read.
 private func keepAllocatorLimits() {
     mallopt(M_MMAP_THRESHOLD, 128 << 10)
     mallopt(M_TRIM_THRESHOLD, 128 << 10)

@@ -7,7 +7,7 @@ struct MountRequest {
     var mountpoint: String
     var options: MountOptions
 
-    /// The time limit of a mount: the origin is asked what the source is, once or twice, then the cache is opened.
+    /// The time limit of a mount: one or two requests for the kind of the source, then the opening of the cache.
     var patience: Duration { .seconds(30 + 2 * options.timeout) }
 }
 
@@ -46,7 +46,7 @@ enum DaemonLaunch {
             throw .mount("the daemon was not ready within \(request.patience.components.seconds) seconds; see its log")
         case .interrupted:
             kill(child, SIGTERM)
-            // It undoes what it has done; the end of the pipe tells that it has ended.
+            // The daemon undoes its work; the end of the pipe tells that it has ended.
             _ = wait(ready.reading, within: .seconds(5), or: -1)
             throw .interrupted
         case .said("ready"): return
@@ -59,7 +59,7 @@ enum DaemonLaunch {
     }
 
     private enum LaunchEnd {
-        /// A line, or what came before the end of file.
+        /// A line, or the bytes that came before the end of file.
         case said(String)
         case late, interrupted
     }
@@ -101,7 +101,7 @@ private func noteInterruption(_: Int32) {
     if let pipe = interruptionPipe { _ = write(pipe.writing, &byte, 1) }
 }
 
-/// The daemon's end of the pipe to the process that started it. What is said is the last word.
+/// The daemon's end of the pipe to the process that started it. It carries one line.
 struct ReadyPipe {
     var descriptor: Int32
 

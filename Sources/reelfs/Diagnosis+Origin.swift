@@ -115,7 +115,7 @@ extension Diagnosis {
         }
     }
 
-    // MARK: What it gives
+    // MARK: Ranges and versions
 
     private mutating func addRanges(_ facts: OriginFacts, _ information: ContentInformation) {
         let size = information.length.map { humanSize($0) } ?? "length unknown"

@@ -3,7 +3,7 @@ import ReelCache
 /// The facts of the system that decide whether this user can mount, and how files are then read.
 struct SystemFacts {
     var isRoot = true
-    /// The sentence of `UserMount` about what is missing.
+    /// The sentence of `UserMount` about a missing requirement; nil: all are met.
     var lack: String?
     /// Whether CAP_SYS_ADMIN is in effect.
     var mayAdminister = true
@@ -83,11 +83,7 @@ extension Diagnosis {
                 "\(place)\(disk): this filesystem has no holes, so a full cache cannot evict data",
                 "Choose a directory on ext4, xfs, btrfs or tmpfs with --cache-dir.")
         }
-        let floor =
-            switch limits.minimumFree {
-            case .bytes(let bytes): bytes
-            case .percent(let percent): facts.total / 100 * Int64(percent)
-            }
+        let floor = limits.minimumFree.bytes(ofDisk: facts.total)
         let room = min(limits.cap, max(0, facts.held + facts.free - floor))
         if room < min(Self.leastRoom, limits.cap) {
             bad(

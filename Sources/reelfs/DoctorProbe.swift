@@ -121,7 +121,7 @@ extension DoctorProbe.Answer {
     fileprivate var reason: OriginFailure? { failure == .cancelled ? .timedOut : failure }
 }
 
-/// Writes what comes for a request into its answer.
+/// Collects the answer to one request.
 private final class Receiver: OriginReceiver {
     private let answers: Monitor<[DoctorProbe.Answer]>
     private let index: Int

@@ -1,8 +1,8 @@
 import Glibc
 
 /// A command's error: one sentence, without secrets, and a status of mount(8).
-package struct Failure: Error, Hashable, Sendable {
-    package enum Status: Int32, Sendable {
+struct Failure: Error, Hashable, Sendable {
+    enum Status: Int32, Sendable {
         /// Wrong words on the command line, or in a file of options.
         case usage = 1
         /// The system gives no process, no descriptor, no namespace.
@@ -11,18 +11,18 @@ package struct Failure: Error, Hashable, Sendable {
         case `internal` = 4
         /// A signal came before the mount answered.
         case interrupted = 8
-        /// A mount could not be made or ended, or its daemon could not do what was asked.
+        /// A mount could not be made or ended, or its daemon could not perform the request.
         case mount = 32
     }
 
-    package var status: Status
+    var status: Status
     /// Without a capital letter and a full stop: "reelfs: " is put before it.
-    package var sentence: String
+    var sentence: String
 
     /// A failure of ``Status/usage``.
-    package static func usage(_ sentence: String) -> Failure { Failure(status: .usage, sentence: sentence) }
+    static func usage(_ sentence: String) -> Failure { Failure(status: .usage, sentence: sentence) }
     /// A failure of ``Status/mount``.
-    package static func mount(_ sentence: String) -> Failure { Failure(status: .mount, sentence: sentence) }
+    static func mount(_ sentence: String) -> Failure { Failure(status: .mount, sentence: sentence) }
 
     /// Writes the sentence to stderr. - Returns: the exit status.
     func printed() -> Int32 {

@@ -1,15 +1,12 @@
 /// A header to send with each request.
-package struct HeaderField: Hashable, Sendable {
-    package var name: String
-    package var value: String
+struct HeaderField: Hashable, Sendable {
+    var name: String
+    var value: String
+}
 
-    package init(name: String, value: String) {
-        self.name = name
-        self.value = value
-    }
-
+extension HeaderField {
     /// `Name: value` (RFC 9110, section 5.1: a token and a colon); nil for anything else.
-    package init?(parsing line: String) {
+    init?(parsing line: String) {
         guard let colon = line.firstIndex(of: ":") else { return nil }
         name = String(line[..<colon])
         value = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
@@ -26,7 +23,7 @@ package struct HeaderField: Hashable, Sendable {
 }
 
 /// A value of `--header`.
-package enum HeaderOption: Hashable, Sendable {
+enum HeaderOption: Hashable, Sendable {
     case field(HeaderField)
     /// `@FILE`: the daemon reads lines of `Name: value` from it.
     case file(String)

@@ -15,9 +15,9 @@ private let standardErrorIsJournal: Bool = {
     return isJournal(stream, device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
 }()
 
-/// - Parameter stream: `device:inode`, by which systemd says what it connected (systemd.exec(5)). The variable alone
-///   proves nothing: children that write elsewhere inherit it.
-package func isJournal(_ stream: String, device: UInt64, inode: UInt64) -> Bool { stream == "\(device):\(inode)" }
+/// - Parameter stream: `device:inode`, by which systemd names the stream that it connected (systemd.exec(5)). The
+///   variable alone proves nothing: children that write elsewhere inherit it.
+func isJournal(_ stream: String, device: UInt64, inode: UInt64) -> Bool { stream == "\(device):\(inode)" }
 
 /// Writes a line to stderr, without controls; with its level if that is the journal.
 func writeLine(_ line: String, _ severity: Severity = .error) {

@@ -3,49 +3,44 @@ import ReelCache
 
 /// The options of one mount, wherever they were given. Each is a row of ``OptionTable``. Touches neither files nor the
 /// system.
-package struct MountOptions: Hashable, Sendable {
-    package var cacheDirectory: String?
+struct MountOptions: Hashable, Sendable {
+    var cacheDirectory: String?
     /// Bytes.
-    package var cacheSize: Int64 = 10 << 30
+    var cacheSize: Int64 = 10 << 30
     /// Seconds without use after which cached data is evicted; nil: no limit.
-    package var cacheAge: Int64?
-    package var minimumFree = CacheLimits.Floor.percent(5)
+    var cacheAge: Int64?
+    var minimumFree = CacheLimits.Floor.percent(5)
     /// Seconds before a stalled read fails.
-    package var timeout = 30
+    var timeout = 30
     /// Age in seconds at which an access fetches a listing again; 0: at each access.
-    package var refresh: Int64 = 300
+    var refresh: Int64 = 300
     /// Bytes to fetch of the next file once one is played through; 0: none.
-    package var prebuffer: Int64 = 4 << 20
+    var prebuffer: Int64 = 4 << 20
     /// nil: the mounting user.
-    package var user: UInt32?
-    package var group: UInt32?
-    package var umask: UInt32 = 0
+    var user: UInt32?
+    var group: UInt32?
+    var umask: UInt32 = 0
     /// nil: yes for root, no for ordinary users.
-    package var allowOther: Bool?
-    package var headers: [HeaderOption] = []
+    var allowOther: Bool?
+    var headers: [HeaderOption] = []
     /// The daemon reads it, and sends its contents to the source's origin only.
-    package var credentialsFile: String?
+    var credentialsFile: String?
     /// The parser of the command line reads it; options beside it take precedence.
-    package var optionFile: String?
-    package var userAgent: String?
-    package var logLevel = "notice"
-    package var foreground = false
+    var optionFile: String?
+    var userAgent: String?
+    var logLevel = "notice"
+    var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.
-    package var isRemount = false
-
-    package init() {}
+    var isRemount = false
 
     /// Whether other users may access the mount.
-    package var sharesWithOthers: Bool { allowOther ?? (geteuid() == 0) }
-
-    /// Applies the whole text of an `-o`. - Parameter isSloppy: mount(8)'s `-s`, which ignores unknown options.
-    package mutating func apply(list: String, isSloppy: Bool = false) throws(Failure) {
-        for option in givenOptions(list) { try apply(option, isSloppy: isSloppy) }
-    }
+    var sharesWithOthers: Bool { allowOther ?? (geteuid() == 0) }
 
     /// Applies one option; an error names the line of its file.
-    /// - Parameter isInFstab: the option comes from fstab or autofs, where a relative path has no meaning.
-    package mutating func apply(
+    /// - Parameters:
+    ///   - isSloppy: mount(8)'s `-s`, which ignores unknown options.
+    ///   - isInFstab: the option comes from fstab or autofs, where a relative path has no meaning.
+    mutating func apply(
         _ option: GivenOption, isSloppy: Bool = false, isInFstab: Bool = false
     ) throws(Failure) {
         let name = hyphenated(option.name)
@@ -85,7 +80,7 @@ package struct MountOptions: Hashable, Sendable {
 }
 
 /// The options of one `-o`, without those that have no effect here.
-package func givenOptions(_ list: String) -> [GivenOption] {
+func givenOptions(_ list: String) -> [GivenOption] {
     var hasHeader = false
     return splitOptions(list).compactMap { word in
         let pair = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -98,7 +93,7 @@ package func givenOptions(_ list: String) -> [GivenOption] {
 
 /// Splits at commas; `\,` is a comma of the value and `\\` a backslash. A value may stand in quotes, `name="a,b"`, as
 /// in mount(8); there `\"` is a quote.
-package func splitOptions(_ list: String) -> [String] {
+func splitOptions(_ list: String) -> [String] {
     var words: [String] = []
     var word = ""
     var isEscaped = false
@@ -126,12 +121,12 @@ package func splitOptions(_ list: String) -> [String] {
 }
 
 /// Whether an option belongs to fstab, mount(8), systemd or the kernel, or has no effect on a read-only tree of media.
-package func isIgnored(_ key: String) -> Bool {
+func isIgnored(_ key: String) -> Bool {
     key.hasPrefix("x-") || key.hasPrefix("X-") || ignoredWords.contains(key)
 }
 
 /// Options that are accepted and have no effect.
-package let ignoredWords = [
+let ignoredWords = [
     "defaults", "rw", "ro", "atime", "noatime", "relatime", "norelatime", "strictatime", "lazytime", "nolazytime",
     "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user", "nouser",
     "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync", "silent",

@@ -9,12 +9,12 @@ enum Mountpoint {
     enum Place {
         /// Absolute, ready.
         case free(String)
-        /// A remount of what is there: nothing to do.
+        /// A remount of this mount: nothing to do.
         case mounted(Mount)
     }
 
     /// Checks the directory, and removes a dead mount that a crash left there.
-    /// - Parameter source: what is to be mounted there.
+    /// - Parameter source: of the mount to be made.
     static func prepare(_ path: String, for source: String, isRemount: Bool) throws(Failure) -> Place {
         let absolute = try resolve(path)
         if let mount = Mount.on(absolute), mount.isOurs {
@@ -64,7 +64,7 @@ enum Mountpoint {
         case silent
     }
 
-    /// Asks the daemon of a mount. A call that its end overtakes is told ECONNABORTED, later ones ENOTCONN.
+    /// Asks the daemon of a mount. If the daemon has ended, a call gets ENOTCONN; ECONNABORTED if it ended meanwhile.
     static func health(of path: String) -> Health {
         let code = answered {
             var status = statvfs()

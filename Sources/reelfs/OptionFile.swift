@@ -1,14 +1,14 @@
 /// One option as given by `-o`, as a long option, or by a line of a file.
-package struct GivenOption: Hashable, Sendable {
-    package var name: String
-    package var value: String?
+struct GivenOption: Hashable, Sendable {
+    var name: String
+    var value: String?
     /// `FILE, line N`; nil on the command line.
-    package var place: String?
+    var place: String?
     /// Whether it follows a `header=` of the same list. If it is not an option, it may be the rest of a header whose
     /// comma was not written `\,`: a secret.
-    package var followsHeader = false
+    var followsHeader = false
 
-    package init(_ name: String, _ value: String?, place: String? = nil, followsHeader: Bool = false) {
+    init(_ name: String, _ value: String?, place: String? = nil, followsHeader: Bool = false) {
         self.followsHeader = followsHeader
         self.name = name
         self.value = value
@@ -21,7 +21,7 @@ package struct GivenOption: Hashable, Sendable {
     private var secretStart: String.Index? { value.flatMap { OptionTable[hyphenated(name)]?.form?.secretStart($0) } }
 
     /// `NAME=VALUE` without secrets.
-    package var visible: String {
+    var visible: String {
         let name = hyphenated(name)
         if followsHeader, !MountOptions.isKnown(name) { return "…" }
         guard let value else { return name }
@@ -36,7 +36,7 @@ func hyphenated(_ key: String) -> String { String(key.map { $0 == "_" ? "-" : $0
 /// comments.
 ///
 /// Spaces around name and value are dropped. Nothing needs an escape: a comma is a comma.
-package func parseOptionFile(_ text: String, path: String) throws(Failure) -> [GivenOption] {
+func parseOptionFile(_ text: String, path: String) throws(Failure) -> [GivenOption] {
     var options: [GivenOption] = []
     for line in numberedLines(text) {
         let place = "\(shown(path)), line \(line.number)"

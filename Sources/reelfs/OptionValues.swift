@@ -1,8 +1,8 @@
 import ReelCache
 
-// Reads the values of options. An error says what the value must be, and does not repeat it: it may be a secret.
+// Reads the values of options. An error names the expected form, and does not repeat the value, which may be a secret.
 
-/// Any text but none.
+/// Any text that is not empty.
 func text(_ name: String, _ value: String?) throws(Failure) -> String {
     guard let value, !value.isEmpty else { throw .usage("option \(name) needs a value: \(name)=…") }
     return value
@@ -17,7 +17,7 @@ func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
 /// Digits, and at most one unit behind them.
 /// - Parameters:
 ///   - range: of the result; its lower bound, of the digits.
-///   - expected: for the error, what the value must be.
+///   - expected: for the error, the expected form.
 func number(
     _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String, units: [Character: Int64] = [:]
 ) throws(Failure) -> Int64 {
@@ -88,7 +88,7 @@ func level(_ name: String, _ value: String?) throws(Failure) -> String {
 }
 
 /// `Name: value`, or `@FILE`.
-package func header(_ line: String) throws(Failure) -> HeaderOption {
+func header(_ line: String) throws(Failure) -> HeaderOption {
     if line.first == "@" { return .file(String(line.dropFirst())) }
     guard let field = HeaderField(parsing: line) else {
         throw .usage("option header must be \"Name: value\" on one line, or @FILE")

@@ -34,7 +34,7 @@ struct OriginExamination {
         case failed(OriginFacts.Probe)
     }
 
-    /// Finds out what the URL is, asking in a mount's order, and chooses a file to examine.
+    /// Finds out the kind of the URL, with a mount's requests in a mount's order, and chooses a file to examine.
     func source(_ url: ResourceURL) -> Discovery {
         var first: OriginFacts.Probe?
         if !SourceKinds.all.expectDocument(at: url) {

@@ -41,7 +41,7 @@ enum Program {
         return try Reelfs.parseAsRoot(words)
     }
 
-    /// `reelfs SOURCE MOUNTPOINT -o …`: what mount.fuse3 runs.
+    /// `reelfs SOURCE MOUNTPOINT -o …`: the form in which mount.fuse3 runs it.
     private static func isMountForm(_ words: [String]) -> Bool {
         guard let first = words.first else { return false }
         if first == "-o" { return true }

@@ -6,7 +6,7 @@ import ReelCore
 
 /// The source as mountinfo shows it: user and password are replaced, as a user's name may be a token. Everything else
 /// stays byte for byte, as mount(8) compares it with fstab.
-package func redacted(_ source: String) -> String {
+func redacted(_ source: String) -> String {
     let bytes = Array(source.utf8)
     guard let start = authorityStart(bytes) else { return source }
     let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
@@ -15,13 +15,13 @@ package func redacted(_ source: String) -> String {
 }
 
 /// The source for logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
-package func withoutQuery(_ source: String) -> String {
+func withoutQuery(_ source: String) -> String {
     ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
 /// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
 /// So too a URL whose password seems to contain a character that ends the host.
-package func requireReadable(_ source: String) throws(Failure) {
+func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
     if ResourceURL(source) != nil {
         guard isAmbiguous(bytes) else { return }
@@ -52,7 +52,7 @@ private func isMissing(_ path: String) -> Bool {
 
 /// A word or a sentence that may contain a URL in the wrong place: replaces everything that may be a user, a password
 /// or a query, and rather too much than too little.
-package func withoutSecrets(_ text: String) -> String {
+func withoutSecrets(_ text: String) -> String {
     let bytes = Array(text.utf8)
     guard let start = secretStart(bytes) else { return text }
     var result = bytes[..<start]
@@ -93,7 +93,7 @@ private func urlStart(_ bytes: [UInt8]) -> Int? {
 /// - Parameters:
 ///   - argument: need not be UTF-8.
 ///   - isHeader: the argument is the value of `--header`.
-package func secretRange(_ argument: [UInt8], isHeader: Bool) -> Range<Int>? {
+func secretRange(_ argument: [UInt8], isHeader: Bool) -> Range<Int>? {
     if isHeader {
         return argument.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1..<argument.count }
     }

@@ -1,15 +1,15 @@
 import Glibc
 
 /// The service manager that started this program, and is told its state in datagrams (sd_notify(3)).
-package struct ServiceManager: Sendable {
+struct ServiceManager: Sendable {
     /// A path, or `@NAME` for a socket of the abstract namespace; nil: there is no service manager.
     private let socketName: String?
 
     /// - Parameter socketName: as in `NOTIFY_SOCKET`; nil: tells nothing.
-    package init(socketName: String?) { self.socketName = socketName }
+    init(socketName: String?) { self.socketName = socketName }
 
-    /// The one of `NOTIFY_SOCKET`, which is removed from the environment, so that no child speaks for the daemon.
-    /// Before another thread exists.
+    /// The manager of `NOTIFY_SOCKET`. Removes the variable, so that no child speaks for the daemon. Before another
+    /// thread exists.
     static func fromEnvironment() -> ServiceManager {
         let name = environment("NOTIFY_SOCKET")
         unsetenv("NOTIFY_SOCKET")
@@ -17,8 +17,9 @@ package struct ServiceManager: Sendable {
     }
 
     /// A change of state. The text is for people.
-    package enum Notice {
-        /// The origin is being asked what the source is. - Parameter limit: how long that may take.
+    enum Notice {
+        /// The origin is being asked for the kind of the source. - Parameter limit: the longest time that this may
+        /// take.
         case opening(String, limit: Duration)
         case ready(String)
         case stopping(String)
@@ -38,7 +39,7 @@ package struct ServiceManager: Sendable {
     }
 
     /// Ignores a manager that does not listen. Waits for a busy one: without "ready" it would end the service.
-    package func tell(_ notice: Notice) {
+    func tell(_ notice: Notice) {
         guard let socketName, let address = UnixAddress(socketName: socketName) else { return }
         let text = notice.fields.map { "\($0.name)=\(printable($0.value))" }.joined(separator: "\n")
         address.send(Array(text.utf8), patience: 5)

@@ -34,7 +34,7 @@ enum SourceDirectory {
         return try standard()
     }
 
-    /// `/var/cache/reelfs` for root, whose HOME depends on who calls; else as the XDG base directories say.
+    /// `/var/cache/reelfs` for root, whose HOME depends on the caller; otherwise the XDG base directory.
     static func standard() throws(Failure) -> String {
         if geteuid() == 0 { return "/var/cache/reelfs" }
         if let cache = environment("XDG_CACHE_HOME"), cache.hasPrefix("/") { return cache + "/reelfs" }
@@ -44,7 +44,7 @@ enum SourceDirectory {
         return home + "/.cache/reelfs"
     }
 
-    /// HOME if it is the user's own: mount.fuse3 sets `/root` for every user for whom mount(8) sets none.
+    /// HOME if it is the user's own: mount.fuse3 sets `/root` where mount(8) sets none, for every user.
     private static func homeDirectory() -> String? {
         let said = environment("HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         var status = stat()

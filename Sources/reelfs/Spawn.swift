@@ -55,7 +55,7 @@ func runProgram(_ program: String, _ words: [String]) -> Int32? {
 }
 
 /// Runs `body` and returns, beside its result, the last line that stderr got meanwhile: fusermount3, which mounts for
-/// ordinary users, says there what is wrong. nil where there was none, or stderr is closed.
+/// ordinary users, reports its errors there. nil where there was none, or stderr is closed.
 ///
 /// stderr belongs to the whole process: only for a daemon that mounts once.
 func capturingStandardError<Value>(_ body: () -> Value) -> (Value, String?) {

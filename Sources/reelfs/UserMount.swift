@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 
-/// Checks what an ordinary user needs to mount through fusermount3, before anything is asked of the origin, so that
-/// each lack is a sentence that says what to do. fusermount3 reports the rest.
+/// Checks whether an ordinary user can mount through fusermount3, before the origin is asked. Each lack is a sentence
+/// that names the remedy. fusermount3 reports the rest.
 enum UserMount {
     /// libfuse looks here first, and then along PATH.
     private static let places = ["/usr/bin", "/bin", "/usr/local/bin"]
@@ -55,7 +55,7 @@ enum UserMount {
 }
 
 /// Whether a text of /etc/fuse.conf has the line `user_allow_other` (mount.fuse3(8)).
-package func allowsOther(_ text: String) -> Bool {
+func allowsOther(_ text: String) -> Bool {
     text.split(separator: "\n").contains { line in
         line.prefix { $0 != "#" }.split(whereSeparator: \.isWhitespace) == ["user_allow_other"]
     }

@@ -8,17 +8,13 @@ import ReelVolume
 
 /// The parts that a volume is made from, checked and absolute.
 struct FilesystemConfiguration {
+    var request: MountRequest
     /// A URL as given, or the absolute path of a list.
     var source: String
     /// With user and password of `credentials=FILE`: only for the volume, never to be shown.
     var sourceWithCredentials: String
-    var mountpoint: String
     /// This source's own directory inside the cache.
     var directory: String
-    var limits: CacheLimits
-    var timeout: Duration
-    var refresh: Duration
-    var prebuffer: Int64
     var transport: TransportConfiguration
     var logger: Logger
 
@@ -33,13 +29,9 @@ struct FilesystemConfiguration {
         } else {
             sourceWithCredentials = source
         }
-        mountpoint = request.mountpoint
         directory = try SourceDirectory.prepare(source, request.options)
-        limits = CacheLimits(request.options)
-        timeout = .seconds(request.options.timeout)
-        refresh = .seconds(request.options.refresh)
-        prebuffer = request.options.prebuffer
         transport = try TransportConfiguration(url, request.options, credentials)
+        self.request = request
         self.logger = logger
     }
 
@@ -91,7 +83,7 @@ struct SocketPlace {
     }
 
     private static func makeDirectory() -> String? {
-        // In root's environment it may be that of another user, who could put another socket there.
+        // In root's environment it may belong to another user, and that user could put another socket there.
         let runtime = geteuid() == 0 ? nil : environment("XDG_RUNTIME_DIR")
         for place in [runtime, "/run", "/tmp"] {
             guard let place, place.hasPrefix("/") else { continue }
@@ -109,8 +101,9 @@ struct Wiring {
     private let store: Store
     private let origin: CurlOrigin
 
-    /// Opens the cache and the source; asks the origin what the source is.
+    /// Opens the cache and the source; asks the origin for the kind of the source.
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
+        let options = configuration.request.options
         store = try Self.store(configuration)
         do throws(TransportError) {
             origin = try CurlOrigin(configuration.transport)
@@ -122,7 +115,8 @@ struct Wiring {
             volume = try Volume.open(
                 configuration.sourceWithCredentials, origin: origin, store: store,
                 options: VolumeOptions(
-                    timeout: configuration.timeout, refresh: configuration.refresh, prebuffer: configuration.prebuffer),
+                    timeout: .seconds(options.timeout), refresh: .seconds(options.refresh),
+                    prebuffer: options.prebuffer),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()
@@ -145,8 +139,8 @@ struct Wiring {
         while true {
             do throws(CacheError) {
                 return try Store(
-                    directory: configuration.directory, source: configuration.source, limits: configuration.limits,
-                    owner: configuration.mountpoint
+                    directory: configuration.directory, source: configuration.source,
+                    limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint
                 ) { failure in
                     if let failure {
                         logger.error("the cache cannot be written, so downloads stay in memory: \(failure)")

@@ -20,6 +20,17 @@ extension EndToEnd {
             }
         }
 
+        @Test("Only users whom the modes allow can read", .enabled(if: geteuid() == 0), arguments: ["022", "077"])
+        func modes(umask: String) throws {
+            try withMount(of: FileOrigin(length: 1000), ["-o", "umask=\(umask),allow_other"]) { scene, server, mount in
+                chmod(scene.folder, 0o755)
+                let other = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+                let end = try ChildProcess.run(other + ["cat", mount.file("film.mkv")])
+                #expect((end.status == 0) == (umask == "022"), "\(end)")
+                #expect(end.errors.contains("Permission denied") == (umask == "077"), "\(end)")
+            }
+        }
+
         @Test("Without options files are the mounter's and readable")
         func defaultOwnership() throws {
             try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in

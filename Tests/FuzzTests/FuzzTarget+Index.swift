@@ -23,8 +23,9 @@ extension FuzzTarget {
                 // Longer ones would only cost time here.
                 guard (0...1 << 36).contains(row.version.length) else { continue }
                 let blocks = try connection.blocks(of: row)
-                try require((0...row.version.length).contains(blocks.filledBytes), "\(blocks.filledBytes) bytes")
-                for (extent, bytes, _) in blocks.usedExtents.prefix(4) {
+                try require(
+                    (0...row.version.length).contains(blocks.states.filledBytes), "\(blocks.states.filledBytes) bytes")
+                for (extent, bytes, _) in blocks.states.usedExtents.prefix(4) {
                     _ = try connection.sums(of: row.id, extent: extent)
                     try require((0...BlockSize.extent).contains(bytes), "\(bytes) bytes in extent \(extent)")
                 }

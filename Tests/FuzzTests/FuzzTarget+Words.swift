@@ -19,11 +19,13 @@ extension FuzzTarget {
         FuzzTarget("options") { bytes in
             let text = String(decoding: bytes, as: UTF8.self)
             var options = MountOptions()
-            try? options.apply(list: text)
+            for option in givenOptions(text) { try? options.apply(option) }
             try require(options.timeout > 0 && options.cacheSize > 0 && options.refresh >= 0, "\(options)")
             var sloppy = MountOptions()
-            try? sloppy.apply(list: text, isSloppy: true)
-            for option in givenOptions(text) { _ = option.visible }
+            for option in givenOptions(text) {
+                try? sloppy.apply(option, isSloppy: true)
+                _ = option.visible
+            }
             for option in (try? parseOptionFile(text, path: "/file")) ?? [] {
                 var options = MountOptions()
                 try? options.apply(option)

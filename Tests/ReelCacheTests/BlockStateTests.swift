@@ -60,9 +60,9 @@ struct BlockStateTests {
             #expect(table[0] == state)
             change(&table)
             #expect(table[0] == wanted, hint)
-            #expect(table.filledBlocks == (table[0].isFilled ? 1 : 0), hint)
-            #expect(table.bytesOnDisk == (table[0].isFilled && table[0] != .memory ? BlockSize.block : 0), hint)
-            #expect(table.durableBytes == (table[0] == .durable ? BlockSize.block : 0), hint)
+            #expect(table.states.filledBlocks == (table[0].isFilled ? 1 : 0), hint)
+            #expect(table.states.bytesOnDisk == (table[0].isFilled && table[0] != .memory ? BlockSize.block : 0), hint)
+            #expect(table.states.durableBytes == (table[0] == .durable ? BlockSize.block : 0), hint)
             #expect((table.inFlight[0] != nil) == [.partial, .memory].contains(table[0]), hint)
         }
         check(after(.begin), "begin") { $0.begin([0]) }
@@ -226,10 +226,16 @@ struct BlockTableModelTests {
         func bytes(_ isCounted: (BlockState) -> Bool) -> Int64 {
             model.states.indices.reduce(0) { isCounted(model.states[$1]) ? $0 + table.bytes(of: $1).count : $0 }
         }
-        #expect(table.filledBytes == bytes { $0.isFilled } && table.durableBytes == bytes { $0 == .durable }, hint)
-        #expect(table.bytesOnDisk == bytes { $0.isFilled && $0 != .memory }, hint)
-        #expect(table.filled.filledBytes == table.filledBytes && table.durable.filledBytes == table.durableBytes, hint)
-        #expect(table.usedExtents.reduce(0) { $0 + $1.bytes } == table.filledBytes, hint)
+        #expect(
+            table.states.filledBytes == bytes { $0.isFilled } && table.states.durableBytes == bytes { $0 == .durable },
+            hint)
+        #expect(table.states.bytesOnDisk == bytes { $0.isFilled && $0 != .memory }, hint)
+        for (blocks, isIn) in [
+            (table.states.filled, \.isFilled), (table.states.durable, { $0 == .durable }),
+        ] as [(RangeSet<Int>, (BlockState) -> Bool)] {
+            #expect(model.states.indices.allSatisfy { blocks.contains($0) == isIn(model.states[$0]) }, hint)
+        }
+        #expect(table.states.usedExtents.reduce(0) { $0 + $1.bytes } == table.states.filledBytes, hint)
         #expect(table.isComplete == model.states.allSatisfy(\.isFilled), hint)
         let there = model.states.indices.flatMap { block in
             model.parts[block].map { $0 || model.states[block].isFilled }

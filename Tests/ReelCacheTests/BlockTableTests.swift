@@ -214,7 +214,7 @@ struct BlockTableTests {
         var state = state()
         _ = state.moveToMemory(5, try memory())
         let isSealed = state.seal(5, 55, now: 0)
-        #expect(isSealed && state[5] == .memory && state.bytesOnDisk == 0 && state.isInMemory)
+        #expect(isSealed && state[5] == .memory && state.states.bytesOnDisk == 0 && state.isInMemory)
         let isPending = state.beginSync()
         #expect(!isPending && state[5].isFilled)
         _ = state.lose(5..<6)
@@ -234,7 +234,7 @@ struct BlockTableTests {
         state.putBack(cleared)
         let isBegun = state.beginSync()
         #expect(state[1].isFilled && state[2].isFilled && !isBegun)
-        #expect(state.isVerified(1) && state[2] == .unkept)
+        #expect(state.states.isVerified(1) && state[2] == .unkept)
         state.verify(2)
         #expect(looked(state, 0..<70) == [2])
     }
@@ -274,31 +274,41 @@ struct BlockTableTests {
         var state = state()
         for block in 0..<70 { _ = state.fill(block, UInt64(block)) }
         sync(&state)
-        let before = state.durable
+        let (before, bytes) = (state.states.durable, state.states.filledBytes)
         let cleared = state.clear(blocks)
         #expect((0..<70).allSatisfy { state[$0].isFilled == !blocks.contains($0) })
-        #expect(cleared.bytes == before.filledBytes - state.filledBytes)
+        #expect(cleared.bytes == bytes - state.states.filledBytes)
         state.putBack(cleared)
-        #expect(state.durable == before)
+        #expect(state.states.durable == before && state.states.filledBytes == bytes)
     }
 
     /// What a row says behind the end, of an extent that is none, or twice.
     @Test func rowsAreTakenAsFarAsTheyCanBeRight() {
         let length = 65 * BlockSize.block + 7
         var state = BlockTable(length: length)
-        state.load(0, word: 0b101, lastUse: 4)
-        state.load(0, word: .max, lastUse: 5)
-        state.load(1, word: .max, lastUse: 6)
-        for extent in [-1, 2, .max] { state.load(extent, word: .max, lastUse: 7) }
-        #expect(state.filled.filledBlocks == 4 && state.filledBlocks == 4 && state.durableBlocks == 4)
+        state.states.load(0, word: 0b101, lastUse: 4)
+        state.states.load(0, word: .max, lastUse: 5)
+        state.states.load(1, word: .max, lastUse: 6)
+        for extent in [-1, 2, .max] { state.states.load(extent, word: .max, lastUse: 7) }
+        #expect(state.states.filled == RangeSet([0..<1, 2..<3, 64..<66]))
+        #expect(state.states.filledBlocks == 4 && state.states.durableBlocks == 4)
         let bytes = 3 * BlockSize.block + 7
-        #expect(state.filledBytes == bytes && state.durableBytes == bytes && state.bytesOnDisk == bytes)
-        #expect(state.lastUse(ofExtent: 0) == 4 && state.lastUse(ofExtent: 1) == 6 && !state.isPending)
+        #expect(
+            state.states.filledBytes == bytes && state.states.durableBytes == bytes && state.states.bytesOnDisk == bytes
+        )
+        #expect(state.states.lastUse(ofExtent: 0) == 4 && state.states.lastUse(ofExtent: 1) == 6 && !state.isPending)
         #expect(looked(state, 0..<66) == [0, 2, 64, 65])
-        state.trust(state.durable)
-        #expect(looked(state, 0..<66).isEmpty && state.verifiedOnDisk == state.durable)
+        state.states.trust(state.states.durable)
+        #expect(looked(state, 0..<66).isEmpty && state.states.certain == state.states.durable)
+        for (word, extent, bytes) in [
+            (.max, 0, BlockSize.extent), (.max, 1, BlockSize.block + 7), (0b10, 1, 7), (0b1001, 0, 2 * BlockSize.block),
+            (.max, 2, 0), (.max, -1, 0), (.max, .max, 0), (.max, .min, 0),
+        ] as [(UInt64, Int, Int64)] {
+            #expect(BlockStates.bytes(of: word, inExtent: extent, length: length) == bytes)
+        }
+        #expect(BlockStates.bytes(of: .max, inExtent: 0, length: 0) == 0)
         let empty = BlockTable(length: 0)
-        #expect(empty.isComplete && empty.covers(ByteRange(0, 0)) && empty.filledBytes == 0)
+        #expect(empty.isComplete && empty.covers(ByteRange(0, 0)) && empty.states.filledBytes == 0)
     }
 
     /// A read that began before bytes left, and a write, are told that they do not count.

@@ -82,7 +82,7 @@ struct CommitTests {
         let again = try after.object(for: wanted)
         #expect(again.filledBlocks == [0, 5, 6] + Array(8..<40) + [69])
         for block in again.filledBlocks { #expect(again.holds(block)) }
-        #expect(after.usage.used == again.filled.filledBytes)
+        #expect(after.usage.used == again.filledBytes)
         after.close()
         store.close()
     }
@@ -115,7 +115,7 @@ struct CommitTests {
             try object.fill(block)
         }
         // More than 32 MiB: at once, not after the interval.
-        #expect(eventually { object.file.withBlocks { $0.durableBlocks } >= 256 })
+        #expect(eventually { object.file.withBlocks { $0.states.durableBlocks } >= 256 })
         store.close()
     }
 
@@ -250,14 +250,14 @@ struct CommitTests {
             #expect(object.record(length: 300_000))
             #expect(try store.object(for: wanted) === object)
             object.settle(length: 300_000)
-            #expect(object.filled.isComplete && object.version == wanted && store.usage.used == 300_000)
+            #expect(object.file.isComplete && object.version == wanted && store.usage.used == 300_000)
             #expect(object.bytes(of: 2) == Array(text[262_144...]))
         }
         store.close()
 
         store = try fixture.open()
         let object = try store.object(for: wanted)
-        #expect(object.filled.isComplete && object.bytes(of: 1) == Array(text[131_072..<262_144]))
+        #expect(object.file.isComplete && object.bytes(of: 1) == Array(text[131_072..<262_144]))
         #expect(store.usage.used == 300_000)
         store.close()
     }
@@ -270,7 +270,7 @@ struct CommitTests {
         let object = try grown(store, content(0, 300_000), piece: 70_000)
         #expect(object.record(length: 300_000))
         object.settle(length: 300_000)
-        #expect(try store.object(for: wanted) === object && old.filled.isComplete)
+        #expect(try store.object(for: wanted) === object && old.file.isComplete)
         store.commit()
         #expect(fixture.objectFiles.count == 2)
         store.close()
@@ -313,7 +313,7 @@ struct CommitTests {
             #expect(try store.evict(key: "k") == 0)
             #expect(!object.record(length: 3 * BlockSize.block))
             object.settle(length: 3 * BlockSize.block)
-            #expect(object.filled.isComplete)
+            #expect(object.file.isComplete)
         }
         store.commit()
         #expect(fixture.objectFiles.isEmpty && store.usage.used == 0 && store.bytesInMemory == 0)

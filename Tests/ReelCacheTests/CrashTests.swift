@@ -73,9 +73,9 @@ private final class Giver: ObjectHolder {
 
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         blocks.reduce(0) { freed, blocks in
-            let before = object.filled.filledBytes
+            let before = object.filledBytes
             try? object.discard(blocks)
-            return freed + before - object.filled.filledBytes
+            return freed + before - object.filledBytes
         }
     }
 }
@@ -96,7 +96,7 @@ struct CrashTests {
             crash.commits(committed)
             for _ in 0..<4 {
                 let block = Int.random(in: 20..<60, using: &random)
-                guard !giver.object.filled[block] else { continue }
+                guard !giver.object.file.isFilled(block) else { continue }
                 try giver.object.fill(block)
                 if Bool.random(using: &random) {
                     store.commit()
@@ -155,7 +155,7 @@ struct CrashTests {
         let object = try store.object(for: version(blocks: 200))
         #expect(committed.isSubset(of: object.filledBlocks), hint)
         for block in object.filledBlocks { #expect(object.holds(block), hint) }
-        for block in [0, 199] where !object.filled[block] {
+        for block in [0, 199] where !object.file.isFilled(block) {
             try object.fill(block)
             #expect(object.holds(block), hint)
         }

@@ -1,4 +1,5 @@
 import ReelCore
+import Synchronization
 import Testing
 
 @testable import ReelCache
@@ -21,6 +22,23 @@ struct DiskHealthTests {
         #expect(health.failure != nil, "what was full may be so still")
         health.worked()
         #expect(health.failure == nil && health.mayTry(moment))
+    }
+
+    /// Files and index fail apart, and the listener hears only when both are well, or one is not.
+    @Test func aFailureStopsItsOwnKindOfWritesUntilOneOfThemSucceeds() {
+        let heard = Mutex<[CacheError?]>([])
+        let watch = DiskWatch(forever: nil) { failure in heard.withLock { $0.append(failure) } }
+        #expect(watch.mayWriteData && watch.mayWriteIndex && watch.failure == nil)
+        watch.failed(error)
+        watch.indexWasWritten()
+        #expect(!watch.mayWriteData && watch.mayWriteIndex && watch.failure == error)
+        watch.failed(.index(13))
+        #expect(!watch.mayWriteIndex)
+        watch.dataWasWritten()
+        #expect(watch.mayWriteData && !watch.mayWriteIndex && watch.failure == .index(13))
+        watch.indexWasWritten()
+        #expect(watch.mayWriteData && watch.mayWriteIndex && watch.failure == nil)
+        #expect(heard.withLock { $0 } == [error, nil])
     }
 
     /// The page cache takes whatever it is given.

@@ -51,7 +51,7 @@ struct DistrustTests {
     private func readAll(_ object: CacheObject) throws -> [Int] {
         var bad: Set<Int> = []
         for block in 0..<4 {
-            while object.filled[block] {
+            while object.file.isFilled(block) {
                 let (answer, bytes) = object.read(block)
                 guard case .damaged(let blocks) = answer else {
                     #expect(bytes == content(block, BlockSize.block))
@@ -59,7 +59,7 @@ struct DistrustTests {
                 }
                 bad.formUnion(blocks.joined())
             }
-            if !object.filled[block] {
+            if !object.file.isFilled(block) {
                 bad.insert(block)
                 try object.fill(block)
             }
@@ -123,7 +123,7 @@ struct DistrustTests {
         let object = try store.object(for: wanted)
         try self.harm(try #require(fixture.objectFiles.first), harm, fixture)
         // A write behind what was cut makes the file long again.
-        let last = object.filled.bytes(of: 5)
+        let last = object.file.bytes(of: 5)
         try content(5, last.count).withUnsafeBytes { try object.write($0, at: last.lower) }
         _ = try readAll(object)
         #expect(object.holds(5))
@@ -137,7 +137,7 @@ struct DistrustTests {
         try object.put(4)
         for block in 0..<4 { #expect(object.holds(block)) }
         truncate(try #require(fixture.objectFiles.first), 0)
-        let range = object.filled.bytes(of: 5)
+        let range = object.file.bytes(of: 5)
         try content(5, range.count).withUnsafeBytes { try object.write($0, at: range.lower) }
         #expect(object.file.withBlocks { table in (0..<5).allSatisfy { table[$0] == .empty } })
         #expect(object.holds(5))
@@ -294,7 +294,7 @@ struct DistrustTests {
         store = try fixture.open()
         #expect(entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
         #expect(store.usage.used == 0)
-        #expect(try store.object(for: version(blocks: 2)).filled.filledBlocks == 0)
+        #expect(try store.object(for: version(blocks: 2)).filledBlocks.isEmpty)
         // The old data file has no row any more.
         #expect(eventually { fixture.objectFiles.count <= 1 })
         store.close()

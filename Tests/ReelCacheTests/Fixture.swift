@@ -132,7 +132,7 @@ extension CacheObject {
 }
 
 extension CacheObject {
-    var filledBlocks: [Int] { (0..<filled.blockCount).filter { filled[$0] } }
+    var filledBlocks: [Int] { (0..<file.blockCount).filter { file.isFilled($0) } }
 }
 
 extension Store {

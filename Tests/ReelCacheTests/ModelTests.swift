@@ -7,7 +7,7 @@ import Testing
 /// What the cache should hold, without files, rows or threads.
 private struct Model {
     struct File {
-        var map: BlockMap
+        let length: Int64
         /// What was written into each filled block.
         var salts: [Int: Int] = [:]
         var committed: [Int: Int] = [:]
@@ -15,6 +15,11 @@ private struct Model {
         /// By extent.
         var uses: [Int: Int] = [:]
         var isOpen = false
+
+        var blockCount: Int { BlockSize.blocks(touching: ByteRange(0, length), length: length).count }
+        func bytes(_ blocks: some Sequence<Int>) -> Int64 {
+            blocks.reduce(0) { $0 + BlockSize.bytes(of: $1, length: length).count }
+        }
     }
 
     let cap: Int64
@@ -24,7 +29,7 @@ private struct Model {
 
     var used: Int64 {
         files.values.reduce(0) { sum, file in
-            sum + file.map.filledBytes + file.partial.reduce(0) { $0 + file.map.bytes(of: $1).count }
+            sum + file.bytes(file.salts.keys) + file.bytes(file.partial)
         }
     }
 
@@ -34,25 +39,23 @@ private struct Model {
         let wanted = used + bytes - cap + min(cap / 16, 2 * BlockSize.extent)
         var candidates: [(isEdge: Bool, use: Int, version: Version, extent: Int)] = []
         for (version, file) in files where !file.isOpen && !pins.contains(version.key) {
-            for extent in file.map.extents.indices where file.map.extents[extent] != 0 {
-                let isEdge = extent == 0 || extent == file.map.extents.count - 1
+            for extent in Set(file.salts.keys.map { $0 / 64 }) {
+                let isEdge = extent == 0 || extent == (file.blockCount - 1) / 64
                 candidates.append((isEdge, file.uses[extent] ?? 0, version, extent))
             }
         }
         candidates.sort { ($0.isEdge ? 1 : 0, $0.use) < ($1.isEdge ? 1 : 0, $1.use) }
         var freed: Int64 = 0
         for candidate in candidates where freed < wanted {
-            let map = files[candidate.version]!.map
-            let blocks = candidate.extent * 64..<min(map.blockCount, (candidate.extent + 1) * 64)
-            freed += blocks.filter { map[$0] }.reduce(0) { $0 + map.bytes(of: $1).count }
+            let file = files[candidate.version]!
+            freed += file.bytes(file.salts.keys.filter { $0 / 64 == candidate.extent })
             empty(candidate.extent * 64..<(candidate.extent + 1) * 64, of: candidate.version)
         }
         return used + bytes <= cap
     }
 
     mutating func empty(_ blocks: Range<Int>, of version: Version) {
-        for block in blocks.clamped(to: 0..<files[version]!.map.blockCount) {
-            files[version]!.map[block] = false
+        for block in blocks {
             files[version]!.salts[block] = nil
             files[version]!.committed[block] = nil
         }
@@ -84,13 +87,13 @@ struct ModelTests {
 
         for step in 0..<700 {
             let version = versions.randomElement(using: &random)!
-            let block = Int.random(in: 0..<BlockMap(length: version.length).blockCount, using: &random)
+            let block = Int.random(in: 0..<Model.File(length: version.length).blockCount, using: &random)
             let hint: Comment = "seed \(seed), step \(step)"
             switch Int.random(in: 0..<100, using: &random) {
             case 0..<12:
                 let object = try store.object(for: version)
                 if model.files[version] == nil {
-                    model.files[version] = Model.File(map: BlockMap(length: version.length))
+                    model.files[version] = Model.File(length: version.length)
                 }
                 let known = model.files[version]!
                 if open[version] == nil {
@@ -109,9 +112,11 @@ struct ModelTests {
                 model.files[version]!.isOpen = false
                 open[version] = nil
             case 22..<80:
-                guard let object = open[version], let file = model.files[version], !file.map[block] else { continue }
+                guard let object = open[version], let file = model.files[version], file.salts[block] == nil else {
+                    continue
+                }
                 if !file.partial.contains(block) {
-                    let bytes = file.map.bytes(of: block).count
+                    let bytes = file.bytes([block])
                     let fits = model.makeRoom(bytes)
                     #expect(store.evictor.reserve(bytes) == fits, hint)
                     guard fits else { continue }
@@ -124,13 +129,12 @@ struct ModelTests {
                 } else {
                     try object.fill(block, salt: salt)
                     model.files[version]!.partial.remove(block)
-                    model.files[version]!.map[block] = true
                     model.files[version]!.salts[block] = salt
                     model.use(version, block)
                 }
             case 80..<84:
                 guard let object = open[version], let file = model.files[version] else { continue }
-                let end = min(block + Int.random(in: 1...20, using: &random), file.map.blockCount)
+                let end = min(block + Int.random(in: 1...20, using: &random), file.blockCount)
                 guard (block..<end).allSatisfy({ !file.partial.contains($0) }) else { continue }
                 try object.discard(block..<end)
                 model.empty(block..<end, of: version)
@@ -178,7 +182,7 @@ struct ModelTests {
             let found = Set(object.filledBlocks)
             #expect(found.isSuperset(of: file.committed.keys) && found.isSubset(of: file.salts.keys), hint)
             for block in found { #expect(object.holds(block, salt: file.salts[block]!), hint) }
-            sum += object.filled.filledBytes
+            sum += object.filledBytes
         }
         #expect(store.usage.used == sum, hint)
         store.close()

@@ -58,8 +58,8 @@ struct OpenEndTests {
                 let range = ByteRange(offset, min(offset + 70_000, table.length))
                 #expect(table.covers(range) == there.contains(range), hint)
             }
-            #expect(!table.isPending && table.filledBytes <= there.count, hint)
-            #expect(table.bytesOnDisk <= room, hint)
+            #expect(!table.isPending && table.states.filledBytes <= there.count, hint)
+            #expect(table.states.bytesOnDisk <= room, hint)
         }
     }
 
@@ -89,7 +89,7 @@ struct OpenEndTests {
         #expect(!world.table.isComplete && world.table.length == BlockSize.openEnd, hint)
         world.room -= world.table.settle(length: world.end, now: 0)
         #expect(world.table.length == world.end && world.table.isComplete == isWhole, hint)
-        #expect(!isOnDisk || world.room == world.end && world.table.bytesOnDisk == world.end, hint)
+        #expect(!isOnDisk || world.room == world.end && world.table.states.bytesOnDisk == world.end, hint)
         // Bytes behind the end are neither there nor missing.
         world.there.insert(ByteRange(world.end, .max))
         for offset in [0, world.end / 2, world.end - 1, world.end, world.end + 1] {
@@ -97,16 +97,17 @@ struct OpenEndTests {
             #expect(world.table.covers(range) == world.there.contains(range), hint)
         }
         let isBegun = world.table.beginSync()
-        #expect(isBegun == (world.table.filledBlocks > 0 && world.table.bytesOnDisk > 0), hint)
-        let map = world.table.filled
-        #expect(map.length == world.end && map.filledBytes == world.table.filledBytes, hint)
+        #expect(isBegun == (world.table.states.filledBlocks > 0 && world.table.states.bytesOnDisk > 0), hint)
+        let filled = world.table.states.filled.ranges.joined()
+        let bytes = filled.reduce(0) { $0 + BlockSize.bytes(of: $1, length: world.end).count }
+        #expect(bytes == world.table.states.filledBytes, hint)
     }
 
     @Test func aBodyWithoutABytePutsItsEndAtItsBeginning() {
         var table = BlockTable(length: BlockSize.openEnd)
         #expect(!table.covers(ByteRange(0, 1)) && table.isOnDisk(upTo: 0))
         let room = table.settle(length: 0, now: 0)
-        #expect(room == 0 && table.isComplete && table.filledBytes == 0 && table.covers(ByteRange(0, 1)))
+        #expect(room == 0 && table.isComplete && table.states.filledBytes == 0 && table.covers(ByteRange(0, 1)))
     }
 }
 

@@ -22,7 +22,7 @@ private final class Reader: ObjectHolder {
         var freed: Int64 = 0
         for block in blocks.joined() where filled.withLock({ $0.remove(block) }) != nil {
             guard (try? object.discard(block..<block + 1)) != nil else { break }
-            freed += object.filled.bytes(of: block).count
+            freed += object.file.bytes(of: block).count
         }
         return freed
     }
@@ -70,13 +70,13 @@ struct ThreadTests {
                 group.addTask {
                     for round in 0..<12 {
                         let reader = Reader(try store.object(for: version("\(thread)-\(round % 3)", blocks: 16)))
-                        for block in 0..<16 where !reader.object.filled[block] {
+                        for block in 0..<16 where !reader.object.file.isFilled(block) {
                             // One thread at a time writes and makes room, as the origin's does.
                             try writing.turn.withLock { _ in
                                 try reader.fill(block)
                             }
                             #expect(store.usage.used <= cap)
-                            #expect(reader.object.holds(block) || !reader.object.filled[block])
+                            #expect(reader.object.holds(block) || !reader.object.file.isFilled(block))
                         }
                         if round % 4 == 0 { store.commit() }
                         store.remember(

@@ -62,14 +62,23 @@ import Testing
     @Test func sealsAreFew() throws {
         try withClosedFile { _, store, file in
             store.verified.keep(file, now: later)
-            #expect(store.verified.take(file.row, file.descriptor)?.filledBlocks == 4)
+            #expect(store.verified.take(file.row, file.descriptor) == RangeSet(0..<4))
             #expect(store.verified.take(file.row, file.descriptor) == nil)
-            // A file of 256 GiB, of which two blocks are there, has a map of a quarter of the limit.
-            let large = (0..<5).map {
-                Version(key: "http://h/\($0)", validator: Validator(entityTag: nil, lastModified: 1), length: 256 << 30)
+            // Of these every second block is there: as many ranges as a quarter of the limit.
+            let length = Int64(VerificationCache.limit / 2) * BlockSize.block
+            var blocks = BlockTable(length: length)
+            for extent in 0..<Int(length / BlockSize.extent) {
+                blocks.states.load(extent, word: 0x5555_5555_5555_5555, lastUse: 0)
             }
-            let files = try large.map { try store.fill($0, [7]).file }
-            store.commit()
+            blocks.states.trust(blocks.states.durable)
+            let files = try (1...5 as ClosedRange<Int64>).map { number in
+                let version = Version(
+                    key: "http://h/\(number)", validator: Validator(entityTag: nil, lastModified: 1), length: length)
+                let name = FileName.random()
+                return DataFile(
+                    row: 1000 + number, version: version, name: name,
+                    descriptor: try store.files.create(name, length: length), blocks: blocks, lastUse: 0)
+            }
             for file in files { store.verified.keep(file, now: later) }
             let kept = files.filter { store.verified.take($0.row, $0.descriptor) != nil }
             #expect(kept.map(\.row) == files.dropFirst().map(\.row))

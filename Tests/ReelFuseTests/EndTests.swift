@@ -171,7 +171,8 @@ struct EndTests {
             mount.session.stop()
             for reader in readers {
                 let number = reader.result.wait(atMost: .seconds(10)) { $0 }
-                #expect(number != nil && number != 0)
+                // The page cache asks once more after the end, and what it is told then depends on the moment.
+                #expect(isDirect ? number == ENOTCONN : number != nil && number != 0)
             }
             #expect(eventually { !Mount.all().contains { $0.mountpoint == mount.path } })
             #expect(ContinuousClock.now - begin < .seconds(5))

@@ -393,3 +393,10 @@ struct OptionTests {
         #expect(humanSize(bytes) == expected)
     }
 }
+
+extension MountOptions {
+    /// The whole text of an `-o`.
+    fileprivate mutating func apply(list: String, isSloppy: Bool = false) throws(Failure) {
+        for option in givenOptions(list) { try apply(option, isSloppy: isSloppy) }
+    }
+}

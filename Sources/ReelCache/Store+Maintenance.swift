@@ -14,15 +14,12 @@ package struct ObjectSummary: Hashable, Sendable {
     package var isPinned: Bool
 }
 
-/// The work of a person's commands on a cache: list, pin, verify. `Evictor` evicts and prunes.
-struct Maintenance: Sendable {
-    let index: CacheIndex
-    let files: DataFiles
-    let objects: ObjectStore
-
+/// The commands of a person on a cache: list, pin, evict, verify.
+extension Store {
     // MARK: Looking
 
-    func summaries() -> [ObjectSummary] {
+    /// The objects that the cache holds, the last used first.
+    package func objects() -> [ObjectSummary] {
         let found = try? index.read { (index) throws(CacheError) in
             (try index.rows(where: "NOT superseded ORDER BY last_use DESC"), try index.pins())
         }
@@ -37,17 +34,22 @@ struct Maintenance: Sendable {
         }
     }
 
-    func versions() throws(CacheError) -> [Version] {
-        try index.read { (index) throws(CacheError) in
+    /// Every version of which something is cached, the last used first.
+    package func versions() throws(CacheError) -> [Version] {
+        commit()
+        return try index.read { (index) throws(CacheError) in
             try index.rows(where: "NOT superseded AND cached > 0 ORDER BY last_use DESC").map(\.version)
         }
     }
 
-    func cachedBytes(of key: String) -> Int64 {
+    /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
+    package func cachedBytes(of key: String) -> Int64 {
         cachedBytes("key = ?", [.text(key)]) { _ in true }.values.reduce(0, +)
     }
 
-    func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
+    /// Bytes of filled blocks under each key that begins with `prefix`. Keys of which nothing is cached are left out.
+    /// - Parameter isDeep: also keys with a slash behind the prefix, in their path.
+    package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
         // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
         let found = cachedBytes("key >= ? AND key < ?", [.text(prefix), .text(prefix + "\u{10FFFF}")]) { key in
             let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
@@ -73,28 +75,45 @@ struct Maintenance: Sendable {
 
     // MARK: Pins
 
-    func pins() throws(CacheError) -> Set<ExactText> {
+    /// Keys that are never evicted, also those of which nothing is cached yet.
+    package func pins() throws(CacheError) -> Set<ExactText> {
         try index.read { (index) throws(CacheError) in try index.pins() }
     }
 
-    func pin(_ keys: some Collection<String>, _ isPinned: Bool) throws(CacheError) {
-        let names = Set(keys.map { ExactText($0) })
+    /// Keeps every version of these keys from eviction, or allows it again. One transaction, durable when it returns.
+    package func pin(_ keys: some Collection<String>, _ isPinned: Bool = true) throws(CacheError) {
         try index.write { (index) throws(CacheError) in
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
             try index.transaction { () throws(CacheError) in for key in keys { try index.run(sql, [.text(key)]) } }
-            for file in files.all where names.contains(ExactText(file.version.key)) {
-                file.isPinned = isPinned
-            }
+            files.mayHaveEvictable = true
         }
+    }
+
+    // MARK: Evicting
+
+    /// Frees the bytes that are cached under a key, pinned or not. Blocks that readers of an open file need right now
+    /// stay, and files that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
+    package func evict(key: String) throws(CacheError) -> Int64 { try evictor.evict(key: key) }
+
+    /// Evicts until at most `bytes` are in use, or only pinned and open files are left. On the thread that writes.
+    /// - Parameter share: bytes; this call frees no more, as streams stand still meanwhile.
+    /// - Returns: bytes freed; 0 when it is done.
+    package func prune(to bytes: Int64, atMost share: Int64 = 64 << 20) throws(CacheError) -> Int64 {
+        let surplus = usage.used - max(0, bytes)
+        return surplus > 0 ? try evictor.evict(min(surplus, share), sparesOpen: true) : 0
     }
 
     // MARK: Verifying
 
-    func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
+    /// Compares the filled blocks of one version on the disk with their checksums. It counts as no use of them, and no
+    /// read believes in a bad block from then on.
+    /// - Parameter progress: gets the bytes verified since the last call; false ends the work.
+    /// - Returns: damaged blocks. Of a file that is gone: all that were filled, and no row tells of it any more.
+    package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
         var bad: [Int] = []
         var extent = 0
         // Taken anew for each extent: an object without a holder cannot be evicted.
-        while let found = try objects.known(version) {
+        while let found = try objectStore.known(version) {
             guard case .object(let object) = found else {
                 if case .lost(let blocks) = found { return blocks }
                 return bad
@@ -103,9 +122,8 @@ struct Maintenance: Sendable {
             let next = file.firstCovered(from: Int64(extent) * BlockSize.extent, limit: version.length)
             guard next < version.length else { return bad }
             extent = Int(next / BlockSize.extent)
-            let word = file.withBlocks { $0.filledWord(extent) }
-            for index in 0..<BlockSize.blocksPerExtent where word & 1 << UInt64(index) != 0 {
-                let block = extent * BlockSize.blocksPerExtent + index
+            for block in extent * BlockSize.blocksPerExtent..<(extent + 1) * BlockSize.blocksPerExtent
+            where file.isFilled(block) {
                 if !object.isIntact(block) { bad.append(block) }
                 guard progress(file.bytes(of: block).count) else { return bad }
             }
@@ -114,9 +132,10 @@ struct Maintenance: Sendable {
         return bad
     }
 
-    func lose(_ blocks: [Int], of version: Version) throws(CacheError) {
-        objects.found(damaged: blocks.count)
-        guard case .object(let object) = try objects.known(version) else { return }
+    /// Takes blocks out that `verify` found bad: the next read fetches them again. Of a closed file.
+    package func lose(_ blocks: [Int], of version: Version) throws(CacheError) {
+        objectStore.found(damaged: blocks.count)
+        guard case .object(let object) = try objectStore.known(version) else { return }
         for run in runs(of: blocks) { try object.discard(run) }
     }
 }
