@@ -25,7 +25,7 @@ final class Transfer {
 
     let id: RequestHandle
     private(set) var request: OriginRequest
-    /// `request.url.text`.
+    /// As queues have it: the URL, or the method of what reads none.
     let resource: String
     let receiver: any OriginReceiver
     /// The loop outlives its transfers: it drops them all before it returns.
@@ -95,7 +95,7 @@ final class Transfer {
         let remembered = home.redirects.place(for: request)
         self.id = id
         self.request = request
-        resource = request.url.text
+        resource = request.isReading ? request.url.text : request.method
         self.receiver = receiver
         self.loop = loop
         self.home = home
@@ -210,7 +210,7 @@ final class Transfer {
         guard let target = place.resolve(location) else {
             return .failed(.wrongAnswer("\(host.name): a redirect to no http(s) URL"))
         }
-        guard request.isReading || target.isSameOrigin(as: request.url) else {
+        guard request.isReading || request.isPublic || target.isSameOrigin(as: request.url) else {
             return .failed(.wrongAnswer("\(host.name): a redirect of \(request.method) to another origin"))
         }
         guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {

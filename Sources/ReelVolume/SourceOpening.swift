@@ -59,7 +59,8 @@ struct SourceOpening {
         let known = own.map { services.store.hasListing($0.root.key) ? $0 : nil } ?? remembered(place)
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
-        switch own.map({ list($0, nil, until: deadline) }) ?? find(place, until: deadline) {
+        let answer = own.map { list($0, nil, until: deadline) } ?? ask(known, until: deadline)
+        switch answer ?? find(place, until: deadline) {
         case .source(let opened): return believed(opened)
         case .failure(let failure):
             guard case .url(let url) = place else {
@@ -107,6 +108,16 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
+    /// Of a remembered source that a plain GET tells nothing of; nil: the origin does not list it so, or it has none.
+    private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
+        guard let known, known.hasOwnRequests else { return nil }
+        let answer = list(known, nil, until: deadline)
+        switch answer {
+        case .refused, .failure(.status): return nil
+        case .source, .failure: return answer
+        }
+    }
+
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
     /// - Parameter deadline: on the clock of `now()`, for all requests together.
     private func find(_ place: SourcePlace, until deadline: Duration) -> Recognition {
@@ -118,7 +129,7 @@ struct SourceOpening {
                 if wasTree { return .refused(.foreign("it is a file, where a tree was")) }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
                 return list(FileSource(url, information), nil, until: deadline)
-            case .failure(let failure): return .failure(failure)
+            case .failure(let failure): return find(url, after: failure, until: deadline)
             case .information, .unchanged, nil: break
             }
         }
@@ -128,7 +139,7 @@ struct SourceOpening {
             return .entries(EntryList([]))
         }
         switch wait({ FolderFetch.start(reader, limit: deadline - now(), services, $0) }) {
-        case .failure(let failure): return .failure(failure)
+        case .failure(let failure): return find(place.url, after: failure, until: deadline)
         case .refused(let refusal): return .refused(refusal)
         case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
         case .entries(_, let mark, _):
@@ -139,6 +150,20 @@ struct SourceOpening {
         return .failure(.timedOut)
     }
 
+    /// Where a plain GET is refused: by the requests of the kinds that have others.
+    private func find(_ url: ResourceURL?, after failure: OriginFailure, until deadline: Duration) -> Recognition {
+        guard let url, case .status(let status, _) = failure, !wasFile else { return .failure(failure) }
+        for source in kinds.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
+            switch list(source, nil, until: deadline) {
+            case .source(let opened): return .source(opened)
+            // It is there for others.
+            case .failure(.status(401, let retryAfter)): return .failure(.status(401, retryAfter: retryAfter))
+            case .refused, .failure: break
+            }
+        }
+        return .failure(failure)
+    }
+
     private func recognise(_ first: FolderFetch.First, until deadline: Duration) -> Recognition {
         var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
         for kind in kinds {
@@ -146,6 +171,9 @@ struct SourceOpening {
             if source is FileSource, wasTree { break }
             let found = list(source, first, until: deadline)
             switch found {
+            // It was a guess; what the plain answer lacked is said already.
+            case .refused where source.hasOwnRequests: break
+            case .failure where source.hasOwnRequests: break
             case .refused(let other) where other.isForeign: refusal = other
             default: return found
             }
@@ -186,6 +214,8 @@ struct SourceOpening {
 
     /// A login page, a notice or an error with status 200 is no film, where a library was.
     private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
+
+    private var wasFile: Bool { services.store.setting("kind") == FileSource.kind }
 
     /// The source that is remembered of the place; nil: none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {

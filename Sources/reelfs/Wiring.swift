@@ -4,6 +4,7 @@ import ReelCache
 import ReelCore
 import ReelFuse
 import ReelHTTP
+import ReelSources
 import ReelVolume
 
 /// The parts that a volume is made from, checked and absolute.
@@ -25,11 +26,11 @@ struct FilesystemConfiguration {
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         try requireReadable(request.source)
-        let url = ResourceURL(request.source)
+        let url = SourceKinds.url(of: request.source)
         source = url != nil ? request.source : absolute(request.source)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
         if let url, let credentials {
-            sourceWithCredentials = credentials.source(url)
+            sourceWithCredentials = credentials.source(url, givenAs: request.source)
         } else {
             sourceWithCredentials = source
         }
@@ -145,7 +146,10 @@ struct Wiring {
         while true {
             do throws(CacheError) {
                 return try Store(
-                    directory: configuration.directory, source: configuration.source, limits: configuration.limits,
+                    directory: configuration.directory,
+                    // Its index keeps the name of the source: without credentials, which it finds in http(s) alone.
+                    source: SourceKinds.url(of: configuration.source)?.text ?? configuration.source,
+                    limits: configuration.limits,
                     owner: configuration.mountpoint
                 ) { failure in
                     if let failure {
