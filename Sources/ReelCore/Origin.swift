@@ -17,6 +17,9 @@ package struct OriginRequest: Sendable {
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
     /// by GET and HEAD alone: what another method asks for, these may decide (`Depth`).
     package var headers: [(name: String, value: String)] = []
+    /// Its headers and body hold no secret, and decide nothing at an origin that it does not: a redirect elsewhere is
+    /// followed with all of them, by any method. Credentials stay at home all the same.
+    package var isPublic = false
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []
     /// The statuses of answers that the receiver takes; all others are failures, or redirects.

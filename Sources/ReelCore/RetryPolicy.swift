@@ -13,7 +13,9 @@ package enum RetryPolicy {
             (limit, base) = (2, 0.2)
         case .interrupted, .timedOut:
             (limit, base) = (6, 0.1)
-        case .status(let status, let retryAfter) where status == 429 || status == 408 || (500...599).contains(status):
+        // What is locked (WebDAV) or early is free or due in a moment; a method that is not known will not be.
+        case .status(let status, let retryAfter)
+        where [408, 423, 425, 429].contains(status) || (500...599).contains(status) && status != 501:
             if let retryAfter, attempt <= 6 { return max(retryAfter, .milliseconds(100)) }
             (limit, base) = (6, 0.2)
         case .status, .wrongAnswer, .untrusted, .changed, .away, .cancelled:

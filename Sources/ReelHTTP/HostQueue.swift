@@ -1,3 +1,7 @@
+/// Slots that a resource may take where it may not take all: a server reads the attributes of a whole folder for each
+/// PROPFIND, and players wait behind that.
+private let limits = ["PROPFIND": 2]
+
 /// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival, but one
 /// resource after the other where several wait.
 ///
@@ -68,13 +72,16 @@ final class HostQueue<Element> {
         return speculative.popFirst(where: hasRoom)
     }
 
-    private func hasRoom(for resource: String) -> Bool { taken[resource, default: 0] <= slots - running }
+    private func hasRoom(for resource: String) -> Bool {
+        let taken = taken[resource, default: 0]
+        return taken <= slots - running && taken < limits[resource] ?? .max
+    }
 
     /// Whether a demanded request waits that could run if a request of that resource ended.
     func wouldMakeRoom(_ resource: String) -> Bool {
         demanded.hasTurn { waiting in
-            running <= slots
-                && taken[waiting, default: 0] - (waiting == resource ? 1 : 0) <= slots - (running - 1)
+            let taken = taken[waiting, default: 0] - (waiting == resource ? 1 : 0)
+            return running <= slots && taken <= slots - (running - 1) && taken < limits[waiting] ?? .max
         }
     }
 

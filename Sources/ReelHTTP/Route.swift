@@ -47,7 +47,7 @@ struct Route {
         guard let target = place.resolve(location) else {
             return .failed(.wrongAnswer("\(host): a redirect to no http(s) URL"))
         }
-        guard request.isReading || target.isSameOrigin(as: request.url) else {
+        guard request.isReading || request.isPublic || target.isSameOrigin(as: request.url) else {
             return .failed(.wrongAnswer("\(host): a redirect of \(request.method) to another origin"))
         }
         guard visited.count < Self.redirectLimit, target.text != place.text, !visited.contains(target.text) else {

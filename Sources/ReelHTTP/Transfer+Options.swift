@@ -65,7 +65,8 @@ extension Transfer {
             if let tag { lines.append("If-None-Match: " + tag) }
             if let date { lines.append("If-Modified-Since: " + date) }
         }
-        if isAtHome { lines += request.headers.map(headerLine) + addSecrets(to: easy, configuration) }
+        if isAtHome || request.isPublic { lines += request.headers.map(headerLine) }
+        if isAtHome { lines += addSecrets(to: easy, configuration) }
         easy.set(headers: lines)
     }
 

@@ -26,7 +26,7 @@ final class Transfer {
 
     let id: RequestHandle
     private(set) var request: OriginRequest
-    /// `request.url.text`.
+    /// As queues have it: the URL, or the method of what reads none.
     let resource: String
     let receiver: any OriginReceiver
     /// nil: it is a receiver's request.
@@ -56,7 +56,7 @@ final class Transfer {
     ) {
         self.id = id
         self.request = request
-        resource = request.url.text
+        resource = request.isReading ? request.url.text : request.method
         self.receiver = receiver
         self.loop = loop
         self.home = home

@@ -5,6 +5,9 @@ import ReelCore
 /// For each request that a step asks for, `head` is called, `take` for each piece of the body, and `end` when it came
 /// whole. A request that broke off is made again, and begins with `head`: what its first attempt told is void.
 package protocol FolderReader: Sendable {
+    /// Bytes of an answer: a longer one is a failure.
+    var longestAnswer: Int { get }
+
     mutating func start() throws(SourceRefusal) -> FolderStep
 
     /// - Parameter head: nil: of a local file.
@@ -116,6 +119,8 @@ extension SourceAnswer {
 }
 
 extension FolderReader {
+    package var longestAnswer: Int { SourceAnswer.limit }
+
     /// What a document that is there already tells; nil where the folder takes other requests, or more.
     package mutating func read(
         _ answer: SourceAnswer, _ isOver: @escaping StopQuestion

@@ -1,5 +1,5 @@
 /// Gathers a listing's children: each once, with what any of its links told of it.
-struct ListingMerge {
+struct ListingMerge: Sendable {
     private var entries: EntryList.Builder
     private var names = UniqueNames()
     /// Where a child stands whose entry could not get the origin's name for it.
@@ -10,7 +10,7 @@ struct ListingMerge {
     /// There is one more than a listing may have: it is of no use.
     private(set) var isTooLarge = false
 
-    private struct Key: Hashable {
+    private struct Key: Hashable, Sendable {
         var name: [UInt8]
         var isDirectory: Bool
     }
@@ -43,6 +43,8 @@ struct ListingMerge {
         else { return nil }
         return place
     }
+
+    var count: Int { entries.count }
 
     func list() -> EntryList { entries.list() }
 }

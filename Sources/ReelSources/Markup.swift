@@ -2,7 +2,7 @@ import ReelCore
 
 /// What a `MarkupReader` tells of a document, in its order.
 protocol MarkupHandler: AnyObject {
-    /// - Parameter name: of HTML in lower case; of XML without its prefix.
+    /// - Parameter name: of HTML in lower case; of XML without its prefix, or as `Language` says.
     func start(_ name: String, _ attributes: MarkupAttributes)
     func end(_ name: String)
     /// A piece of text, references such as `&amp;` replaced.
@@ -28,7 +28,20 @@ struct MarkupAttributes {
     /// The value of the first attribute of that name, references replaced; nil where there is no such attribute.
     /// - Parameter name: in lower case.
     subscript(_ name: String) -> [UInt8]? {
-        guard let value = pairs.first(where: { isSame($0.name, name) })?.value else { return nil }
+        pairs.first { isSame($0.name, name) }.map { decoded($0.value) }
+    }
+
+    /// The declarations of namespaces: their prefixes, empty for the default, and names.
+    var namespaces: [(prefix: ArraySlice<UInt8>, name: [UInt8])] {
+        if pairs.isEmpty { return [] }
+        return pairs.filter { $0.name.starts(with: "xmlns".utf8) }.compactMap { pair in
+            let prefix = pair.name.dropFirst(5)
+            guard prefix.isEmpty || prefix.first == UInt8(ascii: ":") else { return nil }
+            return (prefix.dropFirst(), decoded(pair.value))
+        }
+    }
+
+    private func decoded(_ value: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         withoutReferences(value) { result += $0 }
         return result
@@ -43,7 +56,11 @@ struct MarkupAttributes {
 /// tag with each other takes time that grows with the square of a hostile page, and cannot be stopped inside a tag;
 /// listings need neither.
 struct MarkupReader {
-    enum Language { case html, xml }
+    enum Language {
+        case html, xml
+        /// XML whose names keep their prefixes, for a handler that knows the namespaces.
+        case prefixedXML
+    }
 
     private let language: Language
     private var stop: StopCheck
@@ -81,7 +98,7 @@ struct MarkupReader {
             // `<!-->` is a whole one.
             cursor.take(count: 2)
             take(to: "-->")
-        } else if language == .xml, starts("<![CDATA[") {
+        } else if language != .html, starts("<![CDATA[") {
             cursor.take(count: 9)
             let text = take(to: "]]>")
             if !text.isEmpty { handler.text(text) }
@@ -89,7 +106,7 @@ struct MarkupReader {
             if starts("<!doctype") { handler.documentType() }
             take(to: ">")
         } else if second == UInt8(ascii: "?") {
-            take(to: language == .xml ? "?>" : ">")
+            take(to: language == .html ? ">" : "?>")
         } else {
             handler.text(cursor.take(count: 1))
         }
@@ -100,7 +117,7 @@ struct MarkupReader {
         let name = text(of: takeName())
         guard let isEmpty = takeAttributes() else { return }
         handler.start(name, attributes)
-        if isEmpty, language == .xml { handler.end(name) }
+        if isEmpty, language != .html { handler.end(name) }
         if language == .html, name == "script" || name == "style" { skipRawText(of: name) }
     }
 
@@ -172,16 +189,20 @@ struct MarkupReader {
     private func text(of name: ArraySlice<UInt8>) -> String {
         guard name.count <= 64 else { return "" }
         if language == .html { return asciiLowercased(name) }
-        let local = name.lastIndex(of: UInt8(ascii: ":")).map { name[($0 + 1)...] } ?? name
+        let colon = language == .xml ? name.lastIndex(of: UInt8(ascii: ":")) : nil
+        let local = colon.map { name[($0 + 1)...] } ?? name
         return String(decoding: local, as: UTF8.self)
     }
 
     private func isNameStart(_ byte: UInt8) -> Bool {
-        isLetter(byte) || (language == .xml && (byte == UInt8(ascii: "_") || byte >= 0x80))
+        isLetter(byte) || (language != .html && isXMLNameStart(byte))
     }
 }
 
-private func isNameEnd(_ byte: UInt8) -> Bool { isBlank(byte) || byte == 0x2F || byte == 0x3E }
+/// True for what begins a name of XML, letters of ASCII apart.
+func isXMLNameStart(_ byte: UInt8) -> Bool { byte == UInt8(ascii: "_") || byte >= 0x80 }
+
+func isNameEnd(_ byte: UInt8) -> Bool { isBlank(byte) || byte == 0x2F || byte == 0x3E }
 
 /// - Parameter text: bytes that are compared as they are or, those of `bytes` being capitals, in lower case.
 private func isSame(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {

@@ -21,6 +21,10 @@ package protocol Source: Sendable {
     /// listed: where that ends with `SourceRefusal.foreign`, the next kind is tried.
     static func recognise(_ answer: SourceAnswer) -> Self?
 
+    /// The source that may be where the origin refuses a plain GET with that status; nil: another kind. It is mounted
+    /// if its root can be listed.
+    static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self?
+
     /// The source that was recognised before, without a request.
     init(root: SourcePlace)
 
@@ -54,17 +58,30 @@ extension Source {
     package static var fileExtensions: Set<String> { [] }
     package static var mediaTypes: Set<String> { [] }
     package static func recognise(address: String) -> Self? { nil }
+    package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self? { nil }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
     package var keepsDates: Bool { false }
     package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? { refresh }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
+
+    /// Whether its root is listed by more than a plain GET, which then tells nothing of it.
+    package var hasOwnRequests: Bool {
+        var reader = list(root, known: nil)
+        if case .ask(.origin)? = try? reader.start() { return true }
+        return false
+    }
 }
 
 package enum SourceKinds {
     /// In the order in which they are asked; what is nothing else is a file.
     package static let all: [any Source.Type] = [
-        PlaylistSource.self, FeedSource.self, ListingSource.self, FileSource.self,
+        PlaylistSource.self, FeedSource.self, ListingSource.self, WebDAVSource.self, FileSource.self,
     ]
+
+    /// Where the requests for a SOURCE go; nil: it is the path of a local file.
+    package static func url(of address: String) -> ResourceURL? {
+        ResourceURL(address) ?? all.lazy.compactMap { $0.recognise(address: address)?.root.url }.first
+    }
 }
 
 extension [any Source.Type] {

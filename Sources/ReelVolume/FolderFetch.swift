@@ -115,6 +115,8 @@ final class FolderFetch: Sendable {
         }
     }
 
+    fileprivate var longestAnswer: Int { state.withLock { $0.reader.longestAnswer } }
+
     fileprivate func feed(_ piece: AnswerPiece) throws(SourceRefusal) {
         let result = state.withLock { state in
             Result { () throws(SourceRefusal) in
@@ -151,7 +153,8 @@ final class FolderFetch: Sendable {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
-            let handle = services.send(request, to: AnswerReceiver(self, services, done))
+            let handle = RequestHandle()
+            services.send(request, as: handle, to: AnswerReceiver(self, handle, services, done))
             // This ends a body that drips for ever, too.
             services.ticker.after(left) { [services] in services.origin.cancel(handle) }
         } completion: { [self] end in
@@ -201,15 +204,28 @@ private final class AnswerReceiver: OriginReceiver {
     private struct State {
         var end: AnswerEnd?
         var size = 0
+        /// Bytes that came and wait for the reader.
+        var waiting = 0
+        var isPaused = false
     }
 
+    /// Bytes that may wait: a reader that is slower than the line does not make memory of the difference.
+    private static let mostWaiting = 4 << 20
+
     private let state = Lock(State())
+    private let limit: Int
     private let fetch: FolderFetch
+    private let handle: RequestHandle
     private let services: Services
     private let done: @Sendable (AnswerEnd) -> Void
 
-    init(_ fetch: FolderFetch, _ services: Services, _ done: @escaping @Sendable (AnswerEnd) -> Void) {
+    init(
+        _ fetch: FolderFetch, _ handle: RequestHandle, _ services: Services,
+        _ done: @escaping @Sendable (AnswerEnd) -> Void
+    ) {
+        limit = fetch.longestAnswer
         self.fetch = fetch
+        self.handle = handle
         self.services = services
         self.done = done
     }
@@ -226,27 +242,36 @@ private final class AnswerReceiver: OriginReceiver {
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         services.counters.demandedBytes(bytes.count)
-        let isWanted = state.withLock { state in
+        let (isWanted, isPaused) = state.withLock { state in
             state.size += bytes.count
-            if state.size > SourceAnswer.limit {
-                let text = "a document of more than \(SourceAnswer.limit >> 20) MiB"
+            if state.size > limit {
+                let text = "a document of more than \(limit >> 20) MiB"
                 state.end = state.end ?? .failure(.wrongAnswer(text))
             }
-            return state.end == nil
+            state.waiting += bytes.count
+            state.isPaused = state.end == nil && state.waiting > Self.mostWaiting
+            return (state.end == nil, state.isPaused)
         }
         guard isWanted else { return .stop }
         feed(.bytes(Array(bytes)))
-        return .more
+        return isPaused ? .pause : .more
     }
 
     private func feed(_ piece: AnswerPiece) {
         services.later { [self] in
-            if state.withLock({ $0.end != nil }) { return }
             do throws(SourceRefusal) {
-                try fetch.feed(piece)
+                if state.withLock({ $0.end == nil }) { try fetch.feed(piece) }
             } catch {
                 state.withLock { $0.end = .refused(error) }
             }
+            guard case .bytes(let bytes) = piece else { return }
+            let goesOn = state.withLock { state in
+                state.waiting -= bytes.count
+                guard state.isPaused, state.waiting <= Self.mostWaiting / 2 else { return false }
+                state.isPaused = false
+                return true
+            }
+            if goesOn { services.origin.resume(handle) }
         }
     }
 

@@ -61,7 +61,8 @@ struct SourceOpening {
         let deadline = now() + limit
         // All pages of a root may take longer where nothing is remembered that could be mounted.
         let inAll = known != nil ? .zero : FolderFetch.longest
-        switch own.map({ list($0, nil, until: deadline, inAll) }) ?? find(place, until: deadline, inAll) {
+        let answer = own.map { list($0, nil, until: deadline, inAll) } ?? ask(known, until: deadline)
+        switch answer ?? find(place, until: deadline, inAll) {
         case .source(let opened): return believed(opened)
         case .failure(let failure):
             guard case .url(let url) = place else {
@@ -109,6 +110,16 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
+    /// Of a remembered source that a plain GET tells nothing of; nil: the origin does not list it so, or it has none.
+    private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
+        guard let known, known.hasOwnRequests else { return nil }
+        let answer = list(known, nil, until: deadline, .zero)
+        switch answer {
+        case .refused, .failure(.status): return nil
+        case .source, .failure: return answer
+        }
+    }
+
     /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
     /// - Parameters:
     ///   - deadline: on the clock of `now()`, for all requests but further pages of a root.
@@ -122,7 +133,7 @@ struct SourceOpening {
                 if wasTree { return .refused(.foreign("it is a file, where a tree was")) }
                 services.store.remember(information, for: url.text, checkedAt: wallClock())
                 return list(FileSource(url, information), nil, until: deadline, inAll)
-            case .failure(let failure): return .failure(failure)
+            case .failure(let failure): return find(url, after: failure, until: deadline, inAll)
             case .information, .unchanged, nil: break
             }
         }
@@ -132,7 +143,7 @@ struct SourceOpening {
             return .entries(EntryList([]))
         }
         switch wait({ FolderFetch.start(reader, limit: deadline - now(), services, $0) }) {
-        case .failure(let failure): return .failure(failure)
+        case .failure(let failure): return find(place.url, after: failure, until: deadline, inAll)
         case .refused(let refusal): return .refused(refusal)
         case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
         case .entries(_, let mark, _):
@@ -141,6 +152,22 @@ struct SourceOpening {
         case nil: break
         }
         return .failure(.timedOut)
+    }
+
+    /// Where a plain GET is refused: by the requests of the kinds that have others.
+    private func find(
+        _ url: ResourceURL?, after failure: OriginFailure, until deadline: Duration, _ inAll: Duration
+    ) -> Recognition {
+        guard let url, case .status(let status, _) = failure, !wasFile else { return .failure(failure) }
+        for source in kinds.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
+            switch list(source, nil, until: deadline, inAll) {
+            case .source(let opened): return .source(opened)
+            // It is there for others.
+            case .failure(.status(401, let retryAfter)): return .failure(.status(401, retryAfter: retryAfter))
+            case .refused, .failure: break
+            }
+        }
+        return .failure(failure)
     }
 
     private func recognise(
@@ -152,6 +179,9 @@ struct SourceOpening {
             if source is FileSource, wasTree { break }
             let found = list(source, first, until: deadline, inAll)
             switch found {
+            // It was a guess; what the plain answer lacked is said already.
+            case .refused where source.hasOwnRequests: break
+            case .failure where source.hasOwnRequests: break
             case .refused(let other) where other.isForeign: refusal = other
             default: return found
             }
@@ -195,6 +225,8 @@ struct SourceOpening {
 
     /// A login page, a notice or an error with status 200 is no film, where a library was.
     private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
+
+    private var wasFile: Bool { services.store.setting("kind") == FileSource.kind }
 
     /// The source that is remembered of the place; nil: none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {

@@ -44,12 +44,14 @@ struct CredentialFile: Hashable, Sendable {
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.
-    func source(_ source: ResourceURL) -> String {
+    /// - Parameter address: what the user wrote, whose scheme may name the kind of the source; nil: the URL itself.
+    func source(_ source: ResourceURL, givenAs address: String? = nil) -> String {
         let user = user ?? source.credentials?.user ?? ""
         let password = password ?? source.credentials?.password ?? ""
-        if user.isEmpty && password.isEmpty { return source.text }
-        let rest = source.text.utf8.dropFirst(source.scheme.utf8.count + 3)
-        return source.scheme + "://" + percentEncodedSegment(user.utf8) + ":" + percentEncodedSegment(password.utf8)
-            + "@" + String(decoding: rest, as: UTF8.self)
+        let scheme = address.flatMap { URLParts.scheme(of: trimmedBytes(Array($0.utf8)[...])) }
+        let start = (scheme.map { asciiLowercased($0) } ?? source.scheme) + "://"
+        let rest = String(decoding: source.text.utf8.dropFirst(source.scheme.utf8.count + 3), as: UTF8.self)
+        if user.isEmpty && password.isEmpty { return start + rest }
+        return start + percentEncodedSegment(user.utf8) + ":" + percentEncodedSegment(password.utf8) + "@" + rest
     }
 }

@@ -4,6 +4,7 @@ import ReelCache
 import ReelCore
 import ReelFuse
 import ReelHTTP
+import ReelSources
 
 struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
@@ -37,16 +38,18 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
-        if let place, ResourceURL(place) == nil {
+        if let place, SourceKinds.url(of: place) == nil {
             // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
-            let source = place.flatMap { ResourceURL($0)?.text }
+            let source = place.flatMap { SourceKinds.url(of: $0)?.text }
             let cache = CacheFacts.gather(try SourceDirectory.root(options), source: source)
             diagnosis.add(cache, CacheLimits(options))
-            if let place { try examine(place, options, seconds, isOfMount: false, &diagnosis) }
+            if let place, let url = SourceKinds.url(of: place) {
+                try examine(place, url, options, seconds, isOfMount: false, &diagnosis)
+            }
         }
         if json { sayJSON(diagnosis) } else { say(diagnosis.text) }
         // As grep(1): the command did its work, and the answer is no.
@@ -65,18 +68,18 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.health == .alive else { return }
-        guard let url = ResourceURL(mount.source) else {
+        guard let url = SourceKinds.url(of: mount.source) else {
             return diagnosis.note(
                 "its source is a list on this machine", "Run `reelfs doctor URL` to check one of its URLs.")
         }
-        // mountinfo shows *** for user and password, which the text of the URL does not contain: nothing wrong is sent.
-        try examine(url.text, options, seconds, isOfMount: true, &diagnosis)
+        // mountinfo shows *** for user and password.
+        try examine(mount.source, url.with(credentials: nil), options, seconds, isOfMount: true, &diagnosis)
     }
 
     private func examine(
-        _ source: String, _ options: MountOptions, _ seconds: Int64?, isOfMount: Bool, _ diagnosis: inout Diagnosis
+        _ source: String, _ given: ResourceURL, _ options: MountOptions, _ seconds: Int64?, isOfMount: Bool,
+        _ diagnosis: inout Diagnosis
     ) throws(Failure) {
-        guard let given = ResourceURL(source) else { return }
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
         let url = secrets.flatMap { ResourceURL($0.source(given)) } ?? given
         let configuration = try TransportConfiguration(url, options, secrets)
@@ -89,8 +92,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         defer { origin.shutdown() }
         let examination = OriginExamination(origin, limit: .seconds(options.timeout))
         let hasSecrets = url.credentials != nil || !options.headers.isEmpty || secrets != nil
+        let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: source) }.first
         var facts: OriginFacts
-        switch examination.source(url) {
+        switch examination.source(url, own: own.map { type(of: $0).init(root: .url(url)) }) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)
         case .found(let found, let file, let first):
             diagnosis.add(found)

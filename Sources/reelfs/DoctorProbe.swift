@@ -51,8 +51,9 @@ struct DoctorProbe {
     }
 
     /// Fetches a whole document. - Parameter most: bytes; a longer one is a failure.
-    func document(_ url: ResourceURL, most: Int) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
-        let request = OriginRequest(url: url, stallLimit: limit)
+    func document(_ request: OriginRequest, most: Int) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
+        var request = request
+        request.stallLimit = limit
         let answer = run([request], within: limit, keeping: most) { _, head in
             head.isEncoded ? .wrongAnswer("a content encoding that was not requested") : nil
         }[0]

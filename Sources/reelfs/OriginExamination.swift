@@ -35,29 +35,52 @@ struct OriginExamination {
     }
 
     /// Finds out the kind of the URL, with a mount's requests in a mount's order, and chooses a file to examine.
-    func source(_ url: ResourceURL) -> Discovery {
+    /// - Parameter own: what a scheme of its own says it is.
+    func source(_ url: ResourceURL, own: (any Source)? = nil) -> Discovery {
+        if let own {
+            switch list(own, own.root, most: Self.mostOfDocument) {
+            case .success(let entries): return found(own, entries)
+            case .failure(.origin(let failure)): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
+            case .failure(.refused(let reason)): return .found(.page(reason ?? own.description), file: nil, first: nil)
+            }
+        }
         var first: OriginFacts.Probe?
         if !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
             first = probe
-            guard case .success(let information) = probe.outcome else { return .failed(probe) }
+            guard case .success(let information) = probe.outcome else { return refused(url, probe) }
             guard SourceKinds.all.expectDocument(of: information.mediaType),
                 information.length ?? 0 <= Int64(Self.mostOfDocument)
             else { return .found(.file, file: url, first: first) }
         }
         switch tree(url, most: Self.mostOfDocument) {
-        case .failure(let failure): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
+        case .failure(let failure): return refused(url, OriginFacts.Probe(outcome: .failure(failure)))
         case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
             return .found(.file, file: url, first: first)
         case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
-        case .success(.tree(let kind, let entries)):
-            let file = chosen(entries)
-            return .found(.tree(kind: kind, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
+        case .success(.tree(let source, let entries)): return found(source, entries)
         }
     }
 
+    private func found(_ source: any Source, _ entries: EntryList) -> Discovery {
+        let file = chosen(entries, of: source)
+        return .found(
+            .tree(kind: source.description, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
+    }
+
+    /// Where a plain GET is refused: what the kinds that have requests of their own make of it.
+    private func refused(_ url: ResourceURL, _ probe: OriginFacts.Probe) -> Discovery {
+        guard case .failure(.status(let status, _)) = probe.outcome else { return .failed(probe) }
+        for source in SourceKinds.all.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
+            if case .success(let entries) = list(source, source.root, most: Self.mostOfDocument) {
+                return found(source, entries)
+            }
+        }
+        return .failed(probe)
+    }
+
     /// The first media file here, or in the first directory; else any file, the nearest.
-    private func chosen(_ entries: EntryList) -> SourceEntry? {
+    private func chosen(_ entries: EntryList, of source: any Source) -> SourceEntry? {
         var entries = entries
         var other: SourceEntry?
         for level in 1...Self.depth {
@@ -65,7 +88,7 @@ struct OriginExamination {
             if let media = files.first(where: { MediaName.isMedia(entries.name(at: $0)) }) { return entries[media] }
             other = other ?? files.first.map { entries[$0] }
             guard level < Self.depth, let folder = entries.indices.first(where: { entries.isDirectory(at: $0) }),
-                case .success(.tree(_, let inner)) = tree(entries.url(at: folder), most: Self.mostOfInner)
+                case .success(let inner) = list(source, .url(entries.url(at: folder)), most: Self.mostOfInner)
             else { break }
             entries = inner
         }
@@ -73,32 +96,67 @@ struct OriginExamination {
     }
 
     private enum Document {
-        case tree(kind: String, EntryList)
+        case tree(any Source, EntryList)
         case page(String)
     }
 
     /// Reads a document as a directory of some kind of source. - Parameter most: bytes.
     private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
-        probe.document(url, most: most).map { answer in
-            let (head, bytes) = answer
-            let end = now() + probe.limit
-            let document = SourceAnswer(.url(url), head, bytes)
-            var reason = head.mediaType ?? "of no type"
+        probe.document(OriginRequest(url: url), most: most).map { answer in
+            let document = SourceAnswer(.url(url), answer.head, answer.bytes)
+            var reason = answer.head.mediaType ?? "of no type"
             for kind in SourceKinds.all where kind != FileSource.self {
                 guard let source = kind.recognise(document) else { continue }
-                var reader = source.list(source.root, known: nil)
-                do throws(SourceRefusal) {
-                    guard case .entries(let entries, _)? = try reader.read(document, { now() > end }) else { continue }
-                    return .tree(kind: source.description, entries)
-                } catch {
-                    switch error {
-                    case .useless(let text): reason = text
-                    case .stopped: reason = "it takes too long to read"
-                    case .foreign, .cutShort: break
-                    }
+                switch list(source, source.root, first: document, most: most) {
+                case .success(let entries): return .tree(source, entries)
+                case .failure(.refused(let text)): reason = text ?? reason
+                case .failure(.origin): break
                 }
             }
             return .page(reason)
+        }
+    }
+
+    private enum Trouble: Error {
+        case origin(OriginFailure)
+        /// nil: it is of another kind.
+        case refused(String?)
+    }
+
+    /// More pages than a look needs.
+    private static let mostRequests = 100
+
+    /// Lists a folder as a mount does. - Parameter first: an answer that need not be asked for again.
+    private func list(
+        _ source: any Source, _ folder: SourcePlace, first: SourceAnswer? = nil, most: Int
+    ) -> Result<EntryList, Trouble> {
+        let end = now() + probe.limit
+        var reader = source.list(folder, known: nil)
+        var first = first
+        do throws(SourceRefusal) {
+            var step = try reader.start()
+            for _ in 0..<Self.mostRequests {
+                guard case .ask(let asked) = step, case .origin(let request) = asked else { break }
+                var answer = first.flatMap { $0.answers(asked) ? $0 : nil }
+                first = nil
+                if answer == nil {
+                    switch probe.document(source.request(request), most: most) {
+                    case .failure(let failure): return .failure(.origin(failure))
+                    case .success(let (head, bytes)): answer = SourceAnswer(folder, head, bytes)
+                    }
+                }
+                try reader.head(answer?.head)
+                try reader.take(answer?.bytes ?? [])
+                step = try reader.end { now() > end }
+            }
+            if case .entries(let entries, _) = step { return .success(entries) }
+            return .failure(.refused("it has too many pages"))
+        } catch {
+            switch error {
+            case .useless(let text): return .failure(.refused(text))
+            case .stopped: return .failure(.refused("it takes too long to read"))
+            case .foreign, .cutShort: return .failure(.refused(nil))
+            }
         }
     }
 

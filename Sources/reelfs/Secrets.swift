@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelSources
 
 // All of this works on bytes, as `ResourceURL` does: a mark that combines with a delimiter would hide it from a
 // comparison of Characters, and the two would not agree on where a password ends.
@@ -23,7 +24,7 @@ func withoutQuery(_ source: String) -> String {
 /// So too a URL whose password seems to contain a character that ends the host.
 func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
-    if ResourceURL(source) != nil {
+    if SourceKinds.url(of: source) != nil {
         guard isAmbiguous(bytes) else { return }
     } else {
         let isPath =

@@ -1,6 +1,7 @@
 import Glibc
 import ReelCache
 import ReelCore
+import ReelSources
 
 /// The directory of one source in the cache.
 enum SourceDirectory {
@@ -25,7 +26,7 @@ enum SourceDirectory {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
-        return root + "/" + sourceDirectoryName(ResourceURL(source)?.text ?? source)
+        return root + "/" + sourceDirectoryName(SourceKinds.url(of: source)?.text ?? source)
     }
 
     /// The cache directory, absolute.

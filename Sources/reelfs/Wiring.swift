@@ -4,6 +4,7 @@ import ReelCache
 import ReelCore
 import ReelFuse
 import ReelHTTP
+import ReelSources
 import ReelVolume
 
 /// The parts that a volume is made from, checked and absolute.
@@ -21,11 +22,11 @@ struct FilesystemConfiguration {
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         try requireReadable(request.source)
-        let url = ResourceURL(request.source)
+        let url = SourceKinds.url(of: request.source)
         source = url != nil ? request.source : absolute(request.source)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
         if let url, let credentials {
-            sourceWithCredentials = credentials.source(url)
+            sourceWithCredentials = credentials.source(url, givenAs: request.source)
         } else {
             sourceWithCredentials = source
         }
@@ -139,7 +140,9 @@ struct Wiring {
         while true {
             do throws(CacheError) {
                 return try Store(
-                    directory: configuration.directory, source: configuration.source,
+                    directory: configuration.directory,
+                    // Its index keeps the name of the source: without credentials, which it finds in http(s) alone.
+                    source: SourceKinds.url(of: configuration.source)?.text ?? configuration.source,
                     limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint
                 ) { failure in
                     if let failure {

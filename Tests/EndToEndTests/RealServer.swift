@@ -8,9 +8,7 @@ final class RealServer: Sendable {
         case nginx, apache2, lighttpd, caddy, python3, rclone
 
         /// What Debian installs it as; a machine without it skips its tests.
-        var isInstalled: Bool {
-            ["/usr/sbin/", "/usr/bin/", "/usr/local/bin/"].contains { access($0 + rawValue, X_OK) == 0 }
-        }
+        var isInstalled: Bool { isProgram(rawValue) }
     }
 
     let port: UInt16
@@ -23,16 +21,22 @@ final class RealServer: Sendable {
     /// - Parameters:
     ///   - root: what is served at `/`.
     ///   - place: an empty directory for configuration and logs.
-    init(_ kind: Kind, root: String, place: String) throws {
+    convenience init(_ kind: Kind, root: String, place: String) throws {
+        try self.init(kind.rawValue, place: place) { port in
+            try command(kind, root: root, place: place, port: port)
+        }
+    }
+
+    /// - Parameter words: writes the configuration for a port, and tells what runs the server in the foreground.
+    init(_ name: String, place: String, _ words: (UInt16) throws -> [String]) throws {
         mkdir(place, 0o755)
         accessLog = place + "/access.log"
         var failure = ""
         // Somebody else may take the port between the look and the use.
         for _ in 0..<3 {
             let port = try freePort()
-            let words = try command(kind, root: root, place: place, port: port)
             let environment = ["HOME": place, "XDG_DATA_HOME": place, "XDG_CONFIG_HOME": place, "TZ": "UTC"]
-            let process = try ChildProcess(words, environment: environment, directory: place)
+            let process = try ChildProcess(try words(port), environment: environment, directory: place)
             var end: ChildProcess.End?
             let answers = eventually(within: .seconds(15)) {
                 end = process.poll()
@@ -48,7 +52,7 @@ final class RealServer: Sendable {
             }
             failure = process.said.errors
         }
-        throw ChildError(words: [kind.rawValue], reason: "does not start: \(failure)")
+        throw ChildError(words: [name], reason: "does not start: \(failure)")
     }
 
     func stop() {
@@ -57,6 +61,10 @@ final class RealServer: Sendable {
     }
 
     var requests: [Substring] { (contents(accessLog) ?? "").split(separator: "\n") }
+}
+
+func isProgram(_ name: String) -> Bool {
+    ["/usr/sbin/", "/usr/bin/", "/usr/local/bin/"].contains { access($0 + name, X_OK) == 0 }
 }
 
 private func freePort() throws -> UInt16 {

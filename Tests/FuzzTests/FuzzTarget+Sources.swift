@@ -13,6 +13,11 @@ extension FuzzTarget {
         FuzzTarget("listing-json", pages: ".json") { bytes in
             try checkListing(try? Listing.parse(bytes, mediaType: "application/json", url: place))
         },
+        FuzzTarget("multistatus") { bytes in
+            let whole = multiStatus(bytes, piece: bytes.count)
+            try require(whole == multiStatus(bytes, piece: 1), "it depends on the pieces in which it comes")
+            try checkListing(try? whole.get())
+        },
         FuzzTarget("playlist") { bytes in
             for suffix in ["m3u", "pls", "xspf", "txt", ""] {
                 _ = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: suffix)
@@ -34,6 +39,16 @@ extension FuzzTarget {
             }
         },
     ]
+
+    private static func multiStatus(_ bytes: [UInt8], piece: Int) -> Result<EntryList, SourceRefusal> {
+        Result { () throws(SourceRefusal) in
+            var answer = MultiStatus(of: place, known: nil)
+            for start in stride(from: 0, to: bytes.count, by: max(1, piece)) {
+                try answer.take(Array(bytes[start...].prefix(piece)))
+            }
+            return try answer.finish()
+        }
+    }
 
     private static func checkListing(_ entries: EntryList?) throws {
         guard let entries else { return }

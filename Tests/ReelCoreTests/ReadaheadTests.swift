@@ -765,8 +765,14 @@ import Testing
         let seconds = pauses.dropLast().map { $0!.seconds }
         #expect(zip(seconds, seconds.dropFirst()).allSatisfy { $0 < $1 })
         #expect(RetryPolicy.pause(after: .status(503, retryAfter: .seconds(7)), attempt: 1, random: 0) == .seconds(7))
+        for busy in [408, 423, 425, 429, 500, 503] {
+            let pause = RetryPolicy.pause(after: .status(busy, retryAfter: .seconds(3)), attempt: 1, random: 0)
+            #expect(pause == .seconds(3))
+            #expect(RetryPolicy.pause(after: .status(busy, retryAfter: nil), attempt: 1, random: 0) != nil)
+        }
         for hopeless in [
-            OriginFailure.status(404, retryAfter: nil), .changed, .wrongAnswer("x"), .untrusted("x"), .cancelled,
+            OriginFailure.status(404, retryAfter: nil), .status(501, retryAfter: nil), .changed, .wrongAnswer("x"),
+            .untrusted("x"), .cancelled,
         ] {
             #expect(RetryPolicy.pause(after: hopeless, attempt: 1, random: 0.5) == nil)
         }

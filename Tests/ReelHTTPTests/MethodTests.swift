@@ -83,6 +83,45 @@ import Testing
         }
     }
 
+    @Test func whatHoldsNoSecretGoesToAnotherOriginWithoutThoseOfTheUser() throws {
+        let other = try ScriptedServer { _ in ServerStep.answer(207, [], body: "there") }
+        defer { other.stop() }
+        let place = other.url("/x/").text
+        let server = try ScriptedServer { _ in ServerStep.answer(301, [("Location", place)]) }
+        try withTransport(to: server) {
+            $0.headers = [("X-Token", "secret")]
+        } _: { origin in
+            var asked = request(server.url("/x", credentials: "me:secret"), "PROPFIND", body: "all")
+            asked.isPublic = true
+            let record = finish(origin, asked)
+            #expect(record.failure == nil && record.bytes == Array("there".utf8))
+            #expect(server.requests.map { $0["x-token"] } == ["secret"] && server.requests[0]["authorization"] != nil)
+            let sent = try #require(other.requests.first)
+            #expect(sent.method == "PROPFIND" && sent["depth"] == "1" && sent.body == Array("all".utf8))
+            #expect(sent["x-token"] == nil && sent["authorization"] == nil)
+        }
+    }
+
+    /// A server reads a whole folder for each, and others wait for what they play.
+    @Test func twoFoldersAreAskedForAtATimeBesideAnyNumberOfReads() throws {
+        let gate = Gate()
+        let server = try ScriptedServer { request in
+            request.method == "GET" ? ServerStep.answer(207) : [.wait(gate)] + ServerStep.answer(207)
+        }
+        try withTransport(to: server) { origin in
+            let folders = (0..<6).map { number in
+                let recorder = Recorder()
+                origin.start(request(server.url("/\(number)"), "PROPFIND"), recorder)
+                return recorder
+            }
+            for number in 0..<4 { #expect(finish(origin, request(server.url("/film\(number)"), "GET")).failure == nil) }
+            #expect(server.requests.count { $0.method == "PROPFIND" } == 2)
+            gate.open()
+            for folder in folders { #expect(folder.finished().failure == nil) }
+            #expect(Set(server.requests.filter { $0.method == "PROPFIND" }.map(\.path)).count == 6)
+        }
+    }
+
     @Test(arguments: [
         ("get", "X-A", "1"), ("", "X-A", "1"), ("GET /y HTTP/1.1\r\nX", "X-A", "1"), ("GET", "X-A", "1\r\nEvil: 2"),
         ("GET", "X A", "1"), ("GET", "Range", "bytes=0-1"), ("GET", "Content-Length", "7"),

@@ -155,6 +155,31 @@ struct Hostile: Sendable, CustomTestStringConvertible {
         #expect(work.isLinear, "\(work)")
     }
 
+    private static let response: String = "<multistatus xmlns='DAV:'><response><href>"
+    static let answers: [Hostile] = [
+        Hostile(unit: "<a>"), Hostile(unit: "<multistatus xmlns='DAV:'>"), Hostile(unit: "<"), Hostile(unit: "</a>"),
+        Hostile(start: "<multistatus ", unit: "xmlns:a#='DAV:' ", end: "/>"), Hostile(start: response, unit: "&"),
+        Hostile(start: response, unit: "a"), Hostile(start: response, unit: "<![CDATA["),
+        Hostile(start: response, unit: "/"),
+        Hostile(start: response, unit: "<!--"), Hostile(start: response + "<!--", unit: ">"),
+        Hostile(start: response, unit: "<a '"),
+        Hostile(start: response + "<![CDATA[", unit: "]]"), Hostile(start: response, unit: "<x xmlns='#'></x>"),
+        Hostile(start: response, unit: "</multistatus"), Hostile(start: response, unit: "<x a="),
+        Hostile(start: "<multistatus xmlns='DAV:'>", unit: "<response><href>/odd/a#</href></response>"),
+        Hostile(
+            start: "<multistatus xmlns='DAV:'>",
+            unit: "<response><href>/odd/%2F</href><href>/odd/%252F</href></response>"),
+        Hostile(start: "<multistatus xmlns='DAV:'><response>", unit: "<href>/odd/a</href>", end: "</response>"),
+        Hostile(start: "<multistatus xmlns='DAV:'><response>", unit: "<propstat><prop/><status>HTTP/1.1 2"),
+    ]
+
+    @Test(arguments: answers, [1, 64, 1 << 20]) func multiStatus(_ answer: Hostile, _ piece: Int) {
+        let work = Work(size: Self.size, input: answer.numbered) { bytes in
+            _ = try? MultiStatusTests.read(bytes, of: Corpus.base, pieces: piece, limit: 1_000_000)
+        }
+        #expect(work.isLinear, "\(work)")
+    }
+
     @Test(arguments: ["a", ".", "/", "\0", "\u{301}", "🇩🇪", "👩‍👩‍👧", "e\u{301}", "%", " (2)"])
     func safeName(_ unit: String) {
         let work = Work(size: 4096, input: Hostile(unit: unit).bytes) { _ = SafeName.make($0) }

@@ -85,6 +85,42 @@ private struct PagedSource: Source {
     }
 }
 
+/// A kind that reads more slowly than the line is, and answers longer than a document may be.
+private struct SlowSource: Source {
+    static let kind = "slow"
+    static let gate = Gate()
+
+    let root: SourcePlace
+
+    static func recognise(address: String) -> SlowSource? {
+        guard address.hasPrefix("slow+"), let url = ResourceURL(String(address.dropFirst(5))) else { return nil }
+        return SlowSource(root: .url(url))
+    }
+
+    static func recognise(_ answer: SourceAnswer) -> SlowSource? { nil }
+    init(root: SourcePlace) { self.root = root }
+    var description: String { "slow" }
+    func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader { Reader(folder: folder.url!) }
+
+    struct Reader: FolderReader {
+        let folder: ResourceURL
+        var count = 0
+
+        var longestAnswer: Int { 1 << 30 }
+        func start() -> FolderStep { .ask(SourceRequest(.url(folder))) }
+        mutating func head(_: ResponseHead?) { count = 0 }
+
+        mutating func take(_ bytes: [UInt8]) {
+            SlowSource.gate.wait(within: .seconds(20))
+            count += bytes.count
+        }
+
+        func end(_: @escaping StopQuestion) -> FolderStep {
+            .entries(EntryList([SourceEntry(name: "\(count)", url: folder, isDirectory: false, length: 1)]))
+        }
+    }
+}
+
 /// What the volume does alike for every kind of source.
 @Suite struct KindTests {
     private let film = FileOrigin(length: 300_000)
@@ -197,5 +233,26 @@ private struct PagedSource: Source {
         let end = now()
         fixture.stop()
         #expect(now() - end < .seconds(8))
+    }
+
+    @Test("What a slow reader has not read stays with the origin, and an answer is as long as its kind says")
+    func slow() throws {
+        let length: Int64 = 80 << 20
+        let server = try ScriptedServer { _ in
+            [.head(200, [("Content-Length", "\(length)")]), .generated(GeneratedBytes(seed: 1), ByteRange(0, length))]
+        }
+        defer { server.stop() }
+        let fixture = Shared<VolumeFixture?>(nil)
+        let opening = startThread {
+            fixture.value = try? VolumeFixture(
+                "slow+" + server.url("/").text, timeout: .seconds(30), kinds: [SlowSource.self] + SourceKinds.all)
+        }
+        // What is read ahead lies in the buffers of sockets and of the transport besides.
+        #expect(eventually { server.bodyBytesSent > 4 << 20 })
+        #expect(!eventually(within: .seconds(1)) { server.bodyBytesSent > 32 << 20 })
+        SlowSource.gate.open()
+        opening.join()
+        defer { fixture.value?.remove() }
+        #expect(fixture.value?.names() == .success(["\(length)"]))
     }
 }
