@@ -107,7 +107,7 @@ private struct SlowSource: Source {
         var count = 0
 
         var longestAnswer: Int { 1 << 30 }
-        func start() -> FolderStep { .ask(SourceRequest(.url(folder))) }
+        func start() -> FolderStep { .ask(.document(.url(folder))) }
         mutating func head(_: ResponseHead?) { count = 0 }
 
         mutating func take(_ bytes: [UInt8]) {
