@@ -40,7 +40,7 @@ extension CacheObject {
             store.quota.measure()
             // The bytes that were written go again.
             store.quota.release(file.withBlocks { $0.cancel(new) })
-            for block in new { punch(block) }
+            for block in new { try? file.punch(block..<block + 1) }
             return false
         }
         store.disk.dataWasWritten()
@@ -66,14 +66,10 @@ extension CacheObject {
         memory.write(bytes, at: Int(part.lower - whole.lower))
         if living == nil {
             let reserved = file.withBlocks { $0.moveToMemory(block, memory) }
-            if reserved > 0 { punch(block) }
+            if reserved > 0 { try? file.punch(block..<block + 1) }
             store.quota.release(reserved)
         }
         add(bytes, part, block, nil)
-    }
-
-    private func punch(_ block: Int) {
-        try? file.descriptor.punch(Int64(block) * BlockSize.block, BlockSize.block)
     }
 
     /// Bytes are in their place. Only this function seals blocks: a block is filled, and has its checksum, from then

@@ -190,6 +190,11 @@ final class DataFile: Sendable {
 
     // MARK: Tidying
 
+    /// Punches out the bytes of these blocks.
+    func punch(_ blocks: Range<Int>) throws(CacheError) {
+        try change { () throws(CacheError) in try descriptor.punch(blocks) }
+    }
+
     /// Punches out all bytes outside of these blocks: leftovers of streams that were cut.
     func punch(allBut kept: RangeSet<Int>) throws(CacheError) {
         let count = blockCount

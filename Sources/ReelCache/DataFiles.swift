@@ -101,7 +101,8 @@ final class DataFiles: Sendable {
             let name = String(String(number + 256, radix: 16).suffix(2))
             guard let folder = try? Descriptor(directory: name, in: directory.objects.number) else { continue }
             try index.write { (index) throws(CacheError) in
-                for file in fileNames(folder) where file.directory == name {
+                let files = names(in: "/proc/self/fd/\(folder.number)")?.compactMap { FileName(text: $0) } ?? []
+                for file in files where file.directory == name {
                     let sql = "SELECT 1 FROM objects WHERE file = ?"
                     if try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil { remove(file) }
                 }
@@ -110,17 +111,16 @@ final class DataFiles: Sendable {
     }
 }
 
-private func fileNames(_ directory: borrowing Descriptor) -> [FileName] {
-    // closedir closes the descriptor it was given.
-    let copy = fcntl(directory.number, F_DUPFD_CLOEXEC, 0)
-    guard copy >= 0, let stream = fdopendir(copy) else { return [] }
+/// The names of a directory, without `.` and `..`; nil with errno set.
+package func names(in directory: String) -> [String]? {
+    guard let stream = opendir(directory) else { return nil }
     defer { closedir(stream) }
-    var names: [FileName] = []
+    var names: [String] = []
     while let entry = readdir(stream) {
-        let text = withUnsafePointer(to: &entry.pointee.d_name) {
+        let name = withUnsafePointer(to: &entry.pointee.d_name) {
             $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
         }
-        if let name = FileName(text: text) { names.append(name) }
+        if name != ".", name != ".." { names.append(name) }
     }
     return names
 }

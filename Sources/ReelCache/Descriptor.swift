@@ -108,10 +108,13 @@ struct Descriptor: ~Copyable, Sendable {
         }
     }
 
+    /// Does the same with blocks. The short last one goes as a whole: a hole that ends inside a page frees no page.
+    func punch(_ blocks: Range<Int>) throws(CacheError) {
+        try punch(Int64(blocks.lowerBound) * BlockSize.block, Int64(blocks.count) * BlockSize.block)
+    }
+
     /// Does the same with all blocks but these. - Parameter count: of the file's blocks.
     func punch(allBut kept: RangeSet<Int>, of count: Int) throws(CacheError) {
-        for gap in RangeSet(0..<count).subtracting(kept).ranges {
-            try punch(Int64(gap.lowerBound) * BlockSize.block, Int64(gap.count) * BlockSize.block)
-        }
+        for gap in RangeSet(0..<count).subtracting(kept).ranges { try punch(gap) }
     }
 }

@@ -193,7 +193,7 @@ struct Evictor: Sendable {
             for (row, extents, isGone) in emptied where !isGone {
                 guard let file = files.open(row) else { continue }
                 for extent in extents where DataFile.extents.contains(extent) {
-                    try? file.punch(Int64(extent) * BlockSize.extent, BlockSize.extent)
+                    try? file.punch(extent * 64..<extent * 64 + 64)
                 }
             }
             return freed
@@ -241,13 +241,7 @@ struct Evictor: Sendable {
             reached(.discardRowsCommitted)
             // No row tells of them any more, even if the disk refuses the hole.
             quota.release(cleared.bytes + cleared.partialBytes)
-            // Whole blocks, also the short last one: a hole that ends inside a page of the file frees no page.
-            let count = Int64(blocks.count) * BlockSize.block
-            if count > 0, cleared.bytes + cleared.partialBytes > 0 {
-                try file.change { () throws(CacheError) in
-                    try file.descriptor.punch(Int64(blocks.lowerBound) * BlockSize.block, count)
-                }
-            }
+            if cleared.bytes + cleared.partialBytes > 0 { try file.punch(blocks) }
             reached(.discardPunched)
         }
     }

@@ -36,7 +36,7 @@ struct ObjectRow: Sendable {
 extension IndexConnection {
     /// Bytes in filled blocks of all objects, and the last use of any.
     func totals() throws(CacheError) -> (used: Int64, lastUse: Int64) {
-        let sql = "SELECT sum(min(max(cached, 0), length)), max(last_use) FROM objects"
+        let sql = "SELECT sum(\(ObjectRow.cached)), max(last_use) FROM objects"
         return try first(sql) { ($0.integer(0), $0.integer(1)) } ?? (0, 0)
     }
 

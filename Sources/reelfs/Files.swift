@@ -19,20 +19,6 @@ func realPath(_ path: String) -> String? {
 /// A variable of the environment.
 func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
-/// The names of a directory, without `.` and `..`; nil with errno set.
-func names(in directory: String) -> [String]? {
-    guard let stream = opendir(directory) else { return nil }
-    defer { closedir(stream) }
-    var names: [String] = []
-    while let entry = readdir(stream) {
-        let name = withUnsafePointer(to: &entry.pointee.d_name) {
-            $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-        }
-        if name != ".", name != ".." { names.append(name) }
-    }
-    return names
-}
-
 /// The text of a small file of the system; nil with errno set.
 func textOfFile(_ path: String) -> String? {
     let descriptor = open(path, O_RDONLY | O_CLOEXEC)
