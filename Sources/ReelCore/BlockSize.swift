@@ -1,16 +1,17 @@
 /// The sizes that the cache, the index and the ledger share, in bytes.
 package enum BlockSize {
-    /// 128 KiB: what the kernel asks for at once when it reads ahead, so one filled block answers one request.
+    /// 128 KiB: the kernel asks for as much at once when it reads ahead, so one filled block answers one request.
     package static let block: Int64 = 128 << 10
-    /// 64 blocks in a row, one word of the map: 8 MiB, the unit of index rows.
+    /// Blocks of an extent, one word of the map.
     package static let blocksPerExtent = 64
+    /// The bytes of an extent: 8 MiB, the unit of index rows.
     package static let extent: Int64 = block * Int64(blocksPerExtent)
-    /// What the transport gathers of a fast body before it hands it over, and so the most that is written at once.
+    /// The transport gathers so many bytes of a fast body before it hands them over: no write is longer.
     package static let gathered: Int64 = 512 << 10
     /// The length of a version whose end is not known yet: more than any file has.
     package static let openEnd: Int64 = 1 << 62
 
-    /// The blocks of a resource of that length which hold any byte of `range`; none hold what lies behind its end.
+    /// The blocks of a resource of that length which hold any byte of `range`; none behind its end.
     package static func blocks(touching range: ByteRange, length: Int64) -> Range<Int> {
         let upper = min(range.upper, length)
         guard range.lower < upper else { return 0..<0 }

@@ -1,15 +1,17 @@
-/// Bytes as few sorted ranges that neither touch nor overlap.
+/// A set of bytes: few sorted ranges that neither touch nor overlap.
 ///
-/// `RangeSet<Int64>` of the standard library does the same and is not specialised: it takes a microsecond to remove
-/// what is not there, where each hit does that, and has no count: the sum over 64 ranges takes 40 µs and allocates
-/// (Swift 6.3).
+/// The standard library's `RangeSet<Int64>` is not specialised: each hit removes a range that is mostly not there,
+/// which takes a microsecond. It has no count either: the sum over 64 ranges takes 40 µs and allocates (Swift 6.3).
 package struct ByteRangeSet: Hashable, Sendable {
+    /// In order.
     package private(set) var ranges: [ByteRange] = []
     /// Bytes in all of them.
     package private(set) var count: Int64 = 0
 
+    /// No bytes.
     package init() {}
 
+    /// Whether it has no byte.
     package var isEmpty: Bool { ranges.isEmpty }
 
     /// Index of the first range that ends at or behind `offset`.
@@ -23,6 +25,7 @@ package struct ByteRangeSet: Hashable, Sendable {
         return low
     }
 
+    /// Adds the bytes of `range`.
     package mutating func insert(_ range: ByteRange) {
         guard !range.isEmpty else { return }
         let first = firstIndex(endingAtOrBehind: range.lower)
@@ -38,7 +41,7 @@ package struct ByteRangeSet: Hashable, Sendable {
         ranges.replaceSubrange(first..<last, with: CollectionOfOne(merged))
     }
 
-    /// Allocates only where it cuts a range in two.
+    /// Removes the bytes of `range`. Allocates only where it cuts a range in two.
     package mutating func remove(_ range: ByteRange) {
         guard !range.isEmpty else { return }
         var index = firstIndex(endingAtOrBehind: range.lower + 1)

@@ -1,8 +1,8 @@
-/// How an origin is away.
+/// The way in which an origin is away.
 package enum Outage: String, Hashable, Sendable {
     /// No name, no route, refused: every attempt says so at once.
     case unreachable
-    /// Packets vanish, or connections are taken and nothing is answered.
+    /// Packets vanish, or the origin takes connections and answers nothing.
     case silent
 }
 
@@ -13,30 +13,34 @@ package enum Outage: String, Hashable, Sendable {
 ///       │ └────────── nothing but refusals for a while ──────────────▶ open(unreachable)
 ///       ◀───────────── anything at all that the origin answers ─────── from everywhere
 ///
-/// Doubtful: requests go out as ever, but an open of something remembered does not wait for a confirmation. Open:
+/// Doubtful: requests go out as before, but an open of a remembered file does not wait for a confirmation. Open:
 /// requests are refused. In both, probes look for the origin's return, one at a time, as long as requests come
 /// (half-open: one is under way).
 ///
-/// Where packets vanish, a probe waits for TCP to send its SYN again, after pauses that double. So beside it knocks try
-/// a connection each half second, one at a time, and only behind a probe that knew the origin's address: a name server
-/// that is silent is not asked by all of them.
+/// Where packets vanish, a probe waits for TCP to send its SYN again, after pauses that double. So knocks beside it try
+/// a connection each half second, one at a time, and only behind a probe that knew the origin's address: they do not
+/// ask a silent name server again.
 ///
 /// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life
 /// on any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
 package struct Circuit: Sendable {
+    /// The state of the origin; `halfOpen` while a probe is under way.
     package enum State: Hashable, Sendable {
         case closed, doubtful, open(Outage), halfOpen(Outage)
     }
 
+    /// Tells the caller what to do.
     package enum Action: Hashable, Sendable {
-        /// Ask for something small on a connection of its own.
+        /// Ask for a small piece on a connection of its own.
         /// - connect, answer: limits of the connection and of the whole.
         case probe(connect: Duration, answer: Duration)
         /// The same, beside a probe that may be waiting for TCP to try again.
         case knock(connect: Duration, answer: Duration)
-        /// Requests under way have nothing to wait for.
+        /// End the requests under way: their bytes will not come.
         case cut
+        /// Report that the origin is away.
         case opened(Outage)
+        /// Report that the origin is back.
         case closed
     }
 
@@ -44,21 +48,22 @@ package struct Circuit: Sendable {
         case closed, doubtful, open(Outage)
     }
 
-    /// As long as a request's own short retries take (`RetryPolicy`): one refusal may be a server that restarts.
+    /// As long as a request's own short retries take (`RetryPolicy`): one refusal may be that of a server that
+    /// restarts.
     static let refusalsFor = Duration.milliseconds(400)
     /// Refusals further apart than this are no row.
     static let rowGap = Duration.seconds(5)
     /// Probing stops after so long without a request.
     static let rest = Duration.seconds(60)
-    /// A SYN that is lost is repeated by a new probe rather than by TCP, whose pauses double.
+    /// A new probe repeats a lost SYN sooner than TCP, whose pauses double.
     static let probeConnect = Duration.seconds(1)
     /// A long way, or a name server that is slow: as long as any request may take to connect.
     static let longestConnect = Duration.seconds(10)
     /// Between knocks, and for the connection of each: the origin's return is noticed within a second.
     static let knockPause = Duration.milliseconds(500)
-    /// Left at least for the answer, once connected.
+    /// The least time for the answer, once connected.
     static let probeRest = Duration.milliseconds(500)
-    /// An origin that takes connections and is merely slow (disks that spin up) is heard out.
+    /// Long enough for an origin that takes connections and is only slow (disks that spin up).
     static let longestProbe = Duration.seconds(12)
 
     private let openAfter: Duration
@@ -66,7 +71,7 @@ package struct Circuit: Sendable {
     private var mode = Mode.closed
     private var isProbing = false
     private var isKnocking = false
-    /// nil: the last probe has not got as far as to try a connection.
+    /// nil until the last probe has tried a connection.
     private var nextKnock: Duration?
     private var failedProbes = 0
     private var connectLimit = Circuit.probeConnect
@@ -80,14 +85,15 @@ package struct Circuit: Sendable {
     private var refusedSince: Duration?
     private var lastRefusal = Duration.zero
 
-    /// - Parameter deadline: of a read: silence for so long is an outage.
+    /// A closed circuit. - Parameter deadline: of a read: silence for so long is an outage.
     package init(deadline: Duration) {
-        // A little before the deadline: a reader whose time is over asks again, and is to hear of it at once.
+        // A little before the deadline: a reader whose time is over asks again, and has to hear of it at once.
         openAfter = deadline - min(.milliseconds(100), deadline / 10)
         // As long as an open waits for a confirmation.
         doubtAfter = min(.seconds(2), deadline / 2)
     }
 
+    /// The state of the origin now.
     package var state: State {
         switch mode {
         case .closed: .closed
@@ -96,7 +102,7 @@ package struct Circuit: Sendable {
         }
     }
 
-    /// nil: requests go out.
+    /// How the origin is away; nil: requests go out.
     package var outage: Outage? { if case .open(let outage) = mode { outage } else { nil } }
 
     /// Whether the clock may bring anything.
@@ -106,7 +112,7 @@ package struct Circuit: Sendable {
 
     // MARK: Asking
 
-    /// Something is wanted that could be answered from memory as well. - Returns: whether to ask.
+    /// Before a question that could be answered from memory as well. - Returns: whether to ask the origin.
     package mutating func isWorthAsking(_ now: Duration) -> Bool {
         noteInterest(now)
         return mode == .closed
@@ -122,7 +128,7 @@ package struct Circuit: Sendable {
         return nil
     }
 
-    /// After so long a rest that probes had stopped, nothing is known: requests go out again, beside a probe.
+    /// After a rest so long that probes stopped, nothing is known: requests go out again, beside a probe.
     private mutating func noteInterest(_ now: Duration) {
         let hadRested = mode != .closed && now - lastAsked > Self.rest
         lastAsked = now
@@ -136,7 +142,7 @@ package struct Circuit: Sendable {
 
     // MARK: Answers
 
-    /// A head or bytes came, on whatever request.
+    /// A head or bytes came, on any request.
     package mutating func answered(_ now: Duration) -> [Action] {
         silentSince = owed > 0 ? now : nil
         refusedSince = nil
@@ -156,12 +162,13 @@ package struct Circuit: Sendable {
         if owed == 0 { silentSince = nil }
     }
 
+    /// The receiver takes bytes again.
     package mutating func resumed(_ now: Duration) {
         owed += 1
         silentSince = silentSince ?? now
     }
 
-    /// A request is over. - Parameter isPaused: as which it had been released already.
+    /// A request is over. - Parameter isPaused: it paused, so that nothing was owed any more.
     package mutating func ended(_ failure: OriginFailure?, isPaused: Bool = false, now: Duration) -> [Action] {
         if !isPaused { release(now) }
         return judge(failure, now)
@@ -172,16 +179,21 @@ package struct Circuit: Sendable {
         if mode != .closed { nextKnock = now + Self.knockPause }
     }
 
+    /// The knock under way is over. - Parameter failure: nil: it was answered.
     package mutating func knocked(_ failure: OriginFailure?, now: Duration) -> [Action] {
         isKnocking = false
         return judge(failure, now)
     }
 
+    /// The probe under way is over.
+    /// - Parameters:
+    ///   - failure: nil: it was answered.
+    ///   - took: from its start to its end.
     package mutating func probed(_ failure: OriginFailure?, took: Duration, now: Duration) -> [Action] {
         isProbing = false
         let actions = judge(failure, now)
         guard mode != .closed else { return actions }
-        // Which of its two limits ended it is told by the time it took.
+        // The time it took tells which of its two limits ended it.
         if failure == .timedOut, took >= wholeLimit {
             answerLimit = min(wholeLimit * 2, Self.longestProbe)
         } else if failure == .timedOut {
@@ -192,7 +204,7 @@ package struct Circuit: Sendable {
         return actions
     }
 
-    /// Of a probe, its connection included.
+    /// The limit of a probe, its connection included.
     private var wholeLimit: Duration { max(answerLimit, connectLimit + Self.probeRest) }
 
     private mutating func release(_ now: Duration) {
@@ -220,7 +232,7 @@ package struct Circuit: Sendable {
         refusedSince = since
         switch mode {
         case .open(.unreachable): return []
-        // Known to be away: how, is news.
+        // Only the way in which it is away is news.
         case .open(.silent): break
         case .closed, .doubtful: guard now - since >= Self.refusalsFor else { return [] }
         }
@@ -229,6 +241,7 @@ package struct Circuit: Sendable {
 
     // MARK: The clock
 
+    /// Does what is due.
     package mutating func tick(_ now: Duration) -> [Action] {
         var actions: [Action] = []
         if mode == .closed, silence(now) >= doubtAfter {

@@ -1,4 +1,4 @@
-/// How many requests at a time fetch for one reader of one origin: events in, a number out.
+/// Decides how many requests at a time fetch for one reader of one origin: events in, a number out.
 ///
 /// One, until a reader underruns (it has to wait although its bytes are fetched ahead) at an origin whose single
 /// connections are slow: then six. While readers keep underrunning, three and then one are tried now and then, and stay
@@ -10,19 +10,19 @@
 package struct ConcurrencyLimit: Sendable {
     /// Browsers open as many connections to one host.
     package static let most = 6
-    /// For all readers together: the transport gives as many to requests that no read waits for.
+    /// For all readers together: the transport leaves as many connections to requests that no read waits for.
     private static let mostOfAll = 2 * most
     /// Bytes a second of one connection from which more connections only cost: half a gigabit.
     private static let fast = 64e6
-    /// Connections open, and TCP windows grow, before what they bring is counted.
+    /// Connections open, and TCP windows grow, before their bytes are counted.
     private static let settling = Duration.milliseconds(300)
     private static let epoch = Duration.seconds(1)
-    /// Fewer requests are as good where they bring this share of what more bring.
+    /// Fewer requests are good enough where they bring this share of the bytes that more bring.
     private static let enough = 0.85
 
     /// Requests at a time while a single reader underruns.
     package private(set) var requests = 1
-    /// Not more than one before this.
+    /// Until then there is one request at a time.
     private var heldUntil = Duration.zero
     /// When each reader underran last.
     private var underruns: [ObjectIdentifier: Duration] = [:]
@@ -35,9 +35,10 @@ package struct ConcurrencyLimit: Sendable {
     private var nextTrial = Duration.zero
     private var trialPause = Duration.seconds(30)
 
+    /// One request at a time.
     package init() {}
 
-    /// Requests for one of the readers that underrun: all together stay within what one host is asked at a time.
+    /// Requests for one of the readers that underrun: together they stay within `mostOfAll`.
     package var share: Int { max(1, min(requests, Self.mostOfAll / max(1, underruns.count))) }
 
     /// A reader waits for bytes that were fetched ahead.
@@ -70,7 +71,7 @@ package struct ConcurrencyLimit: Sendable {
     private mutating func judge(_ rate: Double, _ now: Duration) {
         countedFrom = now
         bytes = 0
-        // A reader that has what it wants tells nothing about the line.
+        // A reader that lacks nothing tells nothing about the line.
         guard now - lastUnderrun < .milliseconds(500) else { return }
         if let wider {
             self.wider = nil

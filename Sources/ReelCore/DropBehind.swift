@@ -4,17 +4,17 @@
 /// would be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else
 /// of a read.
 package struct DropBehind: Hashable, Sendable {
-    /// Bytes that stay, so that files up to about this length do as a whole: a player that jumps back a little reads
-    /// from memory.
+    /// Bytes behind a reader that stay in memory: a player that jumps back a little finds them there. Files up to about
+    /// this length stay as a whole.
     package static let kept: Int64 = 2 * BlockSize.extent
 
-    /// The end of what was told, in whole extents.
+    /// The end of the last answer, in whole extents.
     private var told: Int64
 
     /// - Parameter start: where reading forward began.
     init(from start: Int64) { told = Self.roundedDown(start + BlockSize.extent - 1) }
 
-    /// Extents that are behind the reader and were not told yet; nil where there are none.
+    /// Extents that the reader has left behind since the last answer; nil where there are none.
     /// - Parameter position: one behind the furthest byte read in a row.
     mutating func take(_ position: Int64) -> ByteRange? {
         let end = Self.roundedDown(position - Self.kept)

@@ -1,5 +1,5 @@
-/// Counts what the bytes of one file were fetched for, and what came of those fetched ahead. Each byte that comes is
-/// either demanded or speculative.
+/// Counts the bytes of one file by why they were fetched, and how many of those fetched ahead were read. Each byte that
+/// comes is either demanded or speculative.
 package struct FetchStatistics: Hashable, Sendable {
     /// Bytes, since the file was opened first.
     package struct Sums: Hashable, Sendable {
@@ -9,12 +9,15 @@ package struct FetchStatistics: Hashable, Sendable {
         package fileprivate(set) var speculative: Int64 = 0
         /// Speculative bytes that came a second time or too late, or left the cache before they were read.
         package fileprivate(set) var wasted: Int64 = 0
-        /// Asked for ahead of readers that have come neither as far as `Readahead.settled` nor to the end of the file.
+        /// Asked for ahead of readers that have come neither as far as `Readahead.settled` nor to the end of the file:
+        /// `Cursors.early`.
         package internal(set) var early: Int64 = 0
 
+        /// All zero.
         package init() {}
     }
 
+    /// The bytes since the file was opened first.
     package internal(set) var sums = Sums()
     /// Fetched ahead and not read yet.
     package private(set) var unread = ByteRangeSet()
@@ -46,7 +49,7 @@ package struct FetchStatistics: Hashable, Sendable {
         sums.wasted += before - unread.count
     }
 
-    /// No reader is expected any more.
+    /// No reader is expected any more: unread bytes are wasted.
     mutating func writeOff() {
         sums.wasted += unread.count
         unread = ByteRangeSet()

@@ -1,6 +1,6 @@
-// Dates as headers and listings write them. libcurl's `curl_getdate` does not replace this: it takes 31 February for
-// 2 March, and a day without a time or in a zone of its own for a date (RFC 9110 has GMT alone), and it reads no date
-// that begins with a year, as listings have them.
+// Reads and writes the dates of headers and listings. libcurl's `curl_getdate` does not replace this: it takes 31
+// February for 2 March, and a day without a time or in a zone of its own for a date (RFC 9110 has GMT alone), and it
+// reads no date that begins with a year, as listings have them.
 
 private let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 private let lowercasedMonths = months.map { asciiLowercased($0) }
@@ -54,8 +54,8 @@ extension ByteCursor {
 private let firstYear: Int64 = 1601
 private let (firstSecond, lastSecond): (Int64, Int64) = (-11_644_473_600, 253_402_300_799)
 
-/// The same moment as HTTP wants it sent: `Sun, 06 Nov 1994 08:49:37 GMT`. Moments that no such date can name
-/// (a damaged index may hold any) become the nearest that one can.
+/// Seconds since 1970 in the form that HTTP wants: `Sun, 06 Nov 1994 08:49:37 GMT`. A moment that no such date can name
+/// (a damaged index may hold any) becomes the nearest that one can.
 package func httpDateText(_ seconds: Int64) -> String {
     let date = calendarDate(seconds)
     let weekday = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][date.weekday]
@@ -84,7 +84,7 @@ private func calendarDate(
     return (year, month, (seconds - start(year, month)) / 86_400 + 1, Int(days % 7), time)
 }
 
-/// The begin of a day of the proleptic Gregorian calendar; nil for a day that no month has.
+/// The start of a day of the proleptic Gregorian calendar; nil for a day that no month has.
 package func secondsSince1970(year: Int64, month: Int64, day: Int64) -> Int64? {
     guard (1...12).contains(month), (firstYear...9999).contains(year) else { return nil }
     let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)

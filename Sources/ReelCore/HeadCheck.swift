@@ -1,19 +1,21 @@
-/// What the head of an answer is worth, before a byte of its body is kept.
+/// The use of an answer, judged by its head before a byte of its body is kept.
 package enum HeadVerdict: Hashable, Sendable {
     /// 206: the body is exactly the range that was asked for.
     case range(ContentInformation)
-    /// 200: the body is the whole resource from its first byte, whatever was asked for.
+    /// 200: the body is the whole resource from its first byte, also in answer to a range.
     case whole(ContentInformation)
-    /// 304: what is known still holds.
+    /// 304: the known version still holds.
     case unchanged
+    /// The answer is of no use.
     case failure(OriginFailure)
 }
 
 /// Judges an answer by its head.
 /// - Parameters:
-///   - requested: the URL before redirects; its file extension says what may come.
+///   - requested: the URL before redirects; its file extension tells whether a web page may come.
 ///   - asked: the range of the request, nil where the whole resource was asked for.
-///   - known: what the bytes have to belong to; nil where nothing is known yet.
+///   - isConditional: whether the request had a condition that 304 answers.
+///   - known: the version that the bytes have to belong to; nil where nothing is known yet.
 package func judge(
     _ head: ResponseHead, to requested: ResourceURL, asked: ByteRange?, isConditional: Bool, known: ContentInformation?
 ) -> HeadVerdict {
@@ -64,7 +66,8 @@ private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> B
     return one.isSame(as: other)
 }
 
-/// A login page of a hotel network, or an error page with status 200: HTML under a name that promises something else.
+/// True for a login page of a hotel network, or an error page with status 200: HTML under a name that promises other
+/// content.
 private func isForeignPage(_ head: ResponseHead, requested: ResourceURL, known: ContentInformation?) -> Bool {
     guard isWebPage(head.mediaType) else { return false }
     if let knownType = known?.mediaType { return !isWebPage(knownType) }

@@ -1,20 +1,20 @@
-/// Which blocks an open file can give up when the cache is full.
+/// Tells which blocks an open file can give up when the cache is full.
 extension Ledger {
-    /// Those of `blocks` that are filled and that no reader is near, in the same order.
+    /// The blocks of `blocks` that are filled and that no reader is near, in the same order.
     /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes
     ///   that were read ahead are then fetched twice, but bytes that a read waits for need the room.
     package func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
         let blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
         func touched(_ range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }
         var kept: [Range<Int>] = []
-        for read in waiting { kept.append(touched(read.range)) }
-        for cursor in cursors where sparingReadahead {
+        for read in planner.waiting.all { kept.append(touched(read.range)) }
+        for cursor in planner.cursors.all where sparingReadahead {
             let lower = max(0, cursor.position - BlockSize.block)
-            let upper = min(length, cursor.position + max(window(of: cursor), Readahead.first))
+            let upper = min(length, cursor.position + max(planner.cursors.window(of: cursor), Readahead.first))
             kept.append(touched(ByteRange(lower, upper)))
         }
         // A write that is going on may reach this far.
-        for stream in streams {
+        for stream in planner.streams.all {
             let upper = min(length, stream.position + BlockSize.gathered)
             kept.append(touched(ByteRange(min(stream.position, upper), upper)))
         }
@@ -22,7 +22,7 @@ extension Ledger {
         for blocks in blocks {
             let bounds = blocks.clamped(to: 0..<blockCount)
             var next = bounds.lowerBound
-            // Passes over what was never there in few steps: the origin chooses how long a file is.
+            // Passes over missing bytes in few steps: the origin chooses how long a file is.
             while next < bounds.upperBound {
                 let limit = min(length, Int64(bounds.upperBound) * BlockSize.block)
                 let offset = present.firstCovered(from: Int64(next) * BlockSize.block, limit: limit)

@@ -27,7 +27,7 @@ package enum ListingTrouble: Hashable, Sendable {
     /// Takes entries away once a second refresh says the same.
     fileprivate var takesAway: Bool { [.empty, .status(404), .status(410)].contains(self) }
 
-    /// What a failed request means for the listing that it was to bring.
+    /// The trouble of a listing whose request failed.
     package init(_ failure: OriginFailure) {
         self =
             switch failure {
@@ -40,10 +40,10 @@ package enum ListingTrouble: Hashable, Sendable {
     }
 }
 
-/// What is held against a listing that stays in place although the origin did not repeat it.
+/// The doubt about a listing that stays in place although the origin did not repeat it.
 ///
-/// An error changes nothing, however often it comes. What takes entries away for good, an empty listing or a 404, is
-/// believed when two refreshes in a row say the same.
+/// An error changes nothing, however often it comes. An answer that takes entries away for good, an empty listing or a
+/// 404, is believed when two refreshes in a row say the same.
 package struct ListingDoubt: Hashable, Sendable {
     /// What a refresh does to the listing.
     package enum Verdict: Hashable, Sendable {
@@ -59,14 +59,15 @@ package struct ListingDoubt: Hashable, Sendable {
     package let trouble: ListingTrouble
     /// When the first refresh failed since the last good one: seconds since 1970.
     package let since: Int64
-    /// When this was first told of a row of the same; only for what is believed the second time.
+    /// When the origin first gave this answer, of a row of equal ones; only for answers that the second time is
+    /// believed.
     private var firstTold: Duration?
 
     /// Settles one refresh of a directory that has a listing with entries.
     /// - Parameters:
-    ///   - doubt: nil where the last refresh was good; changed to what holds now, nil again once it is believed.
+    ///   - doubt: nil where the last refresh was good; set to the doubt from now on, nil once the answer is believed.
     ///   - trouble: nil for a listing with entries.
-    ///   - apart: how far apart two that say the same have to be.
+    ///   - apart: the least time between two answers that say the same.
     package static func settle(
         _ doubt: inout ListingDoubt?, _ trouble: ListingTrouble?, apart: Duration, now: Duration, date: Int64
     ) -> Verdict {

@@ -1,4 +1,4 @@
-/// Media files by their names, before anything else is known of them.
+/// Tells media files by their names, before anything else is known of them.
 package enum MediaName {
     private static let extensions: Set<String> = [
         "3g2", "3gp", "asf", "avi", "divx", "flv", "m2ts", "m2v", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts",
@@ -30,9 +30,7 @@ package enum MediaName {
         return one < other
     }
 
-    private static func isDigit(_ byte: UInt8) -> Bool { (0x30...0x39).contains(byte) }
-
-    /// Its digits without leading zeros.
+    /// Takes a number. - Returns: its digits without leading zeros.
     private static func takeNumber(_ text: inout ArraySlice<UInt8>) -> ArraySlice<UInt8> {
         let digits = text.prefix(while: isDigit)
         text = text.dropFirst(digits.count)

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// One attempt to fetch bytes of a resource. It is never retried below this line: retry is decided where the waiting
-/// reads are known.
+/// One attempt to fetch bytes of a resource. The transport never retries it: the ledger, which knows the waiting reads,
+/// decides that.
 package struct OriginRequest: Sendable {
     /// Must hold for the answer to be of use (RFC 9110, section 13).
     package enum Condition: Hashable, Sendable {
@@ -11,11 +11,12 @@ package struct OriginRequest: Sendable {
         case ifChanged(entityTag: String?, lastModified: String?)
     }
 
+    /// Its credentials go to its origin alone.
     package var url: ResourceURL
     /// As it stands in the request's first line.
     package var method = "GET"
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
-    /// by GET and HEAD alone: what another method asks for, these may decide (`Depth`).
+    /// by GET and HEAD alone: headers may decide what another method does (`Depth`).
     package var headers: [(name: String, value: String)] = []
     /// Its headers and body hold no secret, and decide nothing at an origin that it does not: a redirect elsewhere is
     /// followed with all of them, by any method. Credentials stay at home all the same.
@@ -26,16 +27,18 @@ package struct OriginRequest: Sendable {
     package var accepted: Set<Int> = [200, 206, 304]
     /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.
     package var range: ByteRange?
+    /// nil: the answer is of use in any case.
     package var condition: Condition?
     /// Demanded bytes go before speculative ones when the connections to a host are all in use.
     package var isDemanded: Bool
-    /// Ends with `.timedOut` when for this long no byte arrived (unless paused).
+    /// The request ends with `.timedOut` when no byte arrived for this long, unless it pauses.
     package var stallLimit: Duration
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
-    /// this (name lookup, TCP and TLS). An old connection would tell when TCP next tries, not whether the origin is
-    /// there.
+    /// this (name lookup, TCP and TLS). An old connection would only tell when TCP next tries, not whether the origin
+    /// is there.
     package var connectLimit: Duration?
 
+    /// A GET without headers of its own.
     package init(
         url: ResourceURL, range: ByteRange? = nil, condition: Condition? = nil, isDemanded: Bool = true,
         stallLimit: Duration = .seconds(30), connectLimit: Duration? = nil
@@ -48,7 +51,7 @@ package struct OriginRequest: Sendable {
         self.connectLimit = connectLimit
     }
 
-    /// Whether it reads a resource, so that what it is told of one place holds for the next who reads there.
+    /// Whether it only reads a resource, so that a redirect that it learns holds for the next request as well.
     package var isReading: Bool { method == "GET" || method == "HEAD" }
 }
 
@@ -61,21 +64,24 @@ package final class RequestHandle: Sendable, Hashable {
     /// Set by `Origin.promote`, alone.
     package let isPromoted = Atomic(false)
 
+    /// The handle of a request that has not started.
     package init() {}
 
+    /// Whether both name the same request.
     package static func == (a: RequestHandle, b: RequestHandle) -> Bool { a === b }
+    /// By identity.
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
-/// How an origin stands that does not simply answer (`Circuit`).
+/// The state of an origin that does not simply answer (`Circuit`).
 package enum OriginStanding: Hashable, Sendable {
     /// It has been silent for a while: requests still go out.
     case doubtful
-    /// - Parameter since: seconds since 1970.
+    /// Requests are refused. - Parameter since: seconds since 1970.
     case away(Outage, since: Int64)
 }
 
-/// Where requests go. The program has one, over libcurl.
+/// The transport: sends requests, and hands the answers to receivers. The program has one, over libcurl.
 package protocol Origin: AnyObject, Sendable {
     /// Starts a request. Callable from any thread; never blocks and never calls the receiver before it returns.
     /// - Parameter handle: a new one, used for no other request.
@@ -106,12 +112,12 @@ package protocol Origin: AnyObject, Sendable {
     /// Origins that are away or in doubt, by `ResourceURL.origin`; all others are taken to answer.
     var standings: [String: OriginStanding] { get }
 
-    /// Keeps probes looking for the return of an origin of which something is wanted.
+    /// A file of the origin is wanted: probes go on looking for its return.
     func noteInterest(in url: ResourceURL)
 }
 
 extension Origin {
-    /// - Returns: the handle that it makes.
+    /// Starts a request under a new handle. - Returns: that handle.
     @discardableResult
     package func start(_ request: OriginRequest, _ receiver: any OriginReceiver) -> RequestHandle {
         let handle = RequestHandle()
@@ -119,14 +125,14 @@ extension Origin {
         return handle
     }
 
-    /// For what can be answered from memory as well: false while the origin is away, or in doubt.
+    /// Before a question that can be answered from memory as well: false while the origin is away, or in doubt.
     package func isWorthAsking(_ url: ResourceURL) -> Bool {
         let isWorth = standings[url.origin] == nil
         if !isWorth { noteInterest(in: url) }
         return isWorth
     }
 
-    /// nil: requests to the origin of `url` go out.
+    /// How the origin of `url` is away; nil: requests to it go out.
     package func outage(of url: ResourceURL) -> Outage? {
         if case .away(let outage, _) = standings[url.origin] { outage } else { nil }
     }
@@ -168,15 +174,21 @@ package protocol OriginReceiver: AnyObject, Sendable {
 }
 
 extension OriginReceiver {
+    /// Does nothing.
     package func sent() {}
+    /// A reader waits for each request, unless its receiver knows better.
     package func yields() -> Bool { false }
+    /// Does nothing.
     package func connecting() {}
+    /// Does nothing.
     package func redirected() {}
 }
 
+/// What the transport does after it handed over bytes of a body.
 package enum BodyAnswer: Sendable {
+    /// These bytes were taken; more are wanted.
     case more
-    /// These bytes were taken; no more of them until `resume`.
+    /// These bytes were taken; no more of them until `Origin.resume`.
     case pause
     /// These bytes were taken; the request ends now with `.cancelled`.
     case stop
@@ -188,7 +200,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case unreachable(String)
     /// The connection ended, or the body did, before all announced bytes had come.
     case interrupted(String)
-    /// Connected, but nothing came for the request's stall limit; or no connection within it.
+    /// Connected, but no byte came within the request's stall limit; or no connection within it.
     case timedOut
     /// A status that is no success (after redirects, and after the original URL was asked again).
     case status(Int, retryAfter: Duration?)
@@ -201,5 +213,6 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case changed
     /// Not asked: the origin is known to be away (`Circuit`).
     case away(Outage)
+    /// Ended by `Origin.cancel`, or by the receiver.
     case cancelled
 }

@@ -1,4 +1,5 @@
-/// How fast the origin answers: the time that a new request costs, as bytes that a running one would bring meanwhile.
+/// Measures how fast an origin answers: the time that a new request costs, as bytes that a running one would bring
+/// meanwhile.
 package struct Pace: Sendable {
     private struct Body {
         var requested: Duration
@@ -12,11 +13,12 @@ package struct Pace: Sendable {
     private var deviation = 0.05
     /// Bytes a second that one running body brings, smoothed; nil before the first.
     package private(set) var rate: Double?
-    /// The same with the time until the head came: of short bodies, which come in one piece, it tells more.
+    /// The same with the time until the head came, which tells more of short bodies, as they come in one piece.
     package private(set) var wholeRate: Double?
     private var running: [UInt64: Body] = [:]
     private var requested: [UInt64: Duration] = [:]
 
+    /// Nothing is measured yet.
     package init() {}
 
     private static let most = Double(Readahead.most / 2)
@@ -24,19 +26,21 @@ package struct Pace: Sendable {
     /// Bytes that one body brings in the time that a new request takes to be answered.
     package var handover: Int64 { Int64(min((rate ?? 4e6) * timeToHead, Self.most)) }
 
-    /// The same by the lower of the two rates: what a pause of a connection between two requests costs at least.
+    /// The same by the lower of the two rates: the least that a pause of a connection between two requests costs.
     package var turnaround: Int64 { Int64(min((wholeRate ?? 0) * timeToHead, Self.most)) }
 
-    /// Up to this far it is better to wait for a stream than to start another: from 1 MiB, the most that the kernel
-    /// asks for at once, to `most`, which is not worth fetching in vain.
+    /// Bytes up to this far before a stream are better waited for than asked for by another: from 1 MiB, the most that
+    /// the kernel asks for at once, to `most`, as more is not worth fetching twice.
     package var joinDistance: Int64 { max(handover, Readahead.near) }
 
-    /// Silence of this length is unusual: what hardly ever happens here, and no less than a wireless line takes to
-    /// recover.
+    /// Silence of this length is unusual: longer than this origin hardly ever takes, and no less than a wireless line
+    /// takes to recover.
     package var hedgeAfter: Duration { max(.milliseconds(1500), .seconds(timeToHead + 4 * deviation)) }
 
+    /// A request was sent.
     package mutating func started(_ id: UInt64, now: Duration) { requested[id] = now }
 
+    /// The head of its answer came.
     package mutating func head(of id: UInt64, now: Duration) {
         guard let start = requested.removeValue(forKey: id) else { return }
         let seconds = (now - start).seconds
@@ -45,6 +49,7 @@ package struct Pace: Sendable {
         running[id] = Body(requested: start, since: now)
     }
 
+    /// Bytes of its body came.
     package mutating func bytes(_ count: Int64, of id: UInt64, now: Duration) {
         guard var body = running[id] else { return }
         body.bytes += count
@@ -60,11 +65,12 @@ package struct Pace: Sendable {
         running[id] = body
     }
 
-    /// It brought nothing for a while because it was told to.
+    /// It goes on after a pause, which does not count.
     package mutating func resumed(_ id: UInt64, now: Duration) {
         if running[id] != nil { running[id] = Body(requested: now, since: now) }
     }
 
+    /// It is over.
     package mutating func ended(_ id: UInt64) {
         running[id] = nil
         requested[id] = nil
@@ -72,5 +78,6 @@ package struct Pace: Sendable {
 }
 
 extension Duration {
+    /// In seconds.
     package var seconds: Double { Double(components.seconds) + Double(components.attoseconds) * 1e-18 }
 }

@@ -1,6 +1,6 @@
-// Percent-encoding (RFC 3986, section 2.1) on bytes: what an origin sends need not be text.
+// Percent-encoding (RFC 3986, section 2.1) on bytes: the names that an origin sends need not be text.
 
-/// Percent-encoding undone, once. A `%` that no two hex digits follow stays as it is.
+/// Undoes percent-encoding, once. A `%` that no two hex digits follow stays as it is.
 package func percentDecoded(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
     guard bytes.contains(UInt8(ascii: "%")) else { return Array(bytes) }
     var result: [UInt8] = []
@@ -26,7 +26,7 @@ private func escapedByte(_ bytes: ArraySlice<UInt8>) -> UInt8? {
     return high << 4 | low
 }
 
-/// A name as one segment of a path: every byte that may not stand there is escaped, `%` too.
+/// Encodes a name as one segment of a path: escapes each byte that may not stand there, `%` too.
 package func encodedSegment(_ name: ArraySlice<UInt8>) -> [UInt8] {
     var result: [UInt8] = []
     result.reserveCapacity(name.count + 16)
@@ -41,7 +41,8 @@ package func percentEncodedSegment(_ name: some Sequence<UInt8>) -> String {
     String(decoding: encodedSegment(Array(name)[...]), as: UTF8.self)
 }
 
-/// A piece of a URL with what may not stand there escaped, and a `%` that starts no escape; escapes stay as they are.
+/// Encodes a piece of a URL: escapes each byte that is not kept, and a `%` that starts no escape; escapes stay as they
+/// are.
 package func encoded(_ bytes: ArraySlice<UInt8>, keeping isKept: (UInt8) -> Bool) -> [UInt8] {
     var result: [UInt8] = []
     result.reserveCapacity(bytes.count + 8)
@@ -62,7 +63,7 @@ package func appendEscape(of byte: UInt8, to result: inout [UInt8]) {
     result += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
 }
 
-/// The value of a hexadecimal digit.
+/// The value of a hexadecimal digit; nil for any other byte.
 package func hexDigit(_ byte: UInt8) -> UInt8? {
     switch byte {
     case 0x30...0x39: byte - 0x30
@@ -75,7 +76,7 @@ package func hexDigit(_ byte: UInt8) -> UInt8? {
 /// True for a letter of ASCII.
 @inlinable package func isLetter(_ byte: UInt8) -> Bool { (0x61...0x7A).contains(byte | 0x20) }
 
-/// True for what may stand in a segment of a URL's path (RFC 3986, `pchar`), `%` apart.
+/// True for bytes that may stand in a segment of a URL's path (RFC 3986, `pchar`), without `%`.
 package func isSegmentByte(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x30...0x3A, 0x40...0x5A, 0x61...0x7A: true

@@ -1,19 +1,20 @@
-/// Which item of a queue to fetch before it is opened: events in, actions out. Each item has a name of its own.
+/// Decides which item of a queue to fetch before it is opened: events in, actions out. Each item has a name of its own.
 ///
 /// The queue is the order of a directory or a list. One item at a time is fetched: the one behind the one that is being
-/// played through. It is let go of when the reader goes elsewhere.
+/// played through. It is dropped when the reader goes elsewhere.
 package struct Prebuffering: Sendable {
+    /// Tells the caller what to do with an item.
     package enum Action: Hashable, Sendable {
-        /// Its head and tail.
+        /// Fetch its head and tail.
         case fetch(String)
-        /// More of its head.
+        /// Fetch more of its head.
         case more(String)
-        /// Stop what is under way; no reader is expected for what is there.
+        /// Stop its requests; no reader is expected for the bytes that came.
         case cancel(String)
     }
 
-    /// The kernel may read a complete item without our seeing it, by passthrough or from the page cache. An item held
-    /// open for so long is being played: a scanner looks at head and tail and is gone, a song is not over yet.
+    /// The kernel may read a complete item past the daemon, by passthrough or from the page cache. An item held open
+    /// for so long is being played: a scanner looks at head and tail and is gone, a song is not over yet.
     package static let unseenPlay = Duration.seconds(30)
     /// A program that has more items open at a time is no player.
     private static let playersItems = 3
@@ -28,10 +29,11 @@ package struct Prebuffering: Sendable {
     /// Complete items that are open.
     private var held: [String: Held] = [:]
 
+    /// No item is played.
     package init() {}
 
-    /// A reader is so far in `item` that the next one comes soon. - Parameter isThere: nothing is left to fetch of
-    /// `item`.
+    /// A reader is so far in `item` that the next one comes soon. - Parameter isThere: nothing of `item` is left to
+    /// fetch.
     package mutating func played(_ item: String, next: String?, isThere: Bool) -> [Action] {
         var actions: [Action] = []
         if current?.played != item || current?.next != next {
@@ -49,7 +51,7 @@ package struct Prebuffering: Sendable {
 
     /// A program opens an item: the one that was fetched, or another one that it wants instead.
     package mutating func opened(_ item: String) -> [Action] {
-        // A reader of the next one wants first what is under way of it.
+        // A reader of the next one wants the bytes that are under way.
         guard let current, item != current.played, item != current.next else { return [] }
         return cancel()
     }
@@ -72,20 +74,22 @@ package struct Prebuffering: Sendable {
         held[item, default: Held(since: now)].opens += 1
     }
 
+    /// A handle of a complete item was closed.
     package mutating func released(_ item: String) {
         held[item]?.opens -= 1
         if held[item]?.opens == 0 { held[item] = nil }
     }
 
+    /// Whether a complete item is open.
     package func isHeld(_ item: String) -> Bool { held[item] != nil }
 
-    /// - Returns: the item that has been open for so long that it is being played.
+    /// Looks which open item is being played. - Returns: one that has been open for `unseenPlay`, once.
     package mutating func judge(now: Duration) -> String? {
         let due = held.filter { !$0.value.isJudged && now - $0.value.since >= Self.unseenPlay }
         for item in due.keys { held[item]!.isJudged = true }
         return held.count <= Self.playersItems ? due.max { $0.value.since < $1.value.since }?.key : nil
     }
 
-    /// Whether time may make a difference.
+    /// Whether the clock may bring anything.
     package var isJudging: Bool { held.values.contains { !$0.isJudged } }
 }

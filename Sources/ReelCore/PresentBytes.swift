@@ -1,18 +1,18 @@
-/// Which bytes of one version are in the cache: what fetch planning asks of the cache's table of blocks.
+/// Tells which bytes of one version are in the cache: fetch planning asks the cache's table of blocks through it.
 ///
 /// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any
-/// time, which `removals` tells.
+/// time; `removals` tells of it.
 package protocol PresentBytes: AnyObject, Sendable {
-    /// Of the version, in bytes; `BlockSize.openEnd` until its end is known.
+    /// The length of the version in bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { get }
-    /// Every byte is there.
+    /// Whether every byte is there.
     var isComplete: Bool { get }
     /// A count that goes up each time that bytes leave.
     var removals: UInt64 { get }
 
     /// Whether all of `range` is there. Allocates nothing: each hit asks.
     func covers(_ range: ByteRange) -> Bool
-    /// First byte at or behind `offset`, and before `limit`, that is not there; `limit` where all are.
+    /// First byte at or behind `offset`, and before `limit`, that is missing; `limit` where none is.
     func firstMissing(from offset: Int64, limit: Int64) -> Int64
     /// First byte at or behind `offset`, and before `limit`, that is there; `limit` where none is.
     func firstCovered(from offset: Int64, limit: Int64) -> Int64
@@ -20,4 +20,21 @@ package protocol PresentBytes: AnyObject, Sendable {
     func startOfGap(at offset: Int64) -> Int64
     /// Whether every byte of a block is there and checked.
     func isFilled(_ block: Int) -> Bool
+}
+
+extension PresentBytes {
+    /// Whether the length is not known yet.
+    package var isOpenEnded: Bool { length == BlockSize.openEnd }
+
+    /// Parts of `range` that are missing.
+    package func gaps(in range: ByteRange) -> [ByteRange] {
+        var gaps: [ByteRange] = []
+        var offset = firstMissing(from: range.lower, limit: range.upper)
+        while offset < range.upper {
+            let end = firstCovered(from: offset, limit: range.upper)
+            gaps.append(ByteRange(offset, end))
+            offset = firstMissing(from: end, limit: range.upper)
+        }
+        return gaps
+    }
 }

@@ -7,13 +7,14 @@
 /// It is read as bytes. As Characters, a mark that combines with a delimiter would hide it, and a row of flags would
 /// take time that grows with its square.
 package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
-    /// Bytes of a URL, as given and as requested: nginx and Apache take no longer line of a request.
+    /// Bytes of a URL, as given and as requested: nginx and Apache take no longer request line.
     package static let longest = 8192
 
     /// Shared by all URLs of a listing: ten thousand entries hold one.
     private let authority: Authority
     /// Starts with `/`; encoded, without dot segments.
     package let path: String
+    /// Encoded, without the `?`.
     package let query: String?
 
     private final class Authority: Sendable {
@@ -36,20 +37,25 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     package var scheme: String { authority.scheme }
     /// In lower case; an IPv6 address with its brackets.
     package var host: String { authority.host }
+    /// nil for the standard port of the scheme.
     package var port: Int? { authority.port }
     /// Decoded user name and password, where the URL had any.
     package var credentials: Credentials? { authority.credentials }
 
-    /// Compared byte by byte.
+    /// A user name and a password, compared byte by byte.
     package struct Credentials: Hashable, Sendable {
+        /// Decoded.
         package var user: String
+        /// Decoded; empty where there is none.
         package var password: String
 
+        /// Both decoded.
         package init(user: String, password: String) {
             self.user = user
             self.password = password
         }
 
+        /// Whether both have the same bytes.
         package static func == (one: Credentials, other: Credentials) -> Bool {
             one.user.utf8.elementsEqual(other.user.utf8) && one.password.utf8.elementsEqual(other.password.utf8)
         }
@@ -95,10 +101,12 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         self.query = query
     }
 
+    /// Whether both have the same `text`.
     package static func == (one: ResourceURL, other: ResourceURL) -> Bool {
         one.isSameOrigin(as: other) && one.path == other.path && one.query == other.query
     }
 
+    /// By `text`.
     package func hash(into hasher: inout Hasher) {
         hasher.combine(origin)
         hasher.combine(path)
@@ -108,7 +116,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     /// Scheme, host and port as one text: credentials belong to exactly this.
     package var origin: String { authority.origin }
 
-    /// The whole URL without credentials: what is requested, and what names the resource in the cache.
+    /// The whole URL without credentials: it is requested, and names the resource in the cache.
     package var text: String { origin + path + (query.map { "?" + $0 } ?? "") }
 
     /// For logs and messages: neither credentials nor the query, which often is one.
@@ -157,7 +165,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         ResourceURL(authority, path: path.utf8 + segment, query: query)
     }
 
-    /// What the path has up to the slash before its last segment, a slash at its end apart; without the query.
+    /// The URL up to the slash before its last segment, without the query. A slash at its end does not count.
     package var folder: ResourceURL {
         let bytes = path.utf8
         let end = bytes.last == 0x2F ? bytes.index(before: bytes.endIndex) : bytes.endIndex
@@ -168,7 +176,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         path.utf8[..<end].lastIndex(of: 0x2F).map { path[...$0] } ?? "/"
     }
 
-    /// What stands behind `folder` in this URL, the query included; nil where it is not below it, or goes with other
+    /// The part of this URL behind `folder`, with the query; nil where it is not below `folder`, or goes with other
     /// credentials.
     package func suffix(below folder: ResourceURL) -> [UInt8]? {
         guard folder.query == nil, folder.path.utf8.last == 0x2F,
@@ -193,11 +201,11 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         return percentDecoded(bytes[((bytes.lastIndex(of: 0x2F) ?? -1) + 1)...])
     }
 
-    /// What stands behind the last dot of the last segment, in lower case; empty where there is none.
+    /// The part of the last segment behind its last dot, in lower case; empty where there is none.
     package var fileExtension: String { ReelCore.fileExtension(String(decoding: lastSegment, as: UTF8.self)) }
 }
 
-/// What stands behind the last dot of a name, in lower case; empty where there is none.
+/// The part of a name behind its last dot, in lower case; empty where there is none.
 package func fileExtension(_ name: String) -> String {
     guard let dot = name.utf8.lastIndex(of: 0x2E), dot != name.startIndex else { return "" }
     return asciiLowercased(name[name.utf8.index(after: dot)...])

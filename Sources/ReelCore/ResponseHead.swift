@@ -1,11 +1,13 @@
 /// Status and headers of one HTTP answer, as received: nothing in it is trusted yet.
 package struct ResponseHead: Sendable {
+    /// As the status line has it.
     package var status: Int
     /// In order of arrival, names in lower case, values trimmed.
     package var headers: [(name: String, value: String)]
     /// Where the answer came from, after redirects.
     package var url: ResourceURL
 
+    /// - Parameter headers: names in any case.
     package init(status: Int, headers: [(name: String, value: String)], url: ResourceURL) {
         self.status = status
         self.headers = headers.map { (asciiLowercased($0.name), $0.value) }
@@ -33,7 +35,7 @@ package struct ResponseHead: Sendable {
     /// `Last-Modified` as seconds since 1970, nil where absent or no date.
     package var lastModified: Int64? { self["last-modified"].flatMap { httpDate($0) } }
 
-    /// What the answer tells of its version.
+    /// The validator of the version that the answer is of.
     package var validator: Validator { Validator(entityTag: entityTag, lastModified: lastModified) }
 
     /// `Content-Type` without parameters, in lower case; nil where it is not `type/subtype`.
@@ -54,7 +56,7 @@ package struct ResponseHead: Sendable {
         words("transfer-encoding").allSatisfy { ["chunked", "identity"].contains($0) }
     }
 
-    /// What the commas of a header separate, in lower case.
+    /// The words of a header between its commas, in lower case.
     private func words(_ name: String) -> [String] {
         headers.lazy.filter { $0.name == name }.flatMap { header in
             header.value.utf8.split(separator: UInt8(ascii: ",")).map { asciiLowercased(trimmed(Substring($0))) }
@@ -76,6 +78,7 @@ package struct ContentRange: Hashable, Sendable {
     /// nil for `/*`.
     package var total: Int64?
 
+    /// The parts of a header.
     package init(range: ByteRange?, total: Int64?) {
         self.range = range
         self.total = total

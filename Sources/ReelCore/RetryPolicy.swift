@@ -1,5 +1,6 @@
-/// When to ask again for bytes that did not come.
+/// Decides when to ask again for bytes that did not come.
 package enum RetryPolicy {
+    /// The pause before the next attempt.
     /// - Parameters:
     ///   - attempt: failures in a row without a byte of progress, 1 for the first.
     ///   - random: from 0 to 1, spreads clients that failed together.
@@ -9,7 +10,7 @@ package enum RetryPolicy {
         let base: Double
         switch failure {
         case .unreachable:
-            // A second in all: who has no network wants to know, and complete files play without it.
+            // A second in all: a user without a network wants to know soon, and complete files play without it.
             (limit, base) = (2, 0.2)
         case .interrupted, .timedOut:
             (limit, base) = (6, 0.1)

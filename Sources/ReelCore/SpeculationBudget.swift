@@ -1,9 +1,10 @@
-/// Bytes that all files of a mount together may fetch before anybody asks for them: so many a minute, which come back
-/// little by little.
+/// Limits the bytes that all files of a mount together fetch before a read asks for them: so many a minute, which come
+/// back little by little.
 ///
 /// Each kind of spending leaves a share of the budget to the more useful ones, so that a program that looks at every
 /// file uses up its own share and not the ends of films.
 package struct SpeculationBudget: Sendable {
+    /// The purpose of bytes that are fetched ahead.
     package enum Spending: Sendable, CaseIterable {
         /// The end of a media file.
         case tail
@@ -17,7 +18,7 @@ package struct SpeculationBudget: Sendable {
 
     /// As much as a line of 10 Mbit/s brings in a minute.
     package static let perMinute: Int64 = 64 << 20
-    /// An item counts for no more than this, whatever `--prebuffer` asks for: the user has chosen its size.
+    /// The next item counts for no more than this, however long `--prebuffer` makes it: the user has chosen that.
     private static let largestCharge = perMinute / 4
 
     /// Bytes that all files together may have fetched ahead and unread, or asked for.
@@ -29,15 +30,15 @@ package struct SpeculationBudget: Sendable {
     /// Early readahead that `left` takes into account.
     private var early: Int64 = 0
 
-    /// - Parameter unreadLimit: what a few films need; the cache must be able to hold it.
+    /// A full budget. - Parameter unreadLimit: enough for a few films; the cache must be able to hold it.
     package init(perMinute: Int64 = perMinute, unreadLimit: Int64 = .max) {
         self.perMinute = perMinute
         self.unreadLimit = unreadLimit
         left = Double(perMinute)
     }
 
-    /// - Parameter count: bytes that are missing.
-    /// - Returns: whether they may be fetched; they are then spent.
+    /// Spends bytes, if enough are left. - Parameter count: bytes that are missing.
+    /// - Returns: whether they may be fetched.
     package mutating func spend(_ count: Int64, on spending: Spending, now: Duration) -> Bool {
         refill(now)
         let (charge, kept): (Int64, Int64) =
@@ -45,7 +46,7 @@ package struct SpeculationBudget: Sendable {
             case .tail: (count, 0)
             case .nextItem: (min(count, Self.largestCharge), 0)
             case .moreOfNextItem: (min(count, Self.largestCharge), perMinute / 2)
-            // A person opens fewer films than a scanner: with their ends, 32 films take the half that may be taken.
+            // A person opens fewer films than a scanner: 32 films with their ends take the half that they may take.
             case .secondBlock: (7 * count, perMinute / 2)
             }
         guard Double(charge + kept) <= left else { return false }
@@ -53,8 +54,8 @@ package struct SpeculationBudget: Sendable {
         return true
     }
 
-    /// Whether to read ahead for readers that have not read on yet and may stop early (`Readahead.settled`). What was
-    /// fetched for them comes back when they read on.
+    /// Whether to read ahead for readers that have not read on yet and may stop early (`Readahead.settled`). The bytes
+    /// fetched for them come back when they read on.
     /// - Parameter early: bytes asked for ahead of such readers in all files (`FetchStatistics.Sums.early`).
     package mutating func allowsEarly(_ early: Int64, now: Duration) -> Bool {
         refill(now)

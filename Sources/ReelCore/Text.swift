@@ -1,6 +1,6 @@
 // The few text operations that parsing headers, URLs and documents needs, on bytes: no locale, no Unicode tables.
 
-/// ASCII letters lowered, everything else kept.
+/// Lowers the letters of ASCII, and keeps everything else.
 package func asciiLowercased(_ text: some StringProtocol) -> String { asciiLowercased(Array(text.utf8)[...]) }
 
 /// The same of bytes that need not be text.
@@ -36,11 +36,13 @@ package func decimal(_ bytes: ArraySlice<UInt8>) -> Int64? {
 
 /// Takes bytes from the front of `rest`, each of them once.
 package struct ByteCursor {
-    /// What is not yet taken.
+    /// The bytes that are not taken yet.
     package var rest: ArraySlice<UInt8>
 
+    /// All of `bytes` is still to be taken.
     package init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
 
+    /// Whether all bytes are taken.
     @inlinable package var isAtEnd: Bool { rest.isEmpty }
 
     /// The byte that many places ahead; 0 past the end, so that looking ahead needs no bounds of its own.
@@ -78,12 +80,16 @@ package struct ByteCursor {
 /// A text compared byte by byte, for names: Swift takes composed and decomposed letters for the same, a filesystem and
 /// an origin do not.
 package struct ExactText: Hashable, Sendable {
+    /// As it was given.
     package let text: String
 
+    /// The text to be compared byte by byte.
     package init(_ text: String) { self.text = text }
 
+    /// Whether both have the same bytes.
     package static func == (one: ExactText, other: ExactText) -> Bool { one.text.utf8.elementsEqual(other.text.utf8) }
 
+    /// By its bytes.
     package func hash(into hasher: inout Hasher) {
         var text = text
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }

@@ -1,21 +1,26 @@
 /// A reference cut into its five parts, by the expression of RFC 3986, appendix B. Each part is a piece of the bytes,
 /// as it was given.
 ///
-/// libcurl's `curl_url_set` does not replace this, as it changes what a signature or a server may count on: it drops an
-/// empty query, writes a blank in a query as `+`, and takes `http:///x` for the host `x` and a host of `0x7f000001` for
-/// 127.0.0.1. It also leaves `%2e%2e` in a path and a bare `%` in place, which are one spelling of a URL too many here.
+/// libcurl's `curl_url_set` does not replace this, as it changes parts that a signature or a server may depend on: it
+/// drops an empty query, writes a blank in a query as `+`, and takes `http:///x` for the host `x` and a host of
+/// `0x7f000001` for 127.0.0.1. It also leaves `%2e%2e` in a path and a bare `%` in place: a URL would have two
+/// spellings.
 package struct URLParts {
+    /// Without its colon.
     package var scheme: ArraySlice<UInt8>?
+    /// Without the two slashes before it.
     package var authority: ArraySlice<UInt8>?
+    /// Empty where there is none.
     package var path: ArraySlice<UInt8>
+    /// Without its question mark.
     package var query: ArraySlice<UInt8>?
 
-    /// All but the query, as it would be were there no scheme.
+    /// All but query and fragment: the path of a reference in which the text before a colon is no scheme.
     package let whole: ArraySlice<UInt8>
 
     /// nil where the reference is longer than a URL may be.
     init?(_ text: String) {
-        // Before anything is copied; blanks around it do not count, and no link has as many.
+        // Before anything is copied. Blanks around it do not count, but no link has as many.
         guard text.utf8.count <= 2 * ResourceURL.longest else { return nil }
         self.init(Array(text.utf8)[...])
     }
@@ -40,7 +45,7 @@ package struct URLParts {
         path = rest
     }
 
-    /// What stands before the colon of a reference that begins with a scheme (RFC 3986, section 3.1); nil: it does not.
+    /// The scheme that a reference begins with (RFC 3986, section 3.1), without its colon; nil where there is none.
     package static func scheme(of reference: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         let scheme = reference.prefix { isLetter($0) || isDigit($0) || "+-.".utf8.contains($0) }
         let isScheme = scheme.first.map(isLetter) ?? false
@@ -54,8 +59,8 @@ struct URLAuthority {
     var port: Int?
     var credentials: ResourceURL.Credentials?
 
-    /// nil where the host is none that can be asked: empty, with signs that no host has, or with brackets that hold no
-    /// IPv6 address. A colon without a port is the standard port, as the RFC and curl have it.
+    /// nil where the host cannot be asked: empty, with signs that no host has, or with brackets that hold no IPv6
+    /// address. A colon without a port means the standard port, as in the RFC and in curl.
     init?(_ authority: ArraySlice<UInt8>) {
         var rest = authority
         if let at = rest.lastIndex(of: UInt8(ascii: "@")) {
@@ -84,7 +89,8 @@ private func isHostByte(_ byte: UInt8) -> Bool {
     byte > 0x20 && byte != 0x7F && !"/?#@\\\"<>^`{|}%[]:".utf8.contains(byte)
 }
 
-/// `[`, an IPv6 address without a zone, `]`: its letters, and at least two colons; whether it is one the resolver says.
+/// True for `[`, an IPv6 address without a zone, `]`: its letters, and at least two colons. The resolver checks the
+/// rest.
 private func isAddress(_ host: ArraySlice<UInt8>) -> Bool {
     guard host.last == UInt8(ascii: "]"), (4...47).contains(host.count) else { return false }
     let address = host.dropFirst().dropLast()
@@ -92,7 +98,8 @@ private func isAddress(_ host: ArraySlice<UInt8>) -> Bool {
         && address.count { $0 == UInt8(ascii: ":") } >= 2
 }
 
-/// RFC 3986, section 5.2.4; an encoded dot counts as a dot, so that no server can be led out of a directory by one.
+/// Removes the segments `.` and `..` (RFC 3986, section 5.2.4). An encoded dot counts as a dot, so that none can lead a
+/// server out of a directory.
 func removingDotSegments(_ path: [UInt8]) -> [UInt8] {
     var result: [ArraySlice<UInt8>] = []
     let segments = path.split(separator: 0x2F, omittingEmptySubsequences: false)

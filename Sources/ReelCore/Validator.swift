@@ -1,11 +1,13 @@
-/// An entity tag (RFC 9110, section 8.8.3): what stands in the quotes, and whether it is weak.
+/// An entity tag (RFC 9110, section 8.8.3): the text in the quotes, and whether it is weak.
 ///
 /// Compared byte by byte: two spellings of one letter are two versions.
 package struct EntityTag: Hashable, Sendable {
+    /// Whether it began with `W/`.
     package var isWeak: Bool
+    /// The text in the quotes.
     package var opaque: String
 
-    /// What is kept of each version, and sent with each request: real ones have up to a hundred bytes.
+    /// Bytes. Each version keeps its tag, and each request sends it; real ones have up to a hundred bytes.
     private static let longest = 1 << 10
 
     /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one. nil
@@ -20,59 +22,65 @@ package struct EntityTag: Hashable, Sendable {
         opaque = String(decoding: text, as: UTF8.self)
     }
 
+    /// Whether both have the same bytes, and are both weak or both strong.
     package static func == (one: EntityTag, other: EntityTag) -> Bool {
         one.isWeak == other.isWeak && one.isSame(as: other)
     }
 
-    /// Whether both are of one version, be they weak or strong.
+    /// Whether both are of one version, weak or strong.
     package func isSame(as other: EntityTag) -> Bool { opaque.utf8.elementsEqual(other.opaque.utf8) }
 
-    /// As it is sent in `If-Range` and `If-None-Match`.
+    /// The form that `If-Range` and `If-None-Match` take.
     package var header: String { (isWeak ? "W/" : "") + "\"\(opaque)\"" }
 }
 
-/// What says whether two answers are of the same version of a resource.
+/// Tells whether two answers are of the same version of a resource.
 package struct Validator: Hashable, Sendable {
+    /// nil where the answer had none.
     package var entityTag: EntityTag?
     /// Seconds since 1970.
     package var lastModified: Int64?
 
+    /// - Parameter lastModified: seconds since 1970.
     package init(entityTag: EntityTag?, lastModified: Int64?) {
         self.entityTag = entityTag
         self.lastModified = lastModified
     }
 
-    /// Same version, as far as both sides tell: by tag where both have one (a weak tag that later turns strong is the
-    /// same, as Apache does with fresh files), else by date where both have one, else unknown and so the same; the
-    /// length is compared beside this.
+    /// Whether both may be of the same version: by tag where both have one (a weak tag that later turns strong is the
+    /// same, as Apache does with fresh files), else by date where both have one, else true. The caller compares the
+    /// length.
     package func agrees(with other: Validator) -> Bool {
         if let mine = entityTag, let theirs = other.entityTag { return mine.isSame(as: theirs) }
         if let mine = lastModified, let theirs = other.lastModified { return mine == theirs }
         return true
     }
 
-    /// For `If-Range`: only a strong tag may stand there; a date only where there is no tag. nil: nothing fit.
+    /// The value of `If-Range`: a strong tag, or a date where there is no tag; nil where neither fits.
     package var ifRange: String? {
         if let entityTag { return entityTag.isWeak ? nil : entityTag.header }
         return lastModified.map { httpDateText($0) }
     }
 
-    /// For a request that wants 304 when nothing changed; nil where there is nothing to compare.
+    /// The condition of a request that wants 304 when nothing changed; nil where there is nothing to compare.
     package var ifChanged: OriginRequest.Condition? {
         guard entityTag != nil || lastModified != nil else { return nil }
         return .ifChanged(entityTag: entityTag?.header, lastModified: lastModified.map { httpDateText($0) })
     }
 }
 
-/// What the first answer tells of a resource.
+/// The facts that the first answer tells of a resource.
 package struct ContentInformation: Hashable, Sendable {
     /// Whole length in bytes; nil for a resource that does not say.
     package var length: Int64?
+    /// That of the version in the answer.
     package var validator: Validator
+    /// `type/subtype`, in lower case.
     package var mediaType: String?
     /// False once the origin has answered a range with the whole body.
     package var acceptsRanges: Bool
 
+    /// - Parameter length: bytes; nil where it is not known.
     package init(length: Int64?, validator: Validator, mediaType: String? = nil, acceptsRanges: Bool = true) {
         self.length = length
         self.validator = validator
@@ -80,6 +88,7 @@ package struct ContentInformation: Hashable, Sendable {
         self.acceptsRanges = acceptsRanges
     }
 
+    /// Whether length and validator agree.
     package func isSameVersion(as other: ContentInformation) -> Bool {
         length == other.length && validator.agrees(with: other.validator)
     }

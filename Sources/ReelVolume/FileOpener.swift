@@ -4,18 +4,18 @@ import ReelThreads
 
 /// Opens files: finds out which version of a file each open gets.
 final class FileOpener: Sendable {
-    /// A confirmation of the origin holds for this many seconds: programs open a file several times in a row.
+    /// Seconds for which a confirmation of the origin holds: programs open a file several times in a row.
     private static let freshFor: Int64 = 5
-    /// An open of remembered bytes waits this long for a confirmation, then plays what there is.
+    /// An open of remembered bytes waits this long for a confirmation, then plays the bytes that are there.
     private static let confirmationLimit = Duration.seconds(2)
-    /// Two answers so far apart that there is no such thing are believed.
+    /// The answer "no such thing" is believed when it comes a second time after so long.
     private static let secondLook = Duration.seconds(5)
 
     private let tree: Tree
     private let files: FileTable
     private let prebuffer: Prebuffer
     private let services: Services
-    /// Files of which the origin has said "no such thing" once, and when it first did (on the clock of `now()`).
+    /// When the origin first said "no such thing" of a file, by URL (on the clock of `now()`).
     private let missing = Lock<[String: Duration]>([:])
 
     init(_ tree: Tree, _ files: FileTable, _ prebuffer: Prebuffer, _ services: Services) {
@@ -74,7 +74,7 @@ final class FileOpener: Sendable {
                 case .accessDenied: completion(.failure(.accessDenied))
                 case .stale where isMissing(url): completion(.failure(.stale))
                 default:
-                    // Away, unwell or gone for a moment: what is remembered plays, what is missing will say so.
+                    // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.
                     services.logger.info("\(url): not confirmed: \(failure)")
                     openVersion(node, url, remembered.information, completion)
                 }
@@ -91,7 +91,7 @@ final class FileOpener: Sendable {
         }
     }
 
-    /// The origin says "no such thing". - Returns: whether it has said so before, long enough ago to be no hiccup.
+    /// The origin says "no such thing". - Returns: whether it said so before, long enough ago to be believed.
     private func isMissing(_ url: ResourceURL) -> Bool {
         let moment = now()
         return missing.withLock { missing in
@@ -110,13 +110,14 @@ final class FileOpener: Sendable {
         guard information.length != nil else { return firstOpen(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in
-            if case .success(let file) = result { file.prefetchTail(node.name) }
+            if case .success(let file) = result { TailPrefetch.start(file, of: node) }
             completion(result)
         }
     }
 
     private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
-        OpenRequest.start(url, head: head(of: node), tail: tail(of: node), files, services) { [self] whole in
+        let (head, tail) = (head(of: node), TailPrefetch(node, url, services))
+        OpenRequest.start(url, head: head, tail: tail, files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
@@ -131,7 +132,7 @@ final class FileOpener: Sendable {
                     files.close(file)
                     return completion(.failure(.stale))
                 }
-                file.prefetchTail(node.name)
+                TailPrefetch.start(file, of: node)
                 completion(.success(file))
             case .failure(let failure):
                 services.logger.info("\(url): \(failure)")
@@ -147,16 +148,8 @@ final class FileOpener: Sendable {
         return isGiven ? Readahead.firstOfMedia : Readahead.first
     }
 
-    /// Where the listing tells the length of a media file, its end can be asked for before anything else is known.
-    private func tail(of node: Node) -> ByteRange? {
-        guard MediaName.isMedia(node.name), let length = node.listed.length, let tail = Readahead.tail(of: length),
-            services.budget.withLock({ $0.spend(tail.count, on: .tail, now: now()) })
-        else { return nil }
-        return tail
-    }
-
     /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,
-    /// and the open that gets ESTALE is repeated by the kernel, which looks the name up again (open(2) does so once).
+    /// and the kernel repeats the open that gets ESTALE with a new lookup of the name (open(2) does so once).
     private func tell(_ node: Node, _ information: ContentInformation) -> Bool {
         let isSame = (node.listed.length ?? information.length) == information.length && node.take(information)
         if !isSame { replace(node, information) }
@@ -173,7 +166,7 @@ final class FileOpener: Sendable {
         let isFirst = parent?.directory?.correct(node.name, facts) ?? false
         tree.nodes.supersede(node)
         services.kernelCache?.forgetEntry(node.name, in: node.parent)
-        // A listing that is wrong of one file is of an older time. One that says the same again is not asked once more.
+        // A listing that is wrong about one file is out of date. If it says the same again, it is not fetched again.
         if isFirst, let parent, let directory = parent.directory { tree.refresher.contradicted(parent, directory) }
     }
 }

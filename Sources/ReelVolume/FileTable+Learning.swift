@@ -2,17 +2,17 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// What an answer says of a version that is known.
+/// Learns from answers about known versions.
 extension FileTable {
     /// Remembers content information that the origin has just told.
-    /// - Returns: what is known from here on. A version that is confirmed keeps the validator that it was first seen
-    ///   with: a weak tag may have become strong, and another server may tell another date of it.
+    /// - Returns: the content information from here on. A confirmed version keeps its first validator: a weak tag may
+    ///   have become strong, and another server may tell another date of it.
     func learn(_ new: ContentInformation, of url: ResourceURL) -> ContentInformation {
         var new = new
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
             if new.isSameVersion(as: known) {
                 new.validator = known.validator
-                // One odd answer from one of several servers has ended nothing, for those who have it open.
+                // One odd answer from one of several servers has ended nothing for the readers that have it open.
                 file(for: version(url, new))?.revive()
             } else {
                 retire(version(url, known))
@@ -26,7 +26,7 @@ extension FileTable {
         Version(key: url.text, validator: information.validator, length: information.length ?? 0)
     }
 
-    /// An older version: its open handles read what there is of it, then it goes.
+    /// Retires an older version: its open handles read the bytes that are there, then it goes.
     private func retire(_ version: Version) {
         if let file = file(for: version) { file.supersede() } else { services.store.forget(version) }
     }

@@ -2,7 +2,8 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// The files that are open, or were a moment ago: exactly one `RemoteFile` a version, however many names lead to it.
+/// Holds the files that are open, or were a moment ago: exactly one `RemoteFile` a version, even if many names lead to
+/// it.
 final class FileTable: Sendable {
     private struct Slot {
         var file: RemoteFile
@@ -18,8 +19,8 @@ final class FileTable: Sendable {
     private struct Slots {
         /// By the object that the file reads.
         var all: [ObjectIdentifier: Slot] = [:]
-        /// What an open of a version gets. A file whose object was replaced by another of its version is not here any
-        /// more: its readers go on.
+        /// The file that an open of a version gets. A file whose object was replaced by another of its version is not
+        /// here any more: its readers go on.
         var current: [Version: RemoteFile] = [:]
 
         subscript(file: RemoteFile) -> Slot? {
@@ -49,7 +50,8 @@ final class FileTable: Sendable {
         }
     }
 
-    /// nil while the file is leaving the table: `retry` is then called when it has left.
+    /// Opens one version at once. - Returns: nil while the file is leaving the table: `retry` is called when it has
+    /// left.
     func openNow(
         _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
     ) throws(CacheError) -> RemoteFile? {
@@ -69,13 +71,13 @@ final class FileTable: Sendable {
             }
             let file = RemoteFile(url, information, object, services)
             slots[file] = Slot(file: file, handles: 1, closedAt: .zero)
-            // The object's own version: a tag that was weak when it was made still names the same bytes.
+            // The object's own version: a tag that was weak then still names the same bytes.
             slots.current[object.version] = file
             return file
         }
         guard let file else { return nil }
         object.holder = file
-        // The origin has told of this version last, whatever it told of in between.
+        // The origin has told of this version last.
         file.revive()
         file.opened()
         return file
@@ -93,7 +95,7 @@ final class FileTable: Sendable {
         return isThere
     }
 
-    /// The body of a file came to its end. Where nobody knew its end before, it is an ordinary one from here on.
+    /// The body of a file came to its end. A file with an open end is an ordinary one from here on.
     /// - Parameter finished: called before any reader finds the end, where an open finds the file by its length now.
     func settle(_ file: RemoteFile, _ stream: Ledger.StreamID, _ finished: (ContentInformation) -> Void) {
         guard let length = file.end(of: stream) else { return }
@@ -126,8 +128,8 @@ final class FileTable: Sendable {
         return isLast
     }
 
-    /// After its close its unread bytes do not count as wasted until then. - Parameter end: the past, where no reader
-    /// is expected any more.
+    /// Unread bytes of a closed file do not count as wasted until then. - Parameter end: the past, where no reader is
+    /// expected any more.
     func keep(_ file: RemoteFile, until end: Duration) {
         change(file) { if $0.handles == 0 { $0.keptUntil = end } }
         services.ticker.add(self)
@@ -150,7 +152,7 @@ final class FileTable: Sendable {
         }
     }
 
-    /// Files that an open gets are before those whose object was replaced.
+    /// All files; those that an open gets come first, then those whose object was replaced.
     var all: [RemoteFile] {
         slots.withLock { slots in
             let files = slots.all.values.map(\.file)

@@ -2,8 +2,8 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// The first request for a resource of which nothing is known: its head is the content information, its body the first
-/// bytes, which are kept.
+/// The first request for an unknown resource: its head is the content information, its body the first bytes, which are
+/// kept.
 final class OpenRequest: OriginReceiver {
     enum Found: Sendable {
         case file(RemoteFile)
@@ -15,7 +15,7 @@ final class OpenRequest: OriginReceiver {
         case file(RemoteFile, Ledger.StreamID)
     }
 
-    /// Shared by all attempts.
+    /// The same for all attempts.
     private struct Plan: Sendable {
         let url: ResourceURL
         let tail: TailPrefetch?
@@ -37,18 +37,18 @@ final class OpenRequest: OriginReceiver {
         self.completion = completion
     }
 
-    /// The file in the answer is opened: one handle of it is counted.
+    /// Sends it, and tries again as long as the open may wait. The file in the answer is open: one handle is counted.
     /// - Parameters:
     ///   - head: bytes to ask for.
-    ///   - tail: its end, asked for at the same time.
-    ///   - finished: a resource of unknown length came to its end.
+    ///   - tail: fetches the end at the same time.
+    ///   - finished: called when a resource of unknown length has come to its end.
     static func start(
-        _ url: ResourceURL, head: Int64 = Readahead.first, tail: ByteRange?, _ files: FileTable, _ services: Services,
-        finished: @escaping @Sendable (ContentInformation) -> Void, _ completion: @escaping @Sendable (Found) -> Void
+        _ url: ResourceURL, head: Int64 = Readahead.first, tail: TailPrefetch?, _ files: FileTable,
+        _ services: Services, finished: @escaping @Sendable (ContentInformation) -> Void,
+        _ completion: @escaping @Sendable (Found) -> Void
     ) {
-        let tail = tail.map { TailPrefetch($0, url, services) }
         let plan = Plan(url: url, tail: tail, files: files, services: services, finished: finished)
-        // Behind the first request in the queue: it is the one that a reader waits for.
+        // Behind the first request in the queue: a reader waits for that one.
         defer { tail?.start() }
         askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
             let open = OpenRequest(plan, range, done)
@@ -103,7 +103,7 @@ final class OpenRequest: OriginReceiver {
         switch state.withLock({ $0 }) {
         case .asked: completion(.failure(failure ?? .interrupted("no answer")))
         case .file(let file, let stream):
-            // First: a reader that sees the end may open the file anew, and is to find what it has become.
+            // First: a reader that sees the end may open the file anew, and has to find the complete version.
             if failure == nil { plan.files.settle(file, stream, plan.finished) }
             file.ended(stream, failure)
         }

@@ -4,7 +4,7 @@ import ReelThreads
 
 /// Fetches the beginning and the end of the file that comes after the one that is being played through.
 final class Prebuffer: Sendable {
-    /// The item that is fetched, or was.
+    /// The item that is being fetched, or was fetched last.
     private struct Next {
         let item: String
         /// nil until it is open.
@@ -19,9 +19,9 @@ final class Prebuffer: Sendable {
         var held: [String: Node] = [:]
     }
 
-    /// So many times the usual head is fetched where nothing is left to fetch of the played item.
+    /// So many heads of the next item are fetched once nothing of the played item is left to fetch.
     private static let more: Int64 = 4
-    /// The rest of a long film: for so long the bytes of the next one do not count as wasted.
+    /// For so long, the rest of a long film, the bytes of the next one do not count as wasted.
     private static let expectation = Duration.seconds(3 * 3600)
 
     private let files: FileTable
@@ -35,7 +35,7 @@ final class Prebuffer: Sendable {
         self.services = services
     }
 
-    // MARK: What happens
+    // MARK: Events
 
     func played(_ node: Node, isThere: Bool) {
         guard services.options.prebuffer > 0, MediaName.isMedia(node.name), let url = node.url else { return }
@@ -75,7 +75,7 @@ final class Prebuffer: Sendable {
         if isPlayed { played(node, isThere: file.isComplete) }
     }
 
-    /// In a listing by name, as its order may be any; in a list as it stands there.
+    /// The next media file: in a listing by name, as its order may be any; in a list the next entry.
     private func next(after node: Node) -> ResourceURL? {
         guard let directory = tree.nodes[node.parent]?.directory, let listed = directory.listing else { return nil }
         let entries = listed.entries
@@ -95,7 +95,7 @@ final class Prebuffer: Sendable {
         return next.map { entries[$0.place].url }
     }
 
-    // MARK: What is done
+    // MARK: Actions
 
     private func perform(_ actions: [Prebuffering.Action]) {
         for action in actions {
@@ -126,7 +126,7 @@ final class Prebuffer: Sendable {
         }
         OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
             switch found {
-            // Of a body without a length nothing can be fetched but all.
+            // A body without a length can only be fetched as a whole.
             case .file(let file) where file.isOpenEnded: files.close(file)
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
@@ -159,7 +159,7 @@ final class Prebuffer: Sendable {
         file.prefetch([ByteRange(usual, min(file.length, usual * Prebuffer.more))], as: .moreOfNextItem)
     }
 
-    /// Stops what is under way; what is there counts as wasted unless it is read.
+    /// Stops its requests; the bytes that came count as wasted unless they are read.
     private func letGo(_ file: RemoteFile) {
         file.cancelPrebuffer()
         files.keep(file, until: .zero)

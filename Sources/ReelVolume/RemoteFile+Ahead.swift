@@ -1,27 +1,29 @@
 import ReelCore
 import ReelThreads
 
-/// What is fetched before a read asks for it, and the statistics of it.
+/// Fetches bytes before a read asks for them, within the limits of the mount.
 extension RemoteFile {
-    /// What all files of the mount, and the origin, leave to this one; `room` without what this one has taken.
+    /// The limits that the mount and the origin set now; `room` does not count the bytes that this file has taken.
     /// - Parameter requests: at a time, for one reader.
     func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
         let counters = services.counters
+        let isInMemory = object.isInMemory
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
         return services.budget.withLock {
             Ledger.Limits(
-                requests: requests, room: $0.unreadLimit - ahead, allowsEarly: $0.allowsEarly(early, now: moment))
+                requests: requests, room: $0.unreadLimit - ahead, allowsEarly: $0.allowsEarly(early, now: moment),
+                window: isInMemory ? Self.windowInMemory : .max)
         }
     }
 
-    /// Asks the ledger under these limits, and reports what has changed in its statistics.
-    func decide<Answer>(_ limits: Ledger.Limits? = nil, _ body: (inout State) -> sending Answer) -> sending Answer {
+    /// Bytes that are kept in memory must have room there for all readers.
+    private static let windowInMemory = 2 * Readahead.near
+
+    /// Asks the state under these limits, and reports the changes of its statistics.
+    func decide<Answer>(_ limits: Ledger.Limits? = nil, _ body: (inout FileState) -> sending Answer) -> sending Answer {
         state.withLock { state in
-            if let limits {
-                state.ledger.limits = limits
-                state.ledger.limits.room += state.reportedAhead
-            }
-            defer { report(&state) }
+            if let limits { state.limit(limits) }
+            defer { state.report(to: services.counters) }
             return body(&state)
         }
     }
@@ -31,30 +33,13 @@ extension RemoteFile {
         perform(decide(limits(concurrency.share, moment)) { $0.ledger.readAhead(now: moment) })
     }
 
-    /// Adds what is new in the statistics to the counters of the mount. Called under the lock, where an atomic addition
-    /// is no call out.
-    func report(_ state: inout State) {
-        let ahead = state.ledger.ahead
-        if ahead != state.reportedAhead {
-            services.counters.ahead.add(ahead - state.reportedAhead, ordering: .relaxed)
-            state.reportedAhead = ahead
-        }
-        let (sums, before) = (state.ledger.statistics.sums, state.reported)
-        guard sums != before else { return }
-        services.counters.demanded.add(sums.demanded - before.demanded, ordering: .relaxed)
-        services.counters.speculative.add(sums.speculative - before.speculative, ordering: .relaxed)
-        services.counters.wasted.add(sums.wasted - before.wasted, ordering: .relaxed)
-        services.counters.early.add(sums.early - before.early, ordering: .relaxed)
-        state.reported = sums
-    }
-
-    /// The file leaves the table: no reader is expected for what was fetched ahead.
+    /// The file leaves the table: no reader is expected for bytes fetched ahead.
     func writeOff() { decide { $0.ledger.writeOff() } }
 
-    /// Fetched ahead and not read so far.
+    /// Bytes fetched ahead and not read so far.
     var unread: Int64 { state.withLock { $0.ledger.statistics.unread.count } }
 
-    /// Asks for what of these is neither there nor under way, if the mount's budget has so much left.
+    /// Asks for the bytes of these that are neither there nor under way, if the mount's budget has so much left.
     func prefetch(_ ranges: [ByteRange], as spending: SpeculationBudget.Spending) {
         let moment = now()
         let missing = state.withLock { $0.ledger.missing(in: ranges) }
@@ -64,16 +49,4 @@ extension RemoteFile {
     }
 
     func cancelPrebuffer() { perform(decide { $0.ledger.cancelPrebuffer() }) }
-
-    /// Players look at the end of a film right after its beginning.
-    func prefetchTail(_ name: String) {
-        guard isMedia(name), let tail = Readahead.tail(of: length) else { return }
-        prefetch([tail], as: .tail)
-    }
-
-    private func isMedia(_ name: String) -> Bool {
-        if MediaName.isMedia(name) { return true }
-        guard let type = information.mediaType else { return false }
-        return type.hasPrefix("video/") || type.hasPrefix("audio/")
-    }
 }

@@ -2,20 +2,16 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Bytes that leave the cache for want of room.
+/// Gives up bytes when the cache is full.
 extension RemoteFile {
     /// Takes blocks out of the cache. On the origin's thread, which is the one that writes, or when nothing is under
     /// way: a hole punched under a write would lose it.
     /// - Returns: bytes freed.
     func drop(_ blocks: Range<Int>) -> Int64 {
         let before = object.bytesOnDisk
-        do {
-            try object.discard(blocks)
-        } catch {
-            // The bytes are still there.
-            services.logger.warning("\(error)")
-        }
-        // Counts what leaves unread as wasted.
+        // If this fails, the bytes are still there.
+        attempt { () throws(CacheError) in try object.discard(blocks) }
+        // Counts bytes that leave unread as wasted.
         _ = decide { $0.ledger.notice() }
         return before - object.bytesOnDisk
     }
@@ -27,7 +23,7 @@ extension RemoteFile: ObjectHolder {
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
         let runs = state.withLock { state in
-            // Without an open handle no reader needs what was read ahead.
+            // Without an open handle no reader needs the bytes that were read ahead.
             state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
         }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }

@@ -10,7 +10,8 @@ extension RemoteFile {
         for run in runs(of: blocks) { _ = drop(run) }
     }
 
-    /// Asks for what is missing of these blocks, without reading ahead. Reads of these blocks wait for the same bytes.
+    /// Asks for the missing bytes of these blocks, without reading ahead. Reads of these blocks wait for the same
+    /// bytes.
     func refetch(_ blocks: Range<Int>) -> RepairRead {
         let read = RepairRead()
         let bytes = ByteRange(
@@ -20,12 +21,4 @@ extension RemoteFile {
         wait(read, for: bytes, of: 0, until: now() + services.options.timeout, isRepair: true)
         return read
     }
-}
-
-/// A read that waits until blocks are in the cache, and takes no bytes.
-final class RepairRead: ParkedRead {
-    let answer = Monitor<Result<Void, VolumeError>?>(nil)
-
-    func succeed(_ bytes: UnsafeRawBufferPointer) { answer.withLock { $0 = $0 ?? .success(()) } }
-    func fail(_ error: VolumeError) { answer.withLock { $0 = $0 ?? .failure(error) } }
 }

@@ -2,37 +2,35 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Doing what the ledger decided, and telling it what came of it.
+/// Does what the ledger decides, and tells it what came of it.
 extension RemoteFile {
     func perform(_ actions: [Ledger.Action]) {
         for action in actions {
             switch action {
             case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded)
             case .stop(let id):
-                if let request = state.withLock({ $0.requests.removeValue(forKey: id) }) {
-                    services.origin.cancel(request)
-                }
+                if let request = state.withLock({ $0.takeRequest(of: id) }) { services.origin.cancel(request) }
             case .resume(let id):
-                if let request = state.withLock({ $0.requests[id] }) { services.origin.resume(request) }
+                if let request = state.withLock({ $0.request(of: id) }) { services.origin.resume(request) }
             case .promote(let id):
-                if let request = state.withLock({ $0.requests[id] }) { services.origin.promote(request) }
+                if let request = state.withLock({ $0.request(of: id) }) { services.origin.promote(request) }
             case .complete(let id): complete(id)
             case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
-                guard let parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { continue }
-                services.logger.info("\(url): read of \(parked.range) failed: \(failure)")
-                parked.read.fail(VolumeError(failure))
+                guard let read = state.withLock({ $0.take(id) }) else { continue }
+                services.logger.info("\(url): read of \(read.range) failed: \(failure)")
+                read.caller.fail(VolumeError(failure))
             }
         }
     }
 
     /// - Parameter part: the bytes that the read gets; nil: all.
     private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
-        guard var parked = state.withLock({ $0.parked.removeValue(forKey: id) }) else { return }
-        if parked.isRepair { return parked.read.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
-        parked.range = part ?? parked.range
-        services.answers.add { [self, parked] in
-            services.withAnswerBuffer(Int(parked.range.count)) { answer(parked, $0) }
+        guard var read = state.withLock({ $0.take(id) }) else { return }
+        if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
+        read.range = part ?? read.range
+        services.answers.add { [self, read] in
+            services.withAnswerBuffer(Int(read.range.count)) { answer(read, $0) }
             moveQueue(now())
         }
     }
@@ -41,12 +39,9 @@ extension RemoteFile {
         guard !range.isEmpty else { return }
         let handle = RequestHandle()
         // It may have been stopped or promoted since it was decided.
-        let (isWanted, isDemanded) = state.withLock { state in
-            let isWanted = state.ledger.isLive(id) && !state.isOver
-            if isWanted { state.requests[id] = handle }
-            return (isWanted, isDemanded || state.ledger.isDemanded(id))
-        }
-        if !isWanted { services.origin.cancel(handle) }
+        let now = state.withLock { $0.start(handle, id) }
+        if !now.isWanted { services.origin.cancel(handle) }
+        let isDemanded = isDemanded || now.isDemanded
         let request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, stallLimit: services.options.timeout)
@@ -55,29 +50,20 @@ extension RemoteFile {
         services.send(request, as: handle, to: StreamReceiver(self, id, range))
     }
 
-    // MARK: What the streams bring
+    // MARK: Events of streams
 
     /// The request that found this version out goes on as its first stream.
     func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
         services.ticker.add(self)
-        let (id, isWanted) = state.withLock { state in
-            if isWhole { state.ledger.acceptsRanges = false }
-            let id = state.ledger.adopt(range, now: now())
-            state.requests[id] = request
-            return (id, state.ledger.isLive(id) && !state.isOver)
-        }
+        let (id, isWanted) = state.withLock { $0.adopt(request, range, isWhole: isWhole, now: now()) }
         if !isWanted { services.origin.cancel(request) }
         return id
     }
 
-    /// The same of a request that was made beside it. - Returns: nil where its bytes are not wanted.
+    /// A request that was made beside it becomes a stream. - Returns: nil where its bytes are not wanted.
     func adoptBeside(_ request: RequestHandle, _ range: ByteRange) -> Ledger.StreamID? {
         services.ticker.add(self)
-        return state.withLock { state in
-            guard !state.isOver, let id = state.ledger.adoptBeside(range, now: now()) else { return nil }
-            state.requests[id] = request
-            return id
-        }
+        return state.withLock { $0.adoptBeside(request, range, now: now()) }
     }
 
     /// - Parameter isTimed: as in the ledger.
@@ -93,63 +79,35 @@ extension RemoteFile {
 
     func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         let moment = now()
-        let place = state.withLock { state -> (range: ByteRange, news: [ByteRange])? in
-            state.rate.add(Int64(bytes.count), moment)
-            let range = state.ledger.place(of: id, count: Int64(bytes.count))
-            state.ledger.dropped(Int64(bytes.count) - (range?.count ?? 0))
-            guard let range else {
-                report(&state)
-                return nil
-            }
-            state.isWriting = true
-            return (range, state.ledger.gaps(in: range))
-        }
-        guard let place else { return .stop }
-        defer { state.withLock { $0.isWriting = false } }
-        if !place.news.isEmpty, !write(bytes, place.range) {
+        let range = decide { $0.place(of: id, count: Int64(bytes.count), now: moment) }
+        guard let range else { return .stop }
+        defer { state.withLock { $0.wrote() } }
+        // Only this thread adds bytes.
+        let news = object.present.gaps(in: range)
+        let part = UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)])
+        let isThere = news.isEmpty || attempt { () throws(CacheError) in try object.write(part, at: range.lower) }
+        if !isThere {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
             perform(
                 decide { state in
-                    state.ledger.dropped(place.range.count)
+                    state.ledger.dropped(range.count)
                     return state.ledger.ended(id, full, now: moment, random: 0)
                 })
             return .stop
         }
-        let isInMemory = object.isInMemory
-        let requests = concurrency.value.withLock { $0.took(place.range.count, now: moment) }
-        let result = decide(limits(requests, moment)) { state in
-            // What is in memory must have room there for all readers.
-            state.ledger.windowLimit = isInMemory ? min(windowLimit, RemoteFile.windowInMemory) : windowLimit
-            return state.ledger.arrived(id, place.range, news: place.news, now: moment)
-        }
+        let requests = concurrency.value.withLock { $0.took(range.count, now: moment) }
+        let result = decide(limits(requests, moment)) { $0.ledger.arrived(id, range, news: news, now: moment) }
         perform(result.actions)
-        return switch result.answer {
-        case .more: .more
-        case .pause: .pause
-        case .enough: .stop
-        }
-    }
-
-    private static let windowInMemory = 2 * Readahead.near
-
-    private func write(_ bytes: UnsafeRawBufferPointer, _ range: ByteRange) -> Bool {
-        do {
-            let part = UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)])
-            try object.write(part, at: range.lower)
-            return true
-        } catch {
-            services.logger.error("\(error)")
-            return false
-        }
+        return result.answer
     }
 
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         concurrency.value.withLock { $0.ended(failure, now: now()) }
-        // Before a reader hears of it: he may open the file anew at once.
+        // Before a reader hears of it: it may open the file anew at once.
         if failure?.isContradiction ?? false { services.doubt(url) }
         let actions = decide { state in
-            state.requests[id] = nil
+            _ = state.takeRequest(of: id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)

@@ -5,45 +5,16 @@ import Synchronization
 
 /// One version of one resource: its bytes in the cache, and the requests under way to the others. All handles share it.
 ///
-/// The state is one value behind one lock: ask the ledger under the lock, act on its answer outside.
+/// The state is one value behind one lock: `decide` asks it under the lock, and `perform` acts on the answer outside.
 final class RemoteFile: Sendable {
     let url: ResourceURL
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
-    let state: Lock<State>
-    /// How far a cursor's readahead may grow while the disk takes what is written.
-    let windowLimit: Int64
+    let state: Lock<FileState>
     let concurrency: ConcurrencyLimits.Shared
     /// Goes up each time that a reader plays the file through and the next item may be fetched.
     let plays = Atomic<UInt64>(0)
-
-    struct Parked {
-        var read: any ParkedRead
-        /// Of the handle.
-        var node: NodeID
-        var range: ByteRange
-        var deadline: Duration
-        /// It waits for the bytes to be in the cache, and wants no answer.
-        var isRepair = false
-    }
-
-    struct State {
-        var ledger: Ledger
-        var parked: [Ledger.ReadID: Parked] = [:]
-        /// Reads that wait until `parked` has room, oldest first.
-        var queue: [Parked] = []
-        var requests: [Ledger.StreamID: RequestHandle] = [:]
-        var nextRead: Ledger.ReadID = 1
-        var rate = RateMeter()
-        /// What of the ledger's statistics was added to the counters of the mount.
-        var reported = FetchStatistics.Sums()
-        var reportedAhead: Int64 = 0
-        /// Set when the volume goes away: what is started now is stopped at once.
-        var isOver = false
-        /// The origin's thread is between asking where bytes go and telling that they are there.
-        var isWriting = false
-    }
 
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
         self.url = url
@@ -52,16 +23,15 @@ final class RemoteFile: Sendable {
         self.services = services
         let ledger = Ledger(
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
-        windowLimit = ledger.windowLimit
         concurrency = services.concurrency[url]
-        state = Lock(State(ledger: ledger), .file)
+        state = Lock(FileState(ledger), .file)
     }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { object.length }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
 
-    /// What the first answer told, and the length once it is known.
+    /// As the first answer told it, with the length once it is known.
     var information: ContentInformation {
         var information = told
         if information.length == nil, !isOpenEnded { information.length = length }
@@ -70,6 +40,7 @@ final class RemoteFile: Sendable {
 
     // MARK: Reading
 
+    /// Answers a read at once where its bytes are there; else it waits.
     /// - Parameters:
     ///   - buffer: as long as the read; cut at the end of the file.
     ///   - node: of the handle.
@@ -99,10 +70,10 @@ final class RemoteFile: Sendable {
         let moment = now()
         let (isHit, wantsMore, behind) = state.withLock { state in
             let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
-            guard isHit else { return (false, false, nil as Behind?) }
-            report(&state)
+            guard isHit else { return (false, false, nil as ByteRange?) }
+            state.report(to: services.counters)
             if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
-            return (true, state.ledger.wantsReadahead(now: moment), Behind(&state))
+            return (true, state.ledger.wantsReadahead(now: moment), state.ledger.takeBehind())
         }
         guard isHit else { return nil }
         // The end may have become known since the range was made.
@@ -122,50 +93,47 @@ final class RemoteFile: Sendable {
         }
     }
 
-    /// - Parameter isRepair: nothing is read ahead, and the answer has no bytes.
+    /// Keeps a read until its bytes have come. - Parameter isRepair: nothing is read ahead, and the answer has no
+    /// bytes.
     func wait(
         _ read: any ParkedRead, for range: ByteRange, of node: NodeID, until deadline: Duration, isRepair: Bool = false
     ) {
-        let parked = Parked(read: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
-        if !queue(parked) { park(parked) }
+        let read = ParkedReads.Read(caller: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
+        if state.withLock({ $0.enqueue(read) }) { services.ticker.add(self) } else { park(read) }
     }
 
     /// Hands a read that waits to the ledger.
-    func park(_ parked: Parked) {
+    private func park(_ read: ParkedReads.Read) {
         let moment = now()
-        let (range, isRepair) = (parked.range, parked.isRepair)
+        let (range, isRepair) = (read.range, read.isRepair)
         let (isUnderrun, rate) = state.withLock { (!isRepair && $0.ledger.isUnderrun(range), $0.ledger.rate) }
         let requests = concurrency.value.withLock { limit in
             isUnderrun ? limit.underrun(ObjectIdentifier(self), rate: rate, now: moment) : limit.share
         }
-        let actions = decide(limits(requests, moment)) { state -> [Ledger.Action]? in
-            guard !state.isOver else { return nil }
-            let id = state.nextRead
-            state.nextRead += 1
-            state.parked[id] = parked
-            return state.ledger.park(id, range, deadline: parked.deadline, now: moment, readsOn: !isRepair)
+        guard let actions = decide(limits(requests, moment), { $0.park(read, now: moment) }) else {
+            return read.caller.fail(.failed)
         }
-        guard let actions else { return parked.read.fail(.failed) }
         services.ticker.add(self)
         perform(actions)
     }
 
-    func abandon(_ read: any ParkedRead) {
-        state.withLock { state in
-            guard !Self.unqueue(read, &state), let id = state.parked.first(where: { $0.value.read === read })?.key
-            else { return }
-            state.parked[id] = nil
-            state.ledger.abandon(id)
-        }
+    /// Fails queued reads whose deadline has passed, and hands the oldest of the others to the ledger as far as it has
+    /// room.
+    func moveQueue(_ now: Duration) {
+        let (late, next) = state.withLock { $0.takeQueued(now) }
+        for read in late { read.caller.fail(.timedOut) }
+        for read in next { park(read) }
     }
+
+    func abandon(_ caller: any ParkedRead) { state.withLock { $0.abandon(caller) } }
 
     /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
     /// anew.
-    func answer(_ parked: Parked, _ buffer: UnsafeMutableRawBufferPointer) {
-        if let count = hit(parked.range, into: buffer, of: parked.node, wasParked: true) {
-            parked.read.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+    func answer(_ read: ParkedReads.Read, _ buffer: UnsafeMutableRawBufferPointer) {
+        if let count = hit(read.range, into: buffer, of: read.node, wasParked: true) {
+            read.caller.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
-            wait(parked.read, for: parked.range, of: parked.node, until: parked.deadline)
+            wait(read.caller, for: read.range, of: read.node, until: read.deadline)
         }
     }
 
@@ -173,35 +141,29 @@ final class RemoteFile: Sendable {
 
     func opened() {
         object.touch()
-        state.withLock { $0.ledger.openHandles += 1 }
+        state.withLock { $0.ledger.opened() }
     }
 
-    /// - Returns: whether it was the last handle.
+    /// A handle was closed. - Returns: whether it was the last one.
     @discardableResult
     func closed() -> Bool {
         // A file that the kernel read itself counts as used and read as a whole.
         let isShared = object.isShared
         if isShared { object.useAll() } else { object.touch() }
-        return decide { state in
-            if isShared { state.ledger.readAll() }
-            state.ledger.openHandles -= 1
-            state.ledger.lastClose = now()
-            return state.ledger.openHandles == 0
-        }
+        return decide { $0.ledger.closed(now: now(), isReadWhole: isShared) }
     }
 
     /// True while more of a file with an open end may come.
     var isGrowing: Bool { state.withLock { $0.ledger.isOpenEnded && !$0.ledger.isIdle } }
 
-    /// Where the body of a file with an open end has come to; nil of any other file, and where its stream was let go
-    /// of.
+    /// The end of the bytes that have come of a file with an open end; nil of any other file, and where its stream was
+    /// let go of.
     func end(of stream: Ledger.StreamID) -> Int64? {
         state.withLock { $0.ledger.isOpenEnded ? $0.ledger.place(of: stream, count: 0)?.lower : nil }
     }
 
-    /// The body of a file with an open end came whole, and the cache has not all of it: what is gone does not come
-    /// again.
-    func breakOff() { state.withLock { $0.ledger.brokenOff = .failed } }
+    /// The body of a file with an open end came whole, and the cache has not all of it: the rest does not come again.
+    func breakOff() { state.withLock { $0.ledger.breakOff(.failed) } }
 
     /// Whether the last reader has read half of it and more in a row.
     var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
@@ -212,29 +174,22 @@ final class RemoteFile: Sendable {
 
     /// Fails all reads that wait and stops all streams.
     func shutdown() {
-        let (actions, queued) = state.withLock { state in
-            state.isOver = true
-            defer { state.queue = [] }
-            return (state.ledger.supersede(), state.queue)
-        }
-        for parked in queued { parked.read.fail(.failed) }
+        let (actions, queued) = decide { $0.end() }
+        for read in queued { read.caller.fail(.failed) }
         perform(actions)
     }
 
-    /// The origin has another version: from here on this one serves what it has.
-    func supersede() { perform(state.withLock { $0.ledger.supersede() }) }
+    /// The origin has another version: from here on this one serves only the bytes that it has.
+    func supersede() { perform(decide { $0.ledger.supersede() }) }
 
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
     var openHandles: Int { state.withLock { $0.ledger.openHandles } }
     var cachedBytes: Int64 { object.filledBytes }
-    var rate: Int64 { state.withLock { $0.rate.perSecond(now()) } }
-
+    var rate: Int64 { state.withLock { $0.rate(now()) } }
     var isOver: Bool { state.withLock { $0.isOver } }
 
     /// No handle is open and nothing runs.
-    var isDone: Bool {
-        state.withLock { $0.ledger.openHandles == 0 && $0.ledger.isIdle && $0.queue.isEmpty && !$0.isWriting }
-    }
+    var isDone: Bool { state.withLock { $0.isDone } }
 
     func revive() {
         state.withLock { state in
@@ -242,14 +197,18 @@ final class RemoteFile: Sendable {
         }
     }
 
-    func size(_ block: Int) -> Int64 { BlockSize.bytes(of: block, length: length).count }
+    /// Frees the blocks that no row of the index will tell of. - Precondition: no open can take the file meanwhile.
+    func giveBackFragments() { attempt { () throws(CacheError) in try object.abandonFragments() } }
 
-    /// Frees the blocks that no row will tell of. - Precondition: no open can take the file meanwhile.
-    func giveBackFragments() {
+    /// - Returns: false where the cache failed, which is logged.
+    @discardableResult
+    func attempt(_ body: () throws(CacheError) -> Void) -> Bool {
         do {
-            try object.abandonFragments()
+            try body()
+            return true
         } catch {
-            services.logger.warning("\(error)")
+            services.logger.error("\(error)")
+            return false
         }
     }
 }
@@ -258,6 +217,6 @@ extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
         perform(decide { $0.ledger.tick(now: now) })
         moveQueue(now)
-        return state.withLock { $0.ledger.isTicking || !$0.queue.isEmpty }
+        return state.withLock { $0.hasWork }
     }
 }

@@ -1,7 +1,7 @@
 import ReelCore
 import Synchronization
 
-/// Takes the answer to one range request of a file: nothing is kept before its head was judged.
+/// Takes the answer to one range request of a file: it keeps no byte before the head was judged.
 final class StreamReceiver: OriginReceiver {
     private let file: RemoteFile
     private let id: Ledger.StreamID

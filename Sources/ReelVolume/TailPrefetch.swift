@@ -1,8 +1,10 @@
 import ReelCore
 import ReelThreads
 
-/// The end of a media file, asked for together with its first bytes: the listing has told the length, and which version
-/// it is will be known by the first answer. Until then its bytes are kept here.
+/// Fetches the end of a media file, which players ask for right after its beginning: together with the first bytes
+/// where the listing has told the length, else once the first answer has.
+///
+/// The first answer tells which version it is. Until then the bytes of the end are kept here.
 final class TailPrefetch: OriginReceiver {
     private struct State {
         var file: (RemoteFile, Ledger.StreamID)?
@@ -20,10 +22,27 @@ final class TailPrefetch: OriginReceiver {
     private let handle = RequestHandle()
     private let state = Lock(State())
 
-    init(_ range: ByteRange, _ url: ResourceURL, _ services: Services) {
+    /// Before anything but the listing is known. nil where the node is no media file, has no length, or is short, and
+    /// where the mount's budget is spent.
+    init?(_ node: Node, _ url: ResourceURL, _ services: Services) {
+        guard let length = node.listed.length, let range = Self.range(node.name, nil, length),
+            services.budget.withLock({ $0.spend(range.count, on: .tail, now: now()) })
+        else { return nil }
         self.url = url
         self.range = range
         self.services = services
+    }
+
+    /// Once the version is known: asks for the bytes that are neither there nor under way.
+    static func start(_ file: RemoteFile, of node: Node) {
+        guard let range = range(node.name, file.information.mediaType, file.length) else { return }
+        file.prefetch([range], as: .tail)
+    }
+
+    private static func range(_ name: String, _ mediaType: String?, _ length: Int64) -> ByteRange? {
+        let isMedia =
+            MediaName.isMedia(name) || mediaType.map { $0.hasPrefix("video/") || $0.hasPrefix("audio/") } ?? false
+        return isMedia ? Readahead.tail(of: length) : nil
     }
 
     func start() {

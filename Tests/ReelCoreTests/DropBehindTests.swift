@@ -11,7 +11,7 @@ struct DropBehindTests {
         let length: Int64 = 1 << 30
         let missing = block.map { BlockSize.bytes(of: $0, length: length) } ?? ByteRange(length, length)
         var ledger = Ledger(length: length, there: [ByteRange(0, missing.lower), ByteRange(missing.upper, length)])
-        ledger.openHandles = 1
+        ledger.opened()
         return ledger
     }
 

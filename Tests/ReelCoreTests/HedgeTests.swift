@@ -6,7 +6,7 @@ import Testing
 @Suite struct HedgeTests {
     private func waitingLedger() -> (Ledger, Ledger.StreamID, ByteRange) {
         var ledger = Ledger(length: 1 << 30)
-        ledger.openHandles = 1
+        ledger.opened()
         let actions = ledger.park(1, ByteRange(0, 4096), deadline: .seconds(30), now: .zero)
         guard case .start(let id, let range, true) = actions.first else { return (ledger, 0, ByteRange(0, 0)) }
         ledger.requested(id, now: .zero)

@@ -107,7 +107,7 @@ import Testing
                 length: length, acceptsRanges: hasRanges, cacheCap: round % 3 == 0 ? 24 << 20 : .max),
             there: Array(repeating: false, count: Int(length / unit)), unit: unit)
         world.unread = world.there
-        world.ledger.openHandles = 1
+        world.ledger.opened()
 
         // Two programs that read forward, and jump now and then.
         var places: [Int64] = [0, 0]
@@ -233,7 +233,7 @@ import Testing
         let result = world.ledger.arrived(id, place, now: world.now)
         if result.answer == .pause { world.paused.insert(id) }
         world.perform(result.actions)
-        if place.upper == request.end || result.answer == .enough {
+        if place.upper == request.end || result.answer == .stop {
             world.running[id] = nil
             world.perform(world.ledger.ended(id, nil, now: world.now, random: 0.5))
         }

@@ -17,7 +17,7 @@ import Testing
         var failures: [Ledger.ReadFailure] = []
 
         init() {
-            ledger.openHandles = 1
+            ledger.opened()
             stream = ledger.adopt(ByteRange(0, .max), now: now)
             _ = ledger.began(stream, isWhole: false, now: now)
         }
@@ -61,7 +61,7 @@ import Testing
             end += count
             let result = ledger.arrived(stream, place, now: now)
             isPaused = result.answer == .pause
-            #expect(result.answer != .enough, hint)
+            #expect(result.answer != .stop, hint)
             perform(result.actions, hint)
         }
 
@@ -125,8 +125,7 @@ import Testing
     @Test func theBodyIsLetGoTenSecondsAfterTheLastClose() {
         var world = World()
         world.come(1000, "")
-        world.ledger.openHandles = 0
-        world.ledger.lastClose = world.now
+        world.ledger.closed(now: world.now)
         world.now = .seconds(9)
         let early = world.ledger.tick(now: world.now)
         world.now = .seconds(11)

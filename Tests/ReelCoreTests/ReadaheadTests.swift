@@ -17,7 +17,7 @@ import Testing
 
         init(length: Int64, cap: Int64 = .max) {
             ledger = Ledger(length: length, cacheCap: cap)
-            ledger.openHandles = 1
+            ledger.opened()
         }
 
         /// - Parameter isServed: false leaves what is asked for under way.
@@ -370,7 +370,7 @@ import Testing
 
     @Test func whatWasSentBeforeItWasAStreamTellsNothingOfTheTimeToAnAnswer() {
         var ledger = Ledger(length: gigabyte)
-        ledger.openHandles = 1
+        ledger.opened()
         let before = ledger.pace.hedgeAfter
         for number in Int64(0)..<8 {
             let id = ledger.adoptBeside(ByteRange(number << 20, number << 20 + 128 << 10), now: .zero)!
@@ -417,7 +417,7 @@ import Testing
         while player.runningCount == 0 { player.readOn(isServed: false) }
         let ahead = player.ledger.streams[0]
         var position = ahead.position
-        func arrive() -> Ledger.BodyDecision {
+        func arrive() -> BodyAnswer {
             let range = ByteRange(position, position + 64 << 10)
             position = range.upper
             return player.ledger.arrived(ahead.id, range, now: player.now).answer
@@ -448,7 +448,7 @@ import Testing
     ) {
         let length: Int64 = 256 << 20
         var ledger = Ledger(length: length, acceptsRanges: false, cacheCap: cap)
-        ledger.openHandles = 1
+        ledger.opened()
         let started = ledger.park(1, ByteRange(0, read), deadline: .seconds(30), now: .zero)
         guard case .start(let id, _, _) = started.first else { return #expect(started.isEmpty) }
         var position: Int64 = 0
@@ -484,7 +484,7 @@ import Testing
 
         init(length: Int64, cap: Int64) {
             ledger = Ledger(length: length, acceptsRanges: false, cacheCap: cap)
-            ledger.openHandles = 1
+            ledger.opened()
         }
 
         /// Then lets the origin send as much as it may, but for `limit`.
@@ -522,7 +522,7 @@ import Testing
                     pauses.append(place.upper)
                 }
                 take(result.actions)
-                if result.answer == .enough { bodies[id] = nil }
+                if result.answer == .stop { bodies[id] = nil }
             }
         }
     }
@@ -620,7 +620,7 @@ import Testing
     /// The next item of a queue has no handle while it is fetched.
     @Test func whatIsPrebufferedComesWithoutAHandle() {
         var player = Player(length: gigabyte)
-        player.ledger.openHandles = 0
+        player.ledger.closed(now: .zero)
         player.take(player.ledger.prebuffer(ByteRange(0, 4 << 20), now: player.now))
         player.take(player.ledger.tick(now: player.now + .seconds(60)))
         #expect(player.runningRanges == [ByteRange(0, 4 << 20)])
@@ -690,8 +690,7 @@ import Testing
         var player = Player(length: gigabyte)
         player.read(0, 4096, isServed: false)
         player.ledger.abandon(1)
-        player.ledger.openHandles = 0
-        player.ledger.lastClose = player.now
+        player.ledger.closed(now: player.now)
         player.take(player.ledger.tick(now: player.now + .seconds(9)))
         #expect(player.runningCount == 1)
         player.take(player.ledger.tick(now: player.now + .seconds(11)))
@@ -728,11 +727,11 @@ import Testing
         var player = Player(length: gigabyte)
         player.read(0, 4096, isServed: false)
         player.ledger.abandon(1)
-        player.ledger.openHandles = 0
+        player.ledger.closed(now: .zero)
         player.take(player.ledger.tick(now: player.now + .seconds(11)))
         #expect(player.ledger.isIdle)
         let result = player.ledger.arrived(1, ByteRange(0, 512 << 10), now: player.now + .seconds(11))
-        #expect(result.answer == .enough)
+        #expect(result.answer == .stop)
     }
 
     @Test func whatIsExpendableIsFilledAndNoReaderIsNear() {

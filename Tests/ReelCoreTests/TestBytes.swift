@@ -70,12 +70,15 @@ extension Ledger {
     }
 
     var bytes: TestBytes { present as! TestBytes }
+    var streams: [ReelCore.Stream] { planner.streams.all }
+    var cursors: [Cursor] { planner.cursors.all }
+    var pace: Pace { planner.streams.pace }
 
     /// Puts the bytes where the ledger looks, and tells it.
     mutating func arrived(
         _ id: StreamID, _ range: ByteRange, now: Duration
-    ) -> (actions: [Action], answer: BodyDecision) {
-        let news = gaps(in: range)
+    ) -> (actions: [Action], answer: BodyAnswer) {
+        let news = bytes.gaps(in: range)
         bytes.add(range)
         return arrived(id, range, news: news, now: now)
     }

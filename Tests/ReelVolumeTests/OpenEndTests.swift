@@ -61,6 +61,34 @@ import Testing
         }
     }
 
+    /// More than the ledger holds at a time.
+    @Test func aCrowdOfReadersGetsTheBytesAsTheyComeWhileTheBodyRuns() throws {
+        let (gate, end) = (Gate(), Gate())
+        let steps: [ServerStep] = [
+            .generated(film, ByteRange(0, 5000)), .wait(gate), .generated(film, ByteRange(5000, 200_000)), .wait(end),
+            .close,
+        ]
+        try withBody(timeout: .seconds(30), steps) { fixture, _ in
+            defer { end.open() }
+            let file = try fixture.open("film.mkv").get()
+            let reads = (0..<3 * ParkedReads.limit).map { number in
+                let (read, offset) = (TestRead(), 6000 + Int64(number) * 1000)
+                let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1000, alignment: 1)
+                defer { buffer.deallocate() }
+                guard case .parked = fixture.volume.read(file, offset: offset, into: buffer, park: { read }) else {
+                    Issue.record("a read did not wait")
+                    return (offset, read)
+                }
+                return (offset, read)
+            }
+            gate.open()
+            for (offset, read) in reads {
+                #expect(read.wait(atMost: .seconds(10)) == .success(bytes(offset, offset + 1000)))
+            }
+            fixture.volume.close(file)
+        }
+    }
+
     @Test func aSecondOpenReadsTheBodyThatRuns() throws {
         let gate = Gate()
         let steps: [ServerStep] = [

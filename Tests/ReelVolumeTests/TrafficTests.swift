@@ -33,7 +33,10 @@ import Testing
 
     /// Runs until nothing is under way.
     private func settle(_ fixture: VolumeFixture) -> VolumeStatus {
-        #expect(eventually { fixture.volume.files.all.allSatisfy { $0.state.withLock { $0.ledger.streams.isEmpty } } })
+        #expect(
+            eventually {
+                fixture.volume.files.all.allSatisfy { $0.state.withLock { $0.ledger.planner.streams.isEmpty } }
+            })
         return fixture.volume.status()
     }
 
@@ -93,7 +96,7 @@ import Testing
             // All that still run pause, and the oldest of them let go.
             #expect(
                 eventually {
-                    let streams = fixture.volume.files.all.map { $0.state.withLock { $0.ledger.streams } }
+                    let streams = fixture.volume.files.all.map { $0.state.withLock { $0.ledger.planner.streams.all } }
                     return streams.count == count && streams.allSatisfy { $0.allSatisfy(\.isPaused) }
                         && streams.count { !$0.isEmpty } == 16
                 })
@@ -145,7 +148,7 @@ import Testing
             let file = try fixture.open("0.bin").get()
             #expect(fixture.read(file, 0, 64 << 10).isRight(film, 0, 64 << 10))
             let remote = fixture.volume.files.all[0]
-            #expect(eventually { remote.state.withLock { $0.ledger.streams.first?.isPaused } == true })
+            #expect(eventually { remote.state.withLock { $0.ledger.planner.streams.all.first?.isPaused } == true })
             #expect(fixture.volume.status().bytesFromOrigin <= 4 << 20)
             // Whoever reads on gets it all.
             for offset in stride(from: Int64(0), to: 24 << 20, by: 1 << 20) {

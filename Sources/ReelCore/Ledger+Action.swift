@@ -1,0 +1,61 @@
+/// The types of the ledger's events and answers.
+extension Ledger {
+    /// Names a stream of one ledger.
+    package typealias StreamID = UInt64
+    /// Names a waiting read of one ledger; the caller chooses it.
+    package typealias ReadID = UInt64
+
+    /// Tells the caller what to do.
+    package enum Action: Hashable, Sendable {
+        /// Ask the origin for these bytes. A stream that retries starts again under its old name.
+        case start(StreamID, ByteRange, isDemanded: Bool)
+        /// End the running request.
+        case stop(StreamID)
+        /// Let a paused request go on.
+        case resume(StreamID)
+        /// A read waits now for bytes that were asked for ahead.
+        case promote(StreamID)
+        /// All bytes of this read are there.
+        case complete(ReadID)
+        /// The deadline of this read has passed, and these bytes of it are there. Only of a version with an open end:
+        /// of any other a short answer would be taken for the end.
+        case completeInPart(ReadID, ByteRange)
+        /// This read gets no bytes.
+        case fail(ReadID, ReadFailure)
+    }
+
+    /// Why a waiting read gets no bytes.
+    package enum ReadFailure: Hashable, Sendable {
+        case timedOut, unreachable, offline, accessDenied, changed, failed
+
+        /// The failure of a read whose stream failed.
+        package init(_ failure: OriginFailure) {
+            self =
+                switch failure {
+                case .unreachable: .unreachable
+                case .away(.unreachable): .offline
+                case .timedOut, .away(.silent): .timedOut
+                case .status(401, _), .status(403, _): .accessDenied
+                case .status(404, _), .status(410, _), .changed: .changed
+                case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed
+                }
+        }
+    }
+
+    /// The limits that the mount and the origin set to one file.
+    package struct Limits: Sendable {
+        /// Requests at a time for one reader (`ConcurrencyLimit`).
+        package var requests = 1
+        /// Bytes that may still be fetched ahead. A proven reader always gets `Readahead.near`.
+        package var room = Int64.max
+        /// Whether to read ahead for readers that may yet stop early (`SpeculationBudget.allowsEarly`).
+        package var allowsEarly = true
+        /// Bytes that one reader's readahead may grow to; the cache limits it as well.
+        package var window = Int64.max
+
+        /// Without arguments: one request at a time, and no other limit.
+        package init(requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max) {
+            (self.requests, self.room, self.allowsEarly, self.window) = (requests, room, allowsEarly, window)
+        }
+    }
+}

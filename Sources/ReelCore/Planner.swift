@@ -1,0 +1,233 @@
+/// Decides what to ask for, and in how many pieces, from the requests, the readers and the waiting reads that it holds.
+///
+/// Each plan starts or removes streams, and returns the actions that do it.
+struct Planner: Sendable {
+    private let present: any PresentBytes
+    var streams: Streams
+    var cursors: Cursors
+    var waiting: WaitingReads
+    /// No readahead before this: it failed a moment ago.
+    private var quietUntil: Duration = .zero
+    /// Failures of readahead in a row.
+    private var failures = 0
+
+    /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
+    init(_ present: any PresentBytes, acceptsRanges: Bool, cacheCap: Int64) {
+        self.present = present
+        streams = Streams(present, acceptsRanges: acceptsRanges)
+        cursors = Cursors(present, cacheCap: cacheCap)
+        waiting = WaitingReads(present)
+    }
+
+    // MARK: Bytes that reads wait for
+
+    /// Makes sure that every missing byte that a read waits for is on its way.
+    mutating func demand(now: Duration) -> [Ledger.Action] {
+        var actions: [Ledger.Action] = []
+        var hopeless: [Ledger.ReadID] = []
+        for read in waiting.all {
+            var offset = read.range.lower
+            while true {
+                offset = present.firstMissing(from: offset, limit: read.range.upper)
+                guard offset < read.range.upper else { break }
+                if let stream = streams.all.first(where: { serves($0, offset) }) {
+                    if streams.demand(stream.id) { actions.append(.promote(stream.id)) }
+                    offset = min(stream.end, read.range.upper)
+                } else if streams.acceptsRanges {
+                    let reader = cursors.proven(at: read.range)
+                    if let reader, read.readsOn, offset == read.range.lower, answersSeek(cursors.all[reader]) {
+                        actions += answerSeek(at: offset, now)
+                    } else {
+                        let reader = reader.map { cursors.all[$0] }
+                        actions.append(start(at: offset, count: demand(of: read, by: reader, from: offset), now: now))
+                    }
+                    offset = streams.all.last!.end
+                    cursors.countEarly(reader, offset - read.range.upper)
+                } else if streams.comesOnce {
+                    // The one body has passed this place, or broken off.
+                    hopeless.append(read.id)
+                    break
+                } else {
+                    let needs = needs(now)
+                    actions += stop { needs.isOvertaken($0) }
+                    actions.append(start(at: 0, count: present.length, now: now))
+                    break
+                }
+            }
+        }
+        return actions + waiting.fail(hopeless, streams.brokenOff ?? .failed)
+    }
+
+    /// How much to ask for where a read misses: a proven reader wants the bytes that come next as well.
+    private func demand(of read: WaitingReads.Read, by reader: Cursor?, from offset: Int64) -> Int64 {
+        let count = read.range.upper - offset
+        guard read.readsOn, let reader else { return count }
+        let window = cursors.window(of: reader)
+        let segment = segment(of: window, for: reader, requests: cursors.limits.requests)
+        return max(count, min(segment, reader.position + window - offset))
+    }
+
+    /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes
+    /// that others wait for are no distance.
+    private func serves(_ stream: Stream, _ offset: Int64) -> Bool {
+        guard stream.brings(offset) else { return false }
+        if !streams.acceptsRanges { return true }
+        var from = stream.position
+        for read in waiting.all where read.range.upper <= offset && read.range.upper > from { from = read.range.upper }
+        return offset - from <= streams.pace.joinDistance
+    }
+
+    private func answersSeek(_ cursor: Cursor) -> Bool {
+        cursors.limits.requests > 1 && cursor.isSeeking && cursors.window(of: cursor) >= Readahead.near
+    }
+
+    /// After a seek, where connections are slow: two requests at a time bring the bytes that a player needs for its
+    /// first picture, and a third the bytes before them in their block, which would be in their way.
+    private mutating func answerSeek(at offset: Int64, _ now: Duration) -> [Ledger.Action] {
+        let front = streams.startOfRequest(at: offset)
+        // Known first, so that the others begin behind it; sent last.
+        let before = front < offset ? [start(at: front, count: offset - front, now: now, upTo: offset)] : []
+        let first = start(at: offset, count: Readahead.seekFirst, now: now)
+        let end = streams.all.last!.end
+        guard end < present.length, streams.firstUnplanned(from: end, limit: present.length) == end else {
+            return [first] + before
+        }
+        return [first, start(at: end, count: Readahead.seekNext, now: now)] + before
+    }
+
+    // MARK: Bytes fetched ahead
+
+    /// True where the cursor that read last has too little before it.
+    func wantsReadahead(now: Duration) -> Bool {
+        guard !present.isComplete, streams.acceptsRanges, let cursor = cursors.last, now >= quietUntil,
+            cursor.isProven, cursor.frontier < present.length
+        else { return false }
+        return cursor.underruns(now) || cursor.frontier - cursor.position < cursors.window(of: cursor) / 2
+    }
+
+    /// Starts the requests that keep the cursor that read last from running dry.
+    mutating func readAhead(now: Duration) -> [Ledger.Action] {
+        guard wantsReadahead(now: now) else { return [] }
+        let index = cursors.all.count - 1
+        let cursor = cursors.all[index]
+        let window = cursors.window(of: cursor)
+        let horizon = min(present.length, cursor.position + window)
+        let isUrgent = cursor.underruns(now) || cursor.isSeeking
+        let requests = isUrgent ? cursors.limits.requests : 1
+        let segment = isUrgent ? segment(of: window, for: cursor, requests: requests) : window
+        var actions: [Ledger.Action] = []
+        while true {
+            let planned = max(cursors.all[index].frontier, cursor.position)
+            let frontier = streams.firstUnplanned(from: planned, limit: horizon)
+            cursors.plan(index, upTo: frontier)
+            // Short requests are mostly round trips: where the horizon moves on slowly, so does this.
+            guard frontier < horizon, horizon == present.length || horizon - frontier >= min(window / 4, segment),
+                isUrgent || frontier - cursor.position < window / 2,
+                busyRequests(of: cursor, upTo: horizon, requests: requests) < requests
+            else { return actions }
+            actions.append(start(at: frontier, count: min(segment, horizon - frontier), .readahead, now: now))
+            cursors.countEarly(index, streams.all.last!.end - frontier)
+        }
+    }
+
+    private func segment(of window: Int64, for cursor: Cursor, requests: Int) -> Int64 {
+        if requests == 1 { return window }
+        if cursor.isSeeking { return Readahead.seekNext }
+        let most = max(Readahead.segments.upperBound, min(4 * streams.pace.turnaround, Readahead.longestSegment))
+        return min(max(window / Int64(requests), Readahead.segments.lowerBound), most)
+    }
+
+    /// Requests that fetch for this cursor, without those that are over before a new one would be answered: a third of
+    /// `requests`, and one at least, may have its successor on the way.
+    private func busyRequests(of cursor: Cursor, upTo horizon: Int64, requests: Int) -> Int {
+        var (all, ending) = (0, 0)
+        for stream in streams.all where stream.end > cursor.position && stream.position < horizon {
+            all += 1
+            if stream.end - stream.position <= streams.pace.handover { ending += 1 }
+        }
+        return all - min(ending, max(1, requests / 3))
+    }
+
+    /// Readahead failed: pauses it. - Parameter random: from 0 to 1, for the length of the pause.
+    mutating func failedAhead(_ failure: OriginFailure, now: Duration, random: Double) {
+        failures += 1
+        quietUntil = now + (RetryPolicy.pause(after: failure, attempt: failures, random: random) ?? .seconds(30))
+    }
+
+    /// Bytes came: readahead goes on.
+    mutating func succeeded() {
+        quietUntil = .zero
+        failures = 0
+    }
+
+    /// Asks for the bytes of `range` that are neither there nor on their way, although no reader is there.
+    mutating func prebuffer(_ range: ByteRange, now: Duration) -> [Ledger.Action] {
+        let range = range.clamped(to: ByteRange(0, present.length))
+        var actions: [Ledger.Action] = []
+        var offset = range.lower
+        while true {
+            offset = streams.firstUnplanned(from: offset, limit: range.upper)
+            guard offset < range.upper else { return actions }
+            actions.append(start(at: offset, count: range.upper - offset, .prebuffer, now: now))
+            offset = streams.all.last!.end
+        }
+    }
+
+    // MARK: Streams that start, pause and end
+
+    private mutating func start(
+        at offset: Int64, count: Int64, _ purpose: Stream.Purpose = .demand, now: Duration, upTo limit: Int64 = .max
+    ) -> Ledger.Action {
+        let (action, isCut) = streams.start(at: offset, count: count, purpose, now: now, upTo: limit)
+        if isCut { cursors.doubtFrontiers() }
+        return action
+    }
+
+    private func needs(_ now: Duration) -> ReaderNeeds {
+        ReaderNeeds(cursors, waiting, acceptsRanges: streams.acceptsRanges, length: present.length, now: now)
+    }
+
+    /// After bytes of this stream. - Returns: whether it pauses from here on.
+    mutating func hold(_ id: Ledger.StreamID, now: Duration) -> Bool {
+        let needs = needs(now)
+        return streams.hold(id) { needs.isHeld($0) }
+    }
+
+    /// Lets streams go on that nothing holds back any more.
+    mutating func resume(now: Duration) -> [Ledger.Action] {
+        let needs = needs(now)
+        return streams.resume(now: now) { needs.isHeld($0) }
+    }
+
+    /// Stops the streams that no reader needs. - Parameter lastClose: nil while a handle is open.
+    mutating func stopIdle(lastClose: Duration?, now: Duration) -> [Ledger.Action] {
+        let needs = needs(now)
+        guard streams.all.contains(where: { !needs.isNeeded($0, lastClose: lastClose) }) else { return [] }
+        return stop { !needs.isNeeded($0, lastClose: lastClose) }
+    }
+
+    /// Whether a stream can be let go of for others that have no connection.
+    func isSpared(_ stream: Stream) -> Bool { needs(.zero).isSpared(stream) }
+
+    /// Removes streams that have not brought all, and ends their requests: their bytes are no longer on their way.
+    mutating func stop(where isGone: (Stream) -> Bool) -> [Ledger.Action] {
+        defer { cursors.doubtFrontiers() }
+        return streams.stop(where: isGone)
+    }
+
+    /// Removes a stream that has not brought all, and whose request is over.
+    mutating func drop(_ id: Ledger.StreamID) { _ = stop { $0.id == id } }
+
+    /// A stream brought a byte: stops its rival, and asks anew for bytes that only the rival would have brought.
+    mutating func settleRival(of id: Ledger.StreamID, now: Duration) -> [Ledger.Action] {
+        guard let rival = streams.takeRival(of: id) else { return [] }
+        return stop { $0.id == rival } + demand(now: now)
+    }
+
+    /// A stream failed. - Returns: the actions where its rival goes on in its place; nil where it has none.
+    mutating func leaveToRival(_ id: Ledger.StreamID, now: Duration) -> [Ledger.Action]? {
+        guard streams.leaveToRival(id, now: now) else { return nil }
+        drop(id)
+        return demand(now: now)
+    }
+}

@@ -1,0 +1,62 @@
+import Testing
+
+@testable import ReelCore
+
+/// Reads that wait: which are complete, which are over, and what a second try is told.
+@Suite struct WaitingReadsTests {
+    private let bytes = TestBytes(length: 1 << 20)
+
+    private func waiting(_ ranges: [ByteRange], deadline: Duration = .seconds(30)) -> WaitingReads {
+        var waiting = WaitingReads(bytes)
+        for (id, range) in ranges.enumerated() {
+            waiting.add(
+                WaitingReads.Read(
+                    id: Ledger.ReadID(id), range: range, deadline: deadline, parkedAt: .zero, readsOn: true))
+        }
+        return waiting
+    }
+
+    @Test func aReadIsCompleteWhenItsOwnBytesAreThere() {
+        var waiting = waiting([ByteRange(0, 10), ByteRange(5, 15), ByteRange(100, 110)])
+        bytes.add(ByteRange(0, 12))
+        bytes.add(ByteRange(100, 110))
+        #expect(waiting.complete(ByteRange(0, 12)) == [.complete(0)])
+        #expect(waiting.complete(ByteRange(0, .max)) == [.complete(2)])
+        #expect(waiting.all.map(\.id) == [1])
+    }
+
+    @Test func aReadWaitsForTheStreamThatBringsAMissingByteOfIt() {
+        let waiting = waiting([ByteRange(0, 10)])
+        bytes.add(ByteRange(0, 6))
+        var streams = Streams(bytes, acceptsRanges: true)
+        _ = streams.add(ByteRange(0, 6), .demand, now: .zero)
+        _ = streams.add(ByteRange(6, 20), .demand, now: .zero)
+        #expect(streams.all.map { waiting.wait(for: $0) } == [false, true])
+        #expect(waiting.reads(waitingFor: streams.all[1]).map(\.id) == [0])
+    }
+
+    @Test func aSecondTryHearsOfTheFailureForAMoment() {
+        var waiting = waiting([ByteRange(0, 10)], deadline: .seconds(1))
+        #expect(waiting.endLate(Streams(bytes, acceptsRanges: true), now: .seconds(1)) == [.fail(0, .timedOut)])
+        #expect(waiting.recentFailure(of: ByteRange(9, 20), now: .milliseconds(1299)) == .timedOut)
+        #expect(waiting.recentFailure(of: ByteRange(10, 20), now: .milliseconds(1299)) == nil)
+        #expect(waiting.recentFailure(of: ByteRange(9, 20), now: .milliseconds(1300)) == nil)
+    }
+
+    @Test func atTheDeadlineTheStreamsLastFailureIsTold() {
+        var waiting = waiting([ByteRange(0, 10)], deadline: .seconds(1))
+        var streams = Streams(bytes, acceptsRanges: true)
+        let id = streams.add(ByteRange(0, 10), .demand, now: .zero)
+        _ = streams.retry(id, after: .unreachable("x"), before: .seconds(30), now: .zero, random: 0.5)
+        #expect(waiting.endLate(streams, now: .seconds(1)) == [.fail(0, .unreachable)])
+    }
+
+    @Test(arguments: [(OriginFailure.timedOut, 0, true), (.unreachable("x"), 0, false), (.unreachable("x"), 2, true)])
+    func onlyAFailureThatTookLongIsRemembered(failure: OriginFailure, seconds: Int, isRemembered: Bool) {
+        var waiting = waiting([ByteRange(0, 10)])
+        let now = Duration.seconds(seconds)
+        #expect(waiting.fail(waiting.all, of: failure, now: now) == [.fail(0, Ledger.ReadFailure(failure))])
+        let remembered = waiting.recentFailure(of: ByteRange(0, 10), now: now)
+        #expect((remembered != nil) == isRemembered)
+    }
+}
