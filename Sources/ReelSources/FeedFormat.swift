@@ -112,7 +112,7 @@ private final class FeedReading: MarkupHandler {
         path.append(name)
         value = nil
         guard path.count <= Self.deepest else { return failure = .foreign("its elements are nested too deeply") }
-        if path.count == itemDepth, name == itemName { item = FeedItem() }
+        if path.count == itemDepth, name == itemName { (item, group) = (FeedItem(), nil) }
         // Of an episode and of the feed, and of the feed's image, which has an element of its own.
         let isPlain = path.count == (item == nil ? itemDepth : itemDepth + 1)
         let isImage = item == nil && path.suffix(2) == ["image", "url"]
@@ -177,7 +177,7 @@ private final class FeedReading: MarkupHandler {
         path.removeSubrange(place...)
         if name == "group" { group = nil }
         if let item, path.count < itemDepth {
-            self.item = nil
+            (self.item, group) = (nil, nil)
             attempt { () throws(SourceRefusal) in try feed.add(item) }
         }
         isWhole = isWhole || path.isEmpty

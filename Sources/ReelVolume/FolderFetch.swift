@@ -14,7 +14,7 @@ final class FolderFetch: Sendable {
         case failure(OriginFailure)
     }
 
-    private struct State {
+    fileprivate struct State {
         var reader: any FolderReader
         /// The mark that the only request's answer told.
         var mark: FolderMark?
@@ -79,66 +79,42 @@ final class FolderFetch: Sendable {
     private typealias Step = (inout any FolderReader, @escaping StopQuestion) throws(SourceRefusal) -> FolderStep
 
     private func perform(_ step: Step) {
-        let result = state.withLock { state in
-            let isOver = services.isOver(at: state.deadline)
-            return Result { () throws(SourceRefusal) in try step(&state.reader, isOver) }
+        do throws(SourceRefusal) {
+            let next = try withReader { state throws(SourceRefusal) in
+                try step(&state.reader, services.isOver(at: state.deadline))
+            }
+            switch next {
+            case .ask(let request): ask(request)
+            case .entries(let entries, let remark):
+                let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
+                finish(.entries(entries, mark, remark: remark))
+            }
+        } catch {
+            finish(.refused(error))
         }
-        switch result {
-        case .failure(let refusal): finish(.refused(refusal))
-        case .success(.entries(let entries, let remark)):
-            let mark = state.withLock { $0.requests == 1 ? $0.mark : nil }
-            finish(.entries(entries, mark, remark: remark))
-        case .success(.ask(let request)):
-            let (number, deadline) = state.withLock { state in
-                state.requests += 1
-                if state.requests > 1 { state.deadline = min(now() + limit, end) }
-                return (state.requests, state.deadline)
-            }
-            guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
-            if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
-            if number == 1, let answer = first?.answer, answer.answers(request) {
-                return perform { reader, isOver throws(SourceRefusal) in
-                    try reader.head(answer.head)
-                    try reader.take(answer.bytes)
-                    return try reader.end(isOver)
-                }
-            }
-            switch request {
-            case .document(.path(let path)): read(path)
-            case .document(.url(let url)):
-                var request = OriginRequest(url: url)
-                request.accepted = [200, 304]
-                if number == 1, case .condition(let condition)? = known { request.condition = condition }
-                ask(request, until: deadline)
-            case .origin(let request): ask(request, until: deadline)
-            }
-        }
+    }
+
+    fileprivate func withReader<Value: Sendable>(
+        _ body: (inout State) throws(SourceRefusal) -> Value
+    ) throws(SourceRefusal) -> Value {
+        try state.withLock { state in Result { () throws(SourceRefusal) in try body(&state) } }.get()
     }
 
     fileprivate var longestAnswer: Int { state.withLock { $0.reader.longestAnswer } }
 
-    fileprivate func feed(_ piece: AnswerPiece) throws(SourceRefusal) {
-        let result = state.withLock { state in
-            Result { () throws(SourceRefusal) in
-                switch piece {
-                case .head(let head):
-                    state.mark = head?.folderMark
-                    try state.reader.head(head)
-                case .bytes(let bytes):
-                    state.size += bytes.count
-                    try state.reader.take(bytes)
-                }
-            }
+    /// Gives the reader all of a document.
+    private func take(_ head: ResponseHead?, _ bytes: [UInt8]) {
+        perform { reader, isOver throws(SourceRefusal) in
+            try reader.head(head)
+            try reader.take(bytes)
+            return try reader.end(isOver)
         }
-        try result.get()
     }
 
     private func ended(_ end: AnswerEnd) {
         switch end {
         case .whole: perform { reader, isOver throws(SourceRefusal) in try reader.end(isOver) }
-        case .unchanged: finish(.unchanged)
-        case .refused(let refusal): finish(.refused(refusal))
-        case .failure(let failure): finish(.failure(failure))
+        case .over(let outcome): finish(outcome)
         }
     }
 
@@ -149,7 +125,27 @@ final class FolderFetch: Sendable {
 
     // MARK: Asking
 
-    private func ask(_ request: OriginRequest, until deadline: Duration) {
+    private func ask(_ request: SourceRequest) {
+        let (number, deadline) = state.withLock { state in
+            state.requests += 1
+            if state.requests > 1 { state.deadline = min(now() + limit, end) }
+            return (state.requests, state.deadline)
+        }
+        guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
+        if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
+        if number == 1, let answer = first?.answer, answer.answers(request) { return take(answer.head, answer.bytes) }
+        switch request {
+        case .document(.path(let path)): read(path)
+        case .document(.url(let url)):
+            var request = OriginRequest(url: url)
+            request.accepted = [200, 304]
+            if number == 1, case .condition(let condition)? = known { request.condition = condition }
+            send(request, until: deadline)
+        case .origin(let request): send(request, until: deadline)
+        }
+    }
+
+    private func send(_ request: OriginRequest, until deadline: Duration) {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
@@ -171,11 +167,7 @@ final class FolderFetch: Sendable {
         case .unchanged: finish(.unchanged)
         case .bytes(let bytes, let stamp):
             state.withLock { $0.mark = .file(stamp) }
-            perform { reader, isOver throws(SourceRefusal) in
-                try reader.head(nil)
-                try reader.take(bytes)
-                return try reader.end(isOver)
-            }
+            take(nil, bytes)
         }
     }
 }
@@ -186,23 +178,19 @@ enum FolderMark: Sendable {
     case file(FileStamp)
 }
 
-private enum AnswerPiece: Sendable {
-    case head(ResponseHead?)
-    case bytes([UInt8])
-}
-
 private enum AnswerEnd: Attempted {
-    case whole, unchanged
-    case refused(SourceRefusal)
-    case failure(OriginFailure)
+    case whole
+    /// The folder's fetch ends with it.
+    case over(FolderFetch.Outcome)
 
-    var failure: OriginFailure? { if case .failure(let failure) = self { failure } else { nil } }
+    var failure: OriginFailure? { if case .over(.failure(let failure)) = self { failure } else { nil } }
 }
 
 /// Takes one answer piece by piece to the reader, up to a limit, as the origin is not trusted.
 private final class AnswerReceiver: OriginReceiver {
     private struct State {
-        var end: AnswerEnd?
+        /// Decided before the answer has ended.
+        var outcome: FolderFetch.Outcome?
         var size = 0
         /// Bytes that came and wait for the reader.
         var waiting = 0
@@ -233,9 +221,12 @@ private final class AnswerReceiver: OriginReceiver {
     func head(_ head: ResponseHead) -> OriginFailure? {
         if head.isEncoded { return .wrongAnswer("a content encoding that was not requested") }
         if head.status == 304 {
-            state.withLock { $0.end = .unchanged }
+            state.withLock { $0.outcome = .unchanged }
         } else {
-            feed(.head(head))
+            feed { state throws(SourceRefusal) in
+                state.mark = head.folderMark
+                try state.reader.head(head)
+            }
         }
         return nil
     }
@@ -246,39 +237,49 @@ private final class AnswerReceiver: OriginReceiver {
             state.size += bytes.count
             if state.size > limit {
                 let text = "a document of more than \(limit >> 20) MiB"
-                state.end = state.end ?? .failure(.wrongAnswer(text))
+                state.outcome = state.outcome ?? .failure(.wrongAnswer(text))
             }
             state.waiting += bytes.count
-            state.isPaused = state.end == nil && state.waiting > Self.mostWaiting
-            return (state.end == nil, state.isPaused)
+            state.isPaused = state.outcome == nil && state.waiting > Self.mostWaiting
+            return (state.outcome == nil, state.isPaused)
         }
         guard isWanted else { return .stop }
-        feed(.bytes(Array(bytes)))
+        let piece = Array(bytes)
+        feed { state throws(SourceRefusal) in
+            state.size += piece.count
+            try state.reader.take(piece)
+        }
+        services.later { [self] in taken(piece.count) }
         return isPaused ? .pause : .more
     }
 
-    private func feed(_ piece: AnswerPiece) {
+    private func feed(_ take: @escaping @Sendable (inout FolderFetch.State) throws(SourceRefusal) -> Void) {
         services.later { [self] in
+            if state.withLock({ $0.outcome != nil }) { return }
             do throws(SourceRefusal) {
-                if state.withLock({ $0.end == nil }) { try fetch.feed(piece) }
+                try fetch.withReader(take)
             } catch {
-                state.withLock { $0.end = .refused(error) }
+                state.withLock { $0.outcome = .refused(error) }
             }
-            guard case .bytes(let bytes) = piece else { return }
-            let goesOn = state.withLock { state in
-                state.waiting -= bytes.count
-                guard state.isPaused, state.waiting <= Self.mostWaiting / 2 else { return false }
-                state.isPaused = false
-                return true
-            }
-            if goesOn { services.origin.resume(handle) }
         }
+    }
+
+    /// The reader has read so many bytes.
+    private func taken(_ count: Int) {
+        let goesOn = state.withLock { state in
+            state.waiting -= count
+            guard state.isPaused, state.waiting <= Self.mostWaiting / 2 else { return false }
+            state.isPaused = false
+            return true
+        }
+        if goesOn { services.origin.resume(handle) }
     }
 
     func ended(_ failure: OriginFailure?) {
         // After the pieces that came before.
         services.later { [self] in
-            done(state.withLock { $0.end } ?? failure.map { .failure($0 == .cancelled ? .timedOut : $0) } ?? .whole)
+            let failed = failure.map { FolderFetch.Outcome.failure($0 == .cancelled ? .timedOut : $0) }
+            done((state.withLock { $0.outcome } ?? failed).map { .over($0) } ?? .whole)
         }
     }
 }

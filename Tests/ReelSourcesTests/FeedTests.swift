@@ -175,6 +175,12 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         #expect(throws: refusal) { try read(document) }
     }
 
+    @Test("A group that its item does not end counts for no other item")
+    func openGroup() throws {
+        let text = "<item><media:group><media:content url='/1'/></item><item><media:content url='/2' isDefault='true'/></item>"
+        #expect(try read(rss(text)).map(\.url.text) == ["http://h/1", "http://h/2"])
+    }
+
     @Test("A name is safe whatever a title holds, and a title in Latin-1 is read")
     func titles() throws {
         let entries = try read(rss(item("../a\n  b/\u{7}", "/1.mp3") + item(String(repeating: "x", count: 300), "/2")))
