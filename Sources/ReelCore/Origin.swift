@@ -18,8 +18,8 @@ package struct OriginRequest: Sendable {
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
     /// by GET and HEAD alone: headers may decide what another method does (`Depth`).
     package var headers: [(name: String, value: String)] = []
-    /// Its headers and body hold no secret, and decide nothing at an origin that it does not: a redirect elsewhere is
-    /// followed with all of them, by any method. Credentials stay at home all the same.
+    /// True if headers and body hold no secrets: a redirect to another origin is followed with both, by any method.
+    /// Credentials, and the headers that the user gave, are not sent there all the same.
     package var isPublic = false
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []

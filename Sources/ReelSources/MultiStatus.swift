@@ -62,17 +62,17 @@ struct MultiStatus: Sendable {
         case length, modified
         case other
 
-        /// The elements inside which it counts.
-        var parents: [Element?] {
+        /// Whether it counts there. - Parameter parent: nil: it is the root.
+        func counts(inside parent: Element?) -> Bool {
             switch self {
-            case .multistatus: [nil]
-            case .response: [.multistatus]
-            case .href, .propstat: [.response]
-            case .status: [.response, .propstat]
-            case .prop: [.propstat]
-            case .resourcetype, .iscollection, .length, .modified: [.prop]
-            case .collection: [.resourcetype]
-            case .other: []
+            case .multistatus: parent == nil
+            case .response: parent == .multistatus
+            case .href, .propstat: parent == .response
+            case .status: parent == .response || parent == .propstat
+            case .prop: parent == .propstat
+            case .resourcetype, .iscollection, .length, .modified: parent == .prop
+            case .collection: parent == .resourcetype
+            case .other: false
             }
         }
 
@@ -138,7 +138,7 @@ private final class MultiStatusReading: MarkupHandler {
             return state.failure = .useless("the WebDAV answer is too deep")
         }
         var element = state.namespaces.local(name).flatMap { MultiStatus.elements[$0] } ?? .other
-        if !element.parents.contains(state.path.last?.element) { element = .other }
+        if !element.counts(inside: state.path.last?.element) { element = .other }
         state.path.append((name, element))
         switch element {
         case .multistatus: state.hasRoot = true
@@ -180,7 +180,8 @@ private final class MultiStatusReading: MarkupHandler {
             }
         // Microsoft's, beside `resourcetype` or in its place.
         case .iscollection:
-            if value?.elementsEqual("1".utf8) == true { state.properties.isCollection = true }
+            let isSet = value?.elementsEqual("1".utf8) == true
+            state.properties.isCollection = isSet ? true : state.properties.isCollection ?? false
         case .length: state.properties.length = value.flatMap { $0.isEmpty ? nil : decimal($0) }
         case .modified: state.properties.modified = value.flatMap(davDate)
         case .prop, .resourcetype, .collection, .other: break
