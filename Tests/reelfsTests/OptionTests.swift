@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelSources
 import TestKit
 import Testing
 
@@ -273,6 +274,10 @@ struct OptionTests {
         #expect(text == expected ?? "http://joe:p@h/%CC%81@e/")
         #expect(ResourceURL(text)?.text == url.text)
         if let password { #expect(ResourceURL(text)?.credentials?.password == password) }
+        // A scheme of its own stays, so that the source is of the same kind.
+        let own = credentials.source(url, givenAs: " DAV" + source.dropFirst(4))
+        #expect(
+            own == "dav" + text.dropFirst(4) && SourceKinds.url(of: own)?.credentials == ResourceURL(text)?.credentials)
     }
 
     @Test(
@@ -307,7 +312,8 @@ struct OptionTests {
             "http:/\u{301}/u:sesame@h/", "http:/u:sesame@h/", "http:u:sesame@h", "HTTPS:\\\\u:sesame@h",
             "//u:sesame@h/",
             "u:sesame@h/films", "sesame@h/films", "ftp://u:sesame@h/", "http://u:sesame@h::/", "http://u:sesame@[h/",
-            "://u:sesame@h/", "\u{301}http://u:sesame@h",
+            "://u:sesame@h/", "\u{301}http://u:sesame@h", "dav://sesame#x@h/", "davs://u:sesame/x@h/",
+            "dav:u:sesame@h",
         ])
     func unreadable(source: String) {
         #expect { try requireReadable(source) } throws: { error in
