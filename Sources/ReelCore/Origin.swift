@@ -19,6 +19,8 @@ package struct OriginRequest: Sendable {
     package var headers: [(name: String, value: String)] = []
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []
+    /// Set for a request of S3's interface.
+    package var signed: SignedTarget?
     /// The statuses of answers that the receiver takes; all others are failures, or redirects.
     package var accepted: Set<Int> = [200, 206, 304]
     /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.

@@ -11,6 +11,8 @@ final class OriginHost {
     var idle = IdleConnections()
     /// Where its URLs were last redirected to.
     var redirects = RedirectMemory()
+    /// Where it says that its bucket is (`SignedTarget`); nil: it has not.
+    var region: String?
 
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?

@@ -49,7 +49,9 @@ extension Transfer {
     }
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
-        easy.set(CURLOPT_URL, place.text)
+        let isAsked = place.text == homePlace.text
+        let target = isAsked ? request.signed?.text : nil
+        easy.set(CURLOPT_URL, target.map { place.origin + $0 } ?? place.text)
         // The URL's dot segments are gone already; what is left stands there on purpose.
         easy.set(CURLOPT_PATH_AS_IS, 1)
         easy.set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
@@ -65,7 +67,20 @@ extension Transfer {
             if let tag { lines.append("If-None-Match: " + tag) }
             if let date { lines.append("If-Modified-Since: " + date) }
         }
-        if isAtHome { lines += request.headers.map(headerLine) + addSecrets(to: easy, configuration) }
+        if isAtHome {
+            let fields = request.headers + secrets(configuration)
+            if configuration.signs(request), let key = configuration.signingKey {
+                let target = target ?? place.path + (place.query.map { "?" + $0 } ?? "")
+                let region = region ?? TransportConfiguration.firstRegion
+                lines += key.headers(
+                    signing: request.method, target, at: place, fields, body: request.body, region: region,
+                    time: Int64(time(nil))
+                ).map(headerLine)
+            } else {
+                logIn(to: easy, configuration)
+            }
+            lines += fields.map(headerLine)
+        }
         easy.set(headers: lines)
     }
 
@@ -86,19 +101,20 @@ extension Transfer {
         return isTyped ? ["Expect:"] : ["Expect:", "Content-Type:"]
     }
 
-    /// - Returns: header lines.
-    private func addSecrets(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) -> [String] {
-        let isTrusted = configuration.trusts(place)
+    /// The headers that trusted origins see.
+    private func secrets(_ configuration: TransportConfiguration) -> [(name: String, value: String)] {
+        configuration.trusts(request.url) ? configuration.headers : []
+    }
+
+    private func logIn(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
         if let credentials = request.url.credentials {
             easy.set(CURLOPT_USERNAME, credentials.user)
             easy.set(CURLOPT_PASSWORD, credentials.password)
-        } else if isTrusted {
+        } else if configuration.trusts(request.url) {
             // curl looks at the host's name alone: that scheme and port are those of a trusted origin is decided here.
             easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
             if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
         }
-        guard isTrusted else { return [] }
-        return configuration.headers.map(headerLine)
     }
 
     /// Why the request cannot be sent at all: texts that come from an origin or a listing could add lines to it.
@@ -110,7 +126,9 @@ extension Transfer {
         case .ifChanged(let tag, let date): texts = [tag, date].compactMap { $0 }
         }
         guard texts.allSatisfy(isHeaderValue) else { return .wrongAnswer("a validator that cannot be sent") }
-        guard isHeaderValue(request.url.text) else { return .wrongAnswer("a URL that cannot be sent") }
+        guard isHeaderValue(request.url.text), request.signed.map({ isTarget($0.text) }) ?? true else {
+            return .wrongAnswer("a URL that cannot be sent")
+        }
         if let range = request.range, range.isEmpty { return .wrongAnswer("an empty range cannot be asked for") }
         guard !request.method.isEmpty, request.method.utf8.allSatisfy({ (0x41...0x5A).contains($0) }),
             (try? TransportConfiguration.check(request.headers)) != nil
@@ -120,6 +138,11 @@ extension Transfer {
         }
         return nil
     }
+}
+
+/// Whether it may stand in a request's first line as it is.
+private func isTarget(_ text: String) -> Bool {
+    text.utf8.first == 0x2F && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }
 }
 
 /// A field as curl wants it (CURLOPT_HTTPHEADER(3)).

@@ -37,6 +37,8 @@ final class Transfer {
     var hasTakenIdle = false
     /// The URL that is asked at this moment.
     private(set) var place: ResourceURL
+    /// In which it is signed, and where AWS is asked; nil: none is known.
+    private(set) var region: String?
     /// The host of `place`, whose queue it stands in.
     var host: OriginHost
     /// The host of `request.url`, to whose circuit it belongs.
@@ -68,6 +70,8 @@ final class Transfer {
     /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
     var limit = Int64.max
     var announced: Int64?
+    /// The start of the body of a refusal: an S3 service may name the bucket's region there.
+    private var refusal: [UInt8] = []
     /// When a body that is of no use, of an error or a redirect, has taken long enough.
     var drainEnd: ContinuousClock.Instant?
 
@@ -77,6 +81,8 @@ final class Transfer {
     /// The body of an error or a redirect is read so far, that its connection can be used again.
     static let drainLimit: Int64 = 64 << 10
     static let drainTime = Duration.milliseconds(300)
+    /// Bytes of an error that are looked at: those of S3 services have some hundred.
+    private static let refusalLimit = 4 << 10
     /// Bytes that may come behind a head and be no body (chunk sizes and their extensions, trailers): as much as a
     /// head, and what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
     private static let framingLimit: Int64 = 256 << 10
@@ -100,15 +106,32 @@ final class Transfer {
         self.loop = loop
         self.home = home
         host = home
-        place = remembered ?? request.url
+        region = home.region ?? loop.configuration.region
+        place = remembered ?? request.signed?.place(of: request.url, in: region) ?? request.url
         isRemembered = remembered != nil
     }
 
     /// Valid as long as `easy` is the same.
     var handle: UnsafeMutableRawPointer? { easy?.pointer }
 
+    /// Where the request's URL is asked, before any redirect.
+    var homePlace: ResourceURL { request.signed?.place(of: request.url, in: region) ?? request.url }
+
     /// Secrets go to the origin that the request names, and no further.
-    var isAtHome: Bool { place.isSameOrigin(as: request.url) }
+    var isAtHome: Bool { place.isSameOrigin(as: homePlace) }
+
+    /// Whether its answer may say in which region it is to be asked.
+    private var hasRegion: Bool {
+        guard let signed = request.signed, isAtHome, asks < Self.askLimit else { return false }
+        return signed.isRegional || loop.configuration.signs(request)
+    }
+
+    /// Goes back to the URL that the request names.
+    func moveHome() {
+        region = home.region ?? loop.configuration.region
+        asks += 1
+        move(to: homePlace, visited: [])
+    }
 
     func promote() { request.isDemanded = true }
 
@@ -122,6 +145,7 @@ final class Transfer {
         verdict = nil
         received = 0
         raw = 0
+        refusal = []
         drainEnd = nil
         dropHandle()
     }
@@ -185,6 +209,7 @@ final class Transfer {
                 announced = head.contentRange?.range?.count
             }
             return true
+        case 300..<500 where isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
         // 303 names another resource, to be read with GET: no answer to any other request.
         case 301, 302, 307, 308,
             303 where request.isReading:
@@ -200,6 +225,23 @@ final class Transfer {
         }
         loop.end(self, after: Self.drainTime)
         return true
+    }
+
+    /// Whether an answer names another region than the one that was asked, which is asked from now on.
+    private func isElsewhere(_ named: String?) -> Bool {
+        guard hasRegion, let named, SignedTarget.isRegion(named),
+            named != region ?? TransportConfiguration.firstRegion
+        else { return false }
+        home.region = named
+        return true
+    }
+
+    /// The region that the body of a refusal names (`<Region>eu-west-1</Region>`); nil: none.
+    private var refusedRegion: String? {
+        guard [301, 400].contains(collector.status) else { return nil }
+        let tag = Array("<Region>".utf8)
+        let start = refusal.indices.first { refusal[$0...].starts(with: tag) }
+        return start.map { String(decoding: refusal[($0 + tag.count)...].prefix { $0 != 0x3C }, as: UTF8.self) }
     }
 
     private func redirect(_ location: String?) -> Verdict? {
@@ -221,6 +263,7 @@ final class Transfer {
 
     /// The meaning of curl's result, unless it was decided before; nil: the body came whole.
     func verdict(of result: CURLcode) -> Verdict? {
+        if case .failed(.status) = verdict, isElsewhere(refusedRegion) { return .askOriginal }
         if let verdict { return verdict }
         if result == CURLE_OK {
             guard isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
@@ -248,6 +291,7 @@ final class Transfer {
         lastByte = .now
         guard isAccepted else {
             received += Int64(bytes.count)
+            if hasRegion { refusal += bytes.prefix(Self.refusalLimit - refusal.count) }
             return received <= Self.drainLimit ? bytes.count : 0
         }
         if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }

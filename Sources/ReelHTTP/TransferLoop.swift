@@ -256,7 +256,9 @@ final class TransferLoop {
     /// A transfer's place took the request: it is where to ask next time.
     func accepted(_ transfer: Transfer) {
         let limit = max(16, Self.redirectLimit / hosts.count)
-        transfer.home.redirects.remember(transfer.place, for: transfer.request, atMost: limit)
+        let isRedirected = transfer.place.text != transfer.homePlace.text
+        transfer.home.redirects.remember(
+            isRedirected ? transfer.place : transfer.request.url, for: transfer.request, atMost: limit)
     }
 
     /// The rest of an answer is of no use: its transfer ends with its verdict, after `time` at the latest.
@@ -324,8 +326,7 @@ final class TransferLoop {
             enqueue(transfer)
         case .askOriginal:
             transfer.home.redirects.forget(transfer.request.url.text)
-            transfer.asks += 1
-            transfer.move(to: transfer.request.url, visited: [])
+            transfer.moveHome()
             enqueue(transfer)
         case .failed(let failure): end(transfer, failure)
         case nil: end(transfer, nil)

@@ -9,6 +9,10 @@ package struct TransportConfiguration: Sendable {
     /// The only origins (`ResourceURL.origin`) that ever see `headers` and what `.netrc` says; nil: each that a request
     /// names. A playlist names hosts that the user never did, and a listing may come from another place than was asked.
     package var trustedOrigins: Set<String>?
+    /// Signs the requests of S3's interface to trusted origins; nil: they are sent unsigned.
+    package var signingKey: SigningKey?
+    /// In which they are signed, and where AWS is asked, until an answer names another one; nil: none is known.
+    package var region: String?
     /// For name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
     /// Transfers that run at once to one origin; of paused ones as many again hold a connection. What browsers allow is
@@ -31,12 +35,22 @@ package struct TransportConfiguration: Sendable {
         "transfer-encoding", "te", "upgrade", "expect",
     ]
 
+    /// Where a service that has no regions takes a signature to be of, and where AWS takes a bucket to be at first.
+    static let firstRegion = "us-east-1"
+
     func trusts(_ place: ResourceURL) -> Bool { trustedOrigins?.contains(place.origin) ?? true }
+
+    func signs(_ request: OriginRequest) -> Bool {
+        signingKey != nil && request.signed != nil && trusts(request.url)
+    }
 
     /// Refuses what could add lines to a request, or contradict those it has.
     func check() throws(TransportError) {
         try Self.check(headers)
         guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
+        guard signingKey?.isSendable ?? true, region.map({ isHeaderValue($0) && !$0.contains("/") }) ?? true else {
+            throw .badSigningKey
+        }
         guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
     }
 
@@ -56,6 +70,8 @@ package enum TransportError: Error, Hashable, Sendable {
     case badHeaderValue(String)
     /// The header of that name is the transport's own.
     case reservedHeader(String)
+    /// Keys or a region that no header can hold.
+    case badSigningKey
     /// A limit that is not positive.
     case badLimit
     /// libcurl or the system gave no handle or thread.

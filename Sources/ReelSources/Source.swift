@@ -57,7 +57,9 @@ extension Source {
 
 package enum SourceKinds {
     /// In the order in which they are asked; what is nothing else is a file.
-    package static let all: [any Source.Type] = [PlaylistSource.self, ListingSource.self, FileSource.self]
+    package static let all: [any Source.Type] = [
+        S3Source.self, PlaylistSource.self, ListingSource.self, FileSource.self,
+    ]
 }
 
 extension [any Source.Type] {

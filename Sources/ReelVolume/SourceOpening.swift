@@ -162,6 +162,8 @@ struct SourceOpening {
 
     private func list(_ source: any Source, _ first: FolderFetch.First?, until deadline: Duration) -> Recognition {
         let root = source.root
+        // Its first request is sent as all others are.
+        services.connect(source)
         let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
         let reader = source.list(root, known: known)
         switch wait({ FolderFetch.start(reader, first: first, limit: deadline - now(), services, $0) }) {

@@ -4,6 +4,7 @@ import ReelCache
 import ReelCore
 import ReelFuse
 import ReelHTTP
+import ReelSources
 
 struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
@@ -37,13 +38,14 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
-        if let place, ResourceURL(place) == nil {
+        let bucket = place.flatMap { S3Address($0, endpoint: options.endpoint) }
+        if let place, bucket == nil, ResourceURL(place) == nil {
             // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
-            let source = place.flatMap { ResourceURL($0)?.text }
+            let source = bucket?.text ?? place.flatMap { ResourceURL($0)?.text }
             let cache = CacheFacts.gather(try SourceDirectory.root(options), source: source)
             diagnosis.add(cache, CacheLimits(options))
             if let place { try examine(place, options, seconds, isOfMount: false, &diagnosis) }
@@ -65,21 +67,24 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.health == .alive else { return }
-        guard let url = ResourceURL(mount.source) else {
+        // The text of a bucket's address names its endpoint, if it has one.
+        let bucket = S3Address(mount.source, endpoint: options.endpoint)
+        guard let text = bucket?.text ?? ResourceURL(mount.source)?.text else {
             return diagnosis.note(
                 "its source is a list on this machine", "Run `reelfs doctor URL` to check one of its URLs.")
         }
         // mountinfo shows *** for user and password, which the text of the URL does not contain: nothing wrong is sent.
-        try examine(url.text, options, seconds, isOfMount: true, &diagnosis)
+        try examine(text, options, seconds, isOfMount: true, &diagnosis)
     }
 
     private func examine(
         _ source: String, _ options: MountOptions, _ seconds: Int64?, isOfMount: Bool, _ diagnosis: inout Diagnosis
     ) throws(Failure) {
-        guard let given = ResourceURL(source) else { return }
+        let bucket = S3Address(source, endpoint: options.endpoint)
+        guard let given = bucket?.root ?? ResourceURL(source) else { return }
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
-        let url = secrets.flatMap { ResourceURL($0.source(given)) } ?? given
-        let configuration = try TransportConfiguration(url, options, secrets)
+        let url = bucket?.root ?? secrets.flatMap { ResourceURL($0.source(given)) } ?? given
+        let configuration = try TransportConfiguration(url, options, secrets, bucket)
         let origin: CurlOrigin
         do throws(TransportError) {
             origin = try CurlOrigin(configuration)
@@ -87,8 +92,10 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             throw .mount("the transport cannot start: \(error)")
         }
         defer { origin.shutdown() }
-        let examination = OriginExamination(origin, limit: .seconds(options.timeout))
-        let hasSecrets = url.credentials != nil || !options.headers.isEmpty || secrets != nil
+        let examination = OriginExamination(
+            origin, limit: .seconds(options.timeout), source: bucket.map { S3Source($0) })
+        let hasSecrets =
+            url.credentials != nil || !options.headers.isEmpty || secrets != nil || configuration.signingKey != nil
         var facts: OriginFacts
         switch examination.source(url) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)

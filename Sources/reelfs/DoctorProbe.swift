@@ -1,5 +1,6 @@
 import ReelCore
 import ReelHTTP
+import ReelSources
 import ReelThreads
 
 /// The requests of `reelfs doctor`, through the transport of mounts. Each ends within a limit.
@@ -7,6 +8,8 @@ struct DoctorProbe {
     let origin: CurlOrigin
     /// Of one answer.
     let limit: Duration
+    /// Knows how its requests are sent; nil: as they are.
+    var source: (any Source)?
 
     /// The answer to one request, as far as it has come.
     fileprivate struct Answer: Sendable {
@@ -51,8 +54,11 @@ struct DoctorProbe {
     }
 
     /// Fetches a whole document. - Parameter most: bytes; a longer one is a failure.
-    func document(_ url: ResourceURL, most: Int) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
-        let request = OriginRequest(url: url, stallLimit: limit)
+    func document(
+        _ request: OriginRequest, most: Int
+    ) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
+        var request = request
+        request.stallLimit = limit
         let answer = run([request], within: limit, keeping: most) { _, head in
             head.isEncoded ? .wrongAnswer("a content encoding that was not requested") : nil
         }[0]
@@ -107,7 +113,7 @@ struct DoctorProbe {
         let answers = Monitor([Answer](repeating: Answer(), count: requests.count))
         let ids = requests.indices.map { index in
             let receiver = Receiver(answers: answers, index: index, most: most, keeping: keeping, judge: judge)
-            return origin.start(requests[index], receiver)
+            return origin.start(source?.request(requests[index]) ?? requests[index], receiver)
         }
         let ended = { (answers: inout [Answer]) -> [Answer]? in answers.allSatisfy(\.hasEnded) ? answers : nil }
         if let result = answers.wait(atMost: time, ended) { return result }

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCache
+import ReelCore
 
 /// The options of one mount, wherever they were given. Each is a row of ``OptionTable``. Touches neither files nor the
 /// system.
@@ -28,6 +29,10 @@ package struct MountOptions: Hashable, Sendable {
     /// The parser of the command line reads it; options beside it take precedence.
     package var optionFile: String?
     package var userAgent: String?
+    /// Of an S3 service; nil: AWS.
+    package var endpoint: ResourceURL?
+    /// Of a bucket; nil: what the environment says, or what the service answers.
+    package var region: String?
     package var logLevel = "notice"
     package var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.

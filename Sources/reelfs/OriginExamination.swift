@@ -21,9 +21,13 @@ struct OriginExamination {
     /// Listings to read until a media file is found.
     private static let depth = 3
 
+    /// The source, where its address alone tells it.
+    private let own: (any Source)?
+
     /// - Parameter limit: of one answer.
-    init(_ origin: CurlOrigin, limit: Duration) {
-        probe = DoctorProbe(origin: origin, limit: limit)
+    init(_ origin: CurlOrigin, limit: Duration, source: (any Source)? = nil) {
+        own = source
+        probe = DoctorProbe(origin: origin, limit: limit, source: source)
         connections = { origin.counters.connections }
     }
 
@@ -37,7 +41,7 @@ struct OriginExamination {
     /// Finds out what the URL is, asking in a mount's order, and chooses a file to examine.
     func source(_ url: ResourceURL) -> Discovery {
         var first: OriginFacts.Probe?
-        if !SourceKinds.all.expectDocument(at: url) {
+        if own == nil, !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
             first = probe
             guard case .success(let information) = probe.outcome else { return .failed(probe) }
@@ -47,7 +51,7 @@ struct OriginExamination {
         }
         switch tree(url, most: Self.mostOfDocument) {
         case .failure(let failure): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
-        case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
+        case .success(.page) where own == nil && !url.path.hasSuffix("/") && !isWebPageName(url):
             return .found(.file, file: url, first: first)
         case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
         case .success(.tree(let kind, let entries)):
@@ -77,9 +81,11 @@ struct OriginExamination {
         case page(String)
     }
 
-    /// Reads a document as a directory of some kind of source. - Parameter most: bytes.
+    /// Reads a directory: all pages of the source's own, else a document of some kind of source.
+    /// - Parameter most: bytes of an answer.
     private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
-        probe.document(url, most: most).map { answer in
+        if let own { return tree(own, .url(url), most: most) }
+        return probe.document(OriginRequest(url: url), most: most).map { answer in
             let (head, bytes) = answer
             let end = now() + probe.limit
             let document = SourceAnswer(.url(url), head, bytes)
@@ -99,6 +105,33 @@ struct OriginExamination {
                 }
             }
             return .page(reason)
+        }
+    }
+
+    private func tree(
+        _ source: any Source, _ folder: SourcePlace, most: Int
+    ) -> Result<Document, OriginFailure> {
+        var reader = source.list(folder, known: nil)
+        let end = now() + probe.limit
+        do throws(SourceRefusal) {
+            var step = try reader.start()
+            while case .ask(.origin(let request)) = step, now() < end {
+                switch probe.document(request, most: most) {
+                case .failure(let failure): return .failure(failure)
+                case .success(let (head, bytes)):
+                    try reader.head(head)
+                    try reader.take(bytes)
+                    step = try reader.end { now() > end }
+                }
+            }
+            guard case .entries(let entries, _) = step else { return .failure(.timedOut) }
+            return .success(.tree(kind: source.description, entries))
+        } catch {
+            switch error {
+            case .useless(let text), .foreign(let text): return .success(.page(text))
+            case .cutShort: return .success(.page("a listing that seems to be cut short"))
+            case .stopped: return .failure(.timedOut)
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelSources
 
 // All of this works on bytes, as `ResourceURL` does: a mark that combines with a delimiter would hide it from a
 // comparison of Characters, and the two would not agree on where a password ends.
@@ -16,13 +17,18 @@ package func redacted(_ source: String) -> String {
 
 /// The source for logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
 package func withoutQuery(_ source: String) -> String {
-    ResourceURL(source)?.description ?? withoutSecrets(source)
+    // The keys of a bucket stand in no URL, and its prefix may hold any sign.
+    S3Address(source) != nil ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
 /// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
 /// So too a URL whose password seems to contain a character that ends the host.
 package func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
+    if S3Address(source) != nil { return }
+    if asciiLowercased(source.prefix(5)) == "s3://" {
+        throw .usage("the source names no bucket: write s3://BUCKET/PREFIX, and put keys into a file: credentials=FILE")
+    }
     if ResourceURL(source) != nil {
         guard isAmbiguous(bytes) else { return }
     } else {

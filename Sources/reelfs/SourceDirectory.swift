@@ -45,7 +45,7 @@ enum SourceDirectory {
     }
 
     /// HOME if it is the user's own: mount.fuse3 sets `/root` for every user for whom mount(8) sets none.
-    private static func homeDirectory() -> String? {
+    static func homeDirectory() -> String? {
         let said = environment("HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         var status = stat()
         if let said, stat(said, &status) == 0, status.st_uid == geteuid() { return said }

@@ -4,6 +4,7 @@ import ReelCache
 import ReelCore
 import ReelFuse
 import ReelHTTP
+import ReelSources
 import ReelVolume
 
 /// The parts that a volume is made from, checked and absolute.
@@ -25,10 +26,11 @@ struct FilesystemConfiguration {
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         try requireReadable(request.source)
-        let url = ResourceURL(request.source)
-        source = url != nil ? request.source : absolute(request.source)
+        let bucket = S3Address(request.source, endpoint: request.options.endpoint)
+        let url = bucket?.root ?? ResourceURL(request.source)
+        source = bucket?.text ?? (url != nil ? request.source : absolute(request.source))
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
-        if let url, let credentials {
+        if let url, let credentials, bucket == nil {
             sourceWithCredentials = credentials.source(url)
         } else {
             sourceWithCredentials = source
@@ -39,7 +41,7 @@ struct FilesystemConfiguration {
         timeout = .seconds(request.options.timeout)
         refresh = .seconds(request.options.refresh)
         prebuffer = request.options.prebuffer
-        transport = try TransportConfiguration(url, request.options, credentials)
+        transport = try TransportConfiguration(url, request.options, credentials, bucket)
         self.logger = logger
     }
 
@@ -64,9 +66,18 @@ extension CacheLimits {
 
 extension TransportConfiguration {
     /// - Parameter source: nil for a local list.
-    init(_ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?) throws(Failure) {
+    init(
+        _ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?, _ bucket: S3Address?
+    ) throws(Failure) {
         self.init(version: Program.version)
-        headers = (try HeaderOption.load(options.headers) + (credentials?.headers ?? [])).map { ($0.name, $0.value) }
+        var secrets = credentials?.headers ?? []
+        if bucket != nil {
+            let access = try S3Access(options, credentials)
+            (signingKey, region) = (access.key, access.region)
+            // It is the token of the keys there.
+            if let token = credentials?.token { secrets.removeAll { $0.value == "Bearer " + token } }
+        }
+        headers = (try HeaderOption.load(options.headers) + secrets).map { ($0.name, $0.value) }
         // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
