@@ -92,7 +92,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             throw .mount("the transport cannot start: \(error)")
         }
         defer { origin.shutdown() }
-        let examination = OriginExamination(
+        var examination = OriginExamination(
             origin, limit: .seconds(options.timeout), source: bucket.map { S3Source($0) })
         let hasSecrets =
             url.credentials != nil || !options.headers.isEmpty || secrets != nil || configuration.signingKey != nil

@@ -5,7 +5,7 @@ import ReelThreads
 
 /// The questions of `reelfs doctor` to an origin, in order. Their answers are facts, which `Diagnosis` judges.
 struct OriginExamination {
-    private let probe: DoctorProbe
+    private var probe: DoctorProbe
     /// Connections that the transport has opened so far.
     private let connections: () -> Int64
 
@@ -39,7 +39,7 @@ struct OriginExamination {
     }
 
     /// Finds out what the URL is, asking in a mount's order, and chooses a file to examine.
-    func source(_ url: ResourceURL) -> Discovery {
+    mutating func source(_ url: ResourceURL) -> Discovery {
         var first: OriginFacts.Probe?
         if own == nil, !SourceKinds.all.expectDocument(at: url) {
             let probe = inquire(url)
@@ -54,7 +54,10 @@ struct OriginExamination {
         case .success(.page) where own == nil && !url.path.hasSuffix("/") && !isWebPageName(url):
             return .found(.file, file: url, first: first)
         case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
-        case .success(.tree(let kind, let entries)):
+        case .success(.tree(let source, let entries)):
+            // Its files are asked for as the source wants them to be.
+            probe.source = source
+            let kind = source.description
             let file = chosen(entries)
             return .found(.tree(kind: kind, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
         }
@@ -77,7 +80,7 @@ struct OriginExamination {
     }
 
     private enum Document {
-        case tree(kind: String, EntryList)
+        case tree(any Source, EntryList)
         case page(String)
     }
 
@@ -95,7 +98,7 @@ struct OriginExamination {
                 var reader = source.list(source.root, known: nil)
                 do throws(SourceRefusal) {
                     guard case .entries(let entries, _)? = try reader.read(document, { now() > end }) else { continue }
-                    return .tree(kind: source.description, entries)
+                    return .tree(source, entries)
                 } catch {
                     switch error {
                     case .useless(let text): reason = text
@@ -125,7 +128,7 @@ struct OriginExamination {
                 }
             }
             guard case .entries(let entries, _) = step else { return .failure(.timedOut) }
-            return .success(.tree(kind: source.description, entries))
+            return .success(.tree(source, entries))
         } catch {
             switch error {
             case .useless(let text), .foreign(let text): return .success(.page(text))
