@@ -25,17 +25,19 @@ package func judge(
     if head.isEncoded { return .failure(.wrongAnswer("a content encoding that was not requested")) }
     let validator = head.validator
     switch head.status {
-    case 206:
+    case 206,
+        200 where head.isMislabelledRange:
         guard let asked, let contentRange = head.contentRange, let range = contentRange.range,
             let total = contentRange.total
-        else { return .failure(.wrongAnswer("206 without a usable Content-Range")) }
+        else { return .failure(.wrongAnswer("\(head.status) without a usable Content-Range")) }
         guard range.lower == asked.lower, range.upper == min(asked.upper, total) else {
             // A resource that has become shorter cannot give the asked range either.
             if let known, total != known.length, !isTrusted(validator, known) { return .failure(.changed) }
-            return .failure(.wrongAnswer("206 with another range than the one asked for"))
+            return .failure(.wrongAnswer("\(head.status) with another range than the one asked for"))
         }
-        if let length = head.contentLength, length != range.count {
-            return .failure(.wrongAnswer("206 whose length contradicts its range"))
+        // Nothing else ends a range that comes with 200.
+        guard (head.contentLength ?? (head.status == 206 ? range.count : nil)) == range.count else {
+            return .failure(.wrongAnswer("\(head.status) whose length contradicts its range"))
         }
         let information = ContentInformation(length: total, validator: validator, mediaType: head.mediaType)
         return versionFailure(information, known).map { .failure($0) } ?? .range(information)
@@ -64,6 +66,16 @@ private func versionFailure(_ new: ContentInformation, _ known: ContentInformati
 private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> Bool {
     guard let one = validator.entityTag, let other = known.validator.entityTag else { return false }
     return one.isSame(as: other)
+}
+
+extension ResponseHead {
+    /// A Content-Range means nothing in an answer with 200 (RFC 9110, section 14.4), which holds the whole resource.
+    /// `rclone serve s3` sends the range alone with it: a body that is shorter than the whole, or does not tell its
+    /// length.
+    fileprivate var isMislabelledRange: Bool {
+        guard let contentRange, let range = contentRange.range else { return false }
+        return range.count != contentRange.total && (contentLength ?? -1) != contentRange.total
+    }
 }
 
 /// True for a login page of a hotel network, or an error page with status 200: HTML under a name that promises other

@@ -23,6 +23,10 @@ package struct OriginRequest: Sendable {
     package var isPublic = false
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []
+    /// Set for a request of S3's interface.
+    package var signed: SignedTarget?
+    /// When the signature in the URL ends, in seconds since 1970; nil: never, or it does not say.
+    package var expires: Int64?
     /// The statuses of answers that the receiver takes; all others are failures, or redirects.
     package var accepted: Set<Int> = [200, 206, 304]
     /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.

@@ -10,6 +10,8 @@ struct AnswerProgress {
     /// When the transport stops reading the useless body of an error or a redirect; nil: the body is wanted.
     private(set) var drainEnd: ContinuousClock.Instant?
     private var received: Int64 = 0
+    /// The start of a useless body.
+    private var refusal: [UInt8] = []
     /// Bytes behind the head, as they came: the body, and what frames it.
     private var raw: Int64 = 0
     /// Bytes that a 206 may hold, and bytes that its Content-Range announces.
@@ -19,6 +21,8 @@ struct AnswerProgress {
     /// The transport reads so much of a useless body, for so long, to use its connection again.
     private static let drainLimit: Int64 = 64 << 10
     private static let drainTime = Duration.milliseconds(300)
+    /// Bytes of a refusal to look at: those of S3 services have some hundred.
+    private static let refusalLimit = 4 << 10
     /// Bytes behind a head that may be no body (chunk sizes and their extensions, trailers): as many as a head has, and
     /// what chunks of one byte need. More than the 100 KiB that curl reads before it hands any of them on.
     private static let framingLimit: Int64 = 256 << 10
@@ -52,9 +56,17 @@ struct AnswerProgress {
     mutating func take(_ count: Int) { received += Int64(count) }
 
     /// Takes a piece of a useless body. - Returns: whether the transport reads more of it.
-    mutating func drain(_ count: Int) -> Bool {
-        received += Int64(count)
+    mutating func drain(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        received += Int64(bytes.count)
+        if [301, 400].contains(collector.status) { refusal += bytes.prefix(Self.refusalLimit - refusal.count) }
         return received <= Self.drainLimit
+    }
+
+    /// The region that the refusal of an S3 service names (`<Region>eu-west-1</Region>`); nil: none.
+    var refusedRegion: String? {
+        let tag = Array("<Region>".utf8)
+        let start = refusal.indices.first { refusal[$0...].starts(with: tag) }
+        return start.map { String(decoding: refusal[($0 + tag.count)...].prefix { $0 != 0x3C }, as: UTF8.self) }
     }
 
     /// Takes bytes behind the head, before curl takes the body out of them.

@@ -18,6 +18,8 @@ final class OriginHost {
     var redirects = RedirectMemory()
     /// When the newest connection that has answered since the loop last looked was opened.
     var reached: ContinuousClock.Instant?
+    /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.
+    var region: String?
 
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?

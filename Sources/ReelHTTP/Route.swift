@@ -5,6 +5,10 @@ import ReelCore
 ///     remembered ──refused──▶ original ──redirected──▶ next ──redirected──▶ …
 ///                                 ▲──used up, twice at most──┘
 struct Route {
+    /// The URL that the request asks before any redirect: its own or, of a bucket of AWS, that of the region.
+    private(set) var original: ResourceURL
+    /// The region in which an S3 service is asked; nil: unknown.
+    private(set) var region: String?
     /// The URL that the request asks at this moment.
     private(set) var place: ResourceURL
     /// Whether `place` comes from the memory of redirects, not from a redirect seen just now.
@@ -19,23 +23,28 @@ struct Route {
     /// RFC 9110, section 15.4, leaves the number open; browsers stop at 20, curl at 50.
     private static let redirectLimit = 10
     /// A place that is refused this often is refused.
-    private static let repeatLimit = 2
+    static let repeatLimit = 2
     /// Bytes, as browsers and servers allow; a longer URL serves to keep the transport's thread busy.
     static let locationLimit = 8 << 10
 
     /// - Parameter remembered: where the URL was last redirected to.
-    init(_ url: ResourceURL, remembered: ResourceURL?) {
-        place = remembered ?? url
+    init(_ request: OriginRequest, region: String?, remembered: ResourceURL?) {
+        self.region = region
+        original = request.place(in: region)
+        place = remembered ?? original
         isRemembered = remembered != nil
     }
 
     /// Whether no redirect has been followed yet.
     var isFirst: Bool { visited.isEmpty }
 
+    /// Whether the original URL may be asked again.
+    var mayRepeat: Bool { repeats < Self.repeatLimit }
+
     /// Whether the original URL may name another place, after a 401, 403, 404 or 410 at this one. A place that was new
     /// a moment ago may be used up already, where other requests ask for the same resource.
     func mayBeUsedUp(_ status: Int) -> Bool {
-        isRemembered || !visited.isEmpty && status < 404 && repeats < Self.repeatLimit
+        isRemembered || !visited.isEmpty && status < 404 && mayRepeat
     }
 
     /// The verdict on a redirect of the request.
@@ -64,11 +73,18 @@ struct Route {
         isRedirected = true
     }
 
-    /// Goes back to the original URL. - Parameter url: the request's own.
-    mutating func askAgain(_ url: ResourceURL) {
+    /// Goes back to the original URL. - Parameter region: the region in which it is asked now.
+    mutating func askAgain(_ request: OriginRequest, region: String?) {
         repeats += 1
         visited = []
-        place = url
+        self.region = region
+        original = request.place(in: region)
+        place = original
         isRemembered = false
     }
+}
+
+extension OriginRequest {
+    /// The URL to ask where the service has regions.
+    fileprivate func place(in region: String?) -> ResourceURL { signed?.place(of: url, in: region) ?? url }
 }

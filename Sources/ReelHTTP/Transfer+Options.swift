@@ -49,7 +49,9 @@ extension Transfer {
     }
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
-        easy.set(CURLOPT_URL, route.place.text)
+        // A URL cannot hold each path and query that S3 has.
+        let target = route.place == route.original ? request.signed?.text : nil
+        easy.set(CURLOPT_URL, target.map { route.place.origin + $0 } ?? route.place.text)
         // ResourceURL has removed the dot segments; any others are there on purpose.
         easy.set(CURLOPT_PATH_AS_IS, 1)
         easy.set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
@@ -57,7 +59,9 @@ extension Transfer {
         easy.set(CURLOPT_HTTP_CONTENT_DECODING, 0)
         easy.set(CURLOPT_USERAGENT, configuration.userAgent)
         if let range = request.range { easy.set(CURLOPT_RANGE, "\(range.lower)-\(range.upper - 1)") }
-        var lines = ["Accept-Encoding: identity"] + setMethod(of: easy)
+        // Not as a header of ours: libcurl would sign it, and the load balancers of Google Cloud Storage change it.
+        easy.set(CURLOPT_ACCEPT_ENCODING, "identity")
+        var lines = setMethod(of: easy)
         switch request.condition {
         case nil: break
         case .ifRange(let validator): lines.append("If-Range: " + validator)
@@ -89,8 +93,12 @@ extension Transfer {
 
     /// - Returns: header lines.
     private func addSecrets(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) -> [String] {
-        let isTrusted = configuration.trusts(route.place)
-        if let credentials = request.url.credentials {
+        // Of a bucket, the host of all regions is trusted, and that of its region is asked.
+        let isTrusted = configuration.trusts(request.url)
+        var lines = isTrusted ? configuration.headers.map(headerLine) : []
+        if let key = configuration.signingKey, configuration.signs(request) {
+            lines += key.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
+        } else if let credentials = request.url.credentials {
             easy.set(CURLOPT_USERNAME, credentials.user)
             easy.set(CURLOPT_PASSWORD, credentials.password)
         } else if isTrusted {
@@ -98,8 +106,7 @@ extension Transfer {
             easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
             if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
         }
-        guard isTrusted else { return [] }
-        return configuration.headers.map(headerLine)
+        return lines
     }
 
     /// Why the request cannot be sent at all; nil: it can. Texts of an origin or a listing could add lines to it.
@@ -111,7 +118,9 @@ extension Transfer {
         case .ifChanged(let tag, let date): texts = [tag, date].compactMap { $0 }
         }
         guard texts.allSatisfy(isHeaderValue) else { return .wrongAnswer("a validator that cannot be sent") }
-        guard isHeaderValue(request.url.text) else { return .wrongAnswer("a URL that cannot be sent") }
+        guard isHeaderValue(request.url.text), request.signed.map({ isTarget($0.text) }) ?? true else {
+            return .wrongAnswer("a URL that cannot be sent")
+        }
         if let range = request.range, range.isEmpty { return .wrongAnswer("an empty range cannot be asked for") }
         guard !request.method.isEmpty, request.method.utf8.allSatisfy({ (0x41...0x5A).contains($0) }),
             (try? TransportConfiguration.check(request.headers)) != nil
@@ -121,6 +130,11 @@ extension Transfer {
         }
         return nil
     }
+}
+
+/// Whether a text may stand in a request's first line as it is.
+private func isTarget(_ text: String) -> Bool {
+    text.utf8.first == 0x2F && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }
 }
 
 /// A field in curl's form (CURLOPT_HTTPHEADER(3)).

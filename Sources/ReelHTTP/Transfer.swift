@@ -62,14 +62,15 @@ final class Transfer {
         self.home = home
         self.probe = probe
         host = home
-        route = Route(request.url, remembered: home.redirects.place(for: request))
+        route = Route(
+            request, region: home.region ?? loop.configuration.region, remembered: home.redirects.place(for: request))
     }
 
     /// Valid as long as `easy` is the same.
     var handle: UnsafeMutableRawPointer? { easy?.pointer }
 
     /// Whether it asks the origin that the request names; secrets go to no other.
-    var isAtHome: Bool { route.place.isSameOrigin(as: request.url) }
+    var isAtHome: Bool { route.place.isSameOrigin(as: route.original) }
 
     /// A reader waits for it now.
     func promote() { request.isDemanded = true }
@@ -80,6 +81,12 @@ final class Transfer {
         stage = .waiting
         answer = AnswerProgress()
         easy = nil
+    }
+
+    /// Asks the original URL again, in the region that its origin has named meanwhile.
+    func askOriginal() {
+        let region = home.region ?? loop.configuration.region
+        ask { $0.askAgain(request, region: region) }
     }
 
     // MARK: Deadlines
@@ -150,6 +157,7 @@ final class Transfer {
             answer.accept(head, asked: request.range)
             loop.accepted(self)
             return true
+        case 300..<500 where isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
         // 303 names another resource, to be read with GET, and so answers no other request.
         case 301, 302, 307, 308,
             303 where request.isReading:
@@ -163,8 +171,19 @@ final class Transfer {
         return true
     }
 
+    /// Whether the answer names another region of S3 than the one that was asked. From now on that is asked.
+    private func isElsewhere(_ region: String?) -> Bool {
+        guard let signed = request.signed, signed.isRegional || loop.configuration.signs(request),
+            isAtHome, route.mayRepeat, let region, SignedTarget.isRegion(region),
+            region != route.region ?? TransportConfiguration.firstRegion
+        else { return false }
+        home.region = region
+        return true
+    }
+
     /// The verdict on curl's result, unless there is one already; nil: the body came whole.
     func verdict(of result: CURLcode) -> Verdict? {
+        if case .failed(.status) = answer.verdict, isElsewhere(answer.refusedRegion) { return .askOriginal }
         if let verdict = answer.verdict { return verdict }
         if result == CURLE_OK {
             guard answer.isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
@@ -189,7 +208,7 @@ final class Transfer {
     /// Takes a piece of the body. - Returns: the result of curl's write callback (CURLOPT_WRITEFUNCTION(3)).
     func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
         lastByte = .now
-        guard answer.isAccepted else { return answer.drain(bytes.count) ? bytes.count : 0 }
+        guard answer.isAccepted else { return answer.drain(bytes) ? bytes.count : 0 }
         if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }
         if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {

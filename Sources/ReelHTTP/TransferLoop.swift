@@ -13,7 +13,7 @@ final class TransferLoop {
 
     private let thread: TransportThread
     private let mailbox: Mailbox
-    private let configuration: TransportConfiguration
+    let configuration: TransportConfiguration
     private let hosts: HostTable
     private var transfers: [RequestHandle: Transfer] = [:]
     /// No deadline is before this moment.
@@ -207,7 +207,9 @@ final class TransferLoop {
 
     /// Remembers a transfer's place, which took the request: the next one asks there.
     func accepted(_ transfer: Transfer) {
-        transfer.home.redirects.remember(transfer.route.place, for: transfer.request, atMost: hosts.redirectLimit)
+        let route = transfer.route
+        let place = route.place == route.original ? transfer.request.url : route.place
+        transfer.home.redirects.remember(place, for: transfer.request, atMost: hosts.redirectLimit)
     }
 
     // MARK: Ending
@@ -239,7 +241,7 @@ final class TransferLoop {
             enqueue(transfer)
         case .askOriginal:
             transfer.home.redirects.forget(transfer.resource)
-            transfer.ask { $0.askAgain(transfer.request.url) }
+            transfer.askOriginal()
             enqueue(transfer)
         case .failed(let failure): end(transfer, failure)
         case nil: end(transfer, nil)

@@ -9,6 +9,10 @@ package struct TransportConfiguration: Sendable {
     /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`; nil: each that a
     /// request names. A playlist names hosts that the user did not, and a listing may come from another place.
     package var trustedOrigins: Set<String>?
+    /// Signs the requests of S3's interface to trusted origins; nil: they are sent unsigned.
+    package var signingKey: SigningKey?
+    /// The region that signatures name, and where AWS is asked, until an answer names another one; nil: unknown.
+    package var region: String?
     /// The time for name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
     /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
@@ -32,12 +36,21 @@ package struct TransportConfiguration: Sendable {
         "transfer-encoding", "te", "upgrade", "expect",
     ]
 
+    /// The region that a service without regions expects in a signature, and that AWS assumes of a bucket.
+    static let firstRegion = "us-east-1"
+
     func trusts(_ place: ResourceURL) -> Bool { trustedOrigins?.contains(place.origin) ?? true }
 
-    /// Refuses headers that could add lines to a request, or contradict those it has.
+    /// Whether the transport signs the request.
+    func signs(_ request: OriginRequest) -> Bool {
+        signingKey != nil && request.signed != nil && trusts(request.url)
+    }
+
+    /// Refuses what could add lines to a request, or contradict those it has.
     func check() throws(TransportError) {
         try Self.check(headers)
         guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
+        guard signingKey?.isSendable ?? true, region.map(isSigningRegion) ?? true else { throw .badSigningKey }
         guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
     }
 
@@ -58,6 +71,8 @@ package enum TransportError: Error, Hashable, Sendable {
     case badHeaderValue(String)
     /// The header of that name is the transport's own.
     case reservedHeader(String)
+    /// Keys or a region that no header can hold.
+    case badSigningKey
     /// A limit that is not positive.
     case badLimit
     /// libcurl or the system gave no handle or thread.
@@ -68,6 +83,11 @@ package enum TransportError: Error, Hashable, Sendable {
 /// section 5.5).
 func isHeaderValue(_ value: String) -> Bool {
     value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
+}
+
+/// Whether a text may stand among the four of CURLOPT_AWS_SIGV4(3), which curl takes no longer than this.
+private func isSigningRegion(_ text: String) -> Bool {
+    (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"/:,".utf8.contains($0) }
 }
 
 /// RFC 9110, section 5.6.2.

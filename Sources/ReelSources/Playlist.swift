@@ -8,6 +8,8 @@ package struct Playlist: Sendable {
 
     package let entries: EntryList
     package let skipped: Skipped
+    /// Of entries whose URLs were signed, by the URLs without their signatures, which the entries have.
+    let signatures: [String: QuerySignature]
 
     /// Lines that name something, but nothing that can be fetched; to be told to whoever mounts the list.
     package struct Skipped: Hashable, Sendable {
@@ -41,7 +43,7 @@ package struct Playlist: Sendable {
     ) throws(SourceRefusal) -> Playlist {
         var tracks = PlaylistTracks(base, StopCheck(isOver))
         try format.row.parse(withoutByteOrderMark(body), &tracks)
-        return Playlist(entries: tracks.entries.list(), skipped: tracks.skipped)
+        return Playlist(entries: tracks.entries.list(), skipped: tracks.skipped, signatures: tracks.signatures)
     }
 }
 
@@ -55,6 +57,7 @@ struct PlaylistTrack {
 struct PlaylistTracks {
     private(set) var entries = EntryList.Builder(limit: Playlist.mostEntries)
     private(set) var skipped = Playlist.Skipped()
+    private(set) var signatures: [String: QuerySignature] = [:]
     private let base: ResourceURL?
     private(set) var stop: StopCheck
     private var names = UniqueNames()
@@ -78,7 +81,9 @@ struct PlaylistTracks {
         if let url = track.locations.lazy.compactMap({ [base] in base?.resolve($0) ?? ResourceURL($0) }).first {
             let name = names.claim(
                 titledName(track.title ?? "", extension: mediaExtension(of: url), at: url), beside: entries)
-            entries.append(SourceEntry(name: name, url: url, isDirectory: false))
+            let split = QuerySignature.split(url)
+            if let split { signatures[split.url.text] = split.signature }
+            entries.append(SourceEntry(name: name, url: split?.url ?? url, isDirectory: false))
             return
         }
         // A path such as `C:\film.mkv` has a scheme, too: of another computer's drive nothing can be fetched.

@@ -14,6 +14,8 @@ final class Services: Sendable {
     let counters = Counters()
     /// Changes each request before it leaves; nil until the source is known.
     private let source = Lock<(any Source)?>(nil)
+    /// When the log last reported an expired link: those of a list expire together.
+    private let expiryTold = Lock<Duration?>(nil)
     /// The kernel's cache; nil before the mount.
     let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
@@ -56,8 +58,21 @@ final class Services: Sendable {
     func send(
         _ request: OriginRequest, as handle: RequestHandle = RequestHandle(), to receiver: any OriginReceiver
     ) -> RequestHandle {
-        origin.start(handle, source.withLock { $0 }?.request(request) ?? request, receiver)
+        let sent = source.withLock { $0 }?.request(request) ?? request
+        if let end = sent.expires, end < wallClock() { tell(request.url, expired: end) }
+        origin.start(handle, sent, receiver)
         return handle
+    }
+
+    private func tell(_ url: ResourceURL, expired end: Int64) {
+        let moment = now()
+        let isDue = expiryTold.withLock { told in
+            if let last = told, moment - last < .seconds(60) { return false }
+            told = moment
+            return true
+        }
+        guard isDue else { return }
+        logger.warning("\(url): its link has expired at \(httpDateText(end)); its list has to give a new one")
     }
 
     /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.

@@ -200,6 +200,8 @@ struct SourceOpening {
         _ source: any Source, _ first: FolderFetch.First?, until deadline: Duration, _ inAll: Duration
     ) -> Recognition {
         let root = source.root
+        // Its first request is sent as all others are.
+        services.connect(source)
         let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
         let reader = source.list(root, known: known)
         let limit = deadline - now()

@@ -4,10 +4,12 @@ import ReelCore
 /// The file that `credentials=FILE` names: secrets for the source's origin, and for no other.
 ///
 /// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first
-/// two as in mount.cifs(8). Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
+/// two as in mount.cifs(8). For a bucket, the first three are the access key, the secret key and the session's token.
+/// Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
 struct CredentialFile: Hashable, Sendable {
     var user: String?
     var password: String?
+    var token: String?
     var headers: [HeaderField] = []
 
     /// Errors name the file and the line, and repeat no text of it.
@@ -22,7 +24,9 @@ struct CredentialFile: Hashable, Sendable {
             switch trimmedSpaces(pair[0]) {
             case "username": user = value
             case "password": password = value
-            case "token": headers.append(HeaderField(name: "Authorization", value: "Bearer " + value))
+            case "token":
+                token = value
+                headers.append(HeaderField(name: "Authorization", value: "Bearer " + value))
             case "header":
                 guard let field = HeaderField(parsing: value) else {
                     throw .usage("\(place): a header must be \"Name: value\"")

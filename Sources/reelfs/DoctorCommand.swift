@@ -38,6 +38,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
+        let place = place.map { options.address(of: $0) }
         if let place, SourceKinds.url(of: place) == nil {
             // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
@@ -81,8 +82,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
-        let url = secrets.flatMap { ResourceURL($0.source(given)) } ?? given
-        let configuration = try TransportConfiguration(url, options, secrets)
+        let isBucket = S3Address(source) != nil
+        let url = isBucket ? given : secrets.flatMap { ResourceURL($0.source(given)) } ?? given
+        let configuration = try TransportConfiguration(url, options, secrets, isBucket: isBucket)
         let origin: CurlOrigin
         do throws(TransportError) {
             origin = try CurlOrigin(configuration)
@@ -90,11 +92,12 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             throw .mount("the transport cannot start: \(error)")
         }
         defer { origin.shutdown() }
-        let examination = OriginExamination(origin, limit: .seconds(options.timeout))
-        let hasSecrets = url.credentials != nil || !options.headers.isEmpty || secrets != nil
+        var examination = OriginExamination(origin, limit: .seconds(options.timeout))
+        let hasSecrets =
+            url.credentials != nil || !options.headers.isEmpty || secrets != nil || configuration.signingKey != nil
         let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: source) }.first
         var facts: OriginFacts
-        switch examination.source(url, own: own.map { type(of: $0).init(root: .url(url)) }) {
+        switch examination.source(url, own: own.map { $0.root.url == url ? $0 : type(of: $0).init(root: .url(url)) }) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)
         case .found(let found, let file, let first):
             diagnosis.add(found)

@@ -1,5 +1,6 @@
 import ReelCore
 import ReelHTTP
+import ReelSources
 import ReelThreads
 
 /// The requests of `reelfs doctor`, through the transport of mounts. Each ends within a limit.
@@ -7,6 +8,8 @@ struct DoctorProbe {
     let origin: CurlOrigin
     /// Of one answer.
     let limit: Duration
+    /// Changes each request before it leaves; nil: no source is known yet.
+    var source: (any Source)?
 
     /// The answer to one request, as far as it has come.
     fileprivate struct Answer: Sendable {
@@ -108,7 +111,7 @@ struct DoctorProbe {
         let answers = Monitor([Answer](repeating: Answer(), count: requests.count))
         let ids = requests.indices.map { index in
             let receiver = Receiver(answers: answers, index: index, most: most, keeping: keeping, judge: judge)
-            return origin.start(requests[index], receiver)
+            return origin.start(source?.request(requests[index]) ?? requests[index], receiver)
         }
         let ended = { (answers: inout [Answer]) -> [Answer]? in answers.allSatisfy(\.hasEnded) ? answers : nil }
         if let result = answers.wait(atMost: time, ended) { return result }

@@ -5,10 +5,10 @@ import ReelFuse
 
 struct MountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "mount", abstract: "Mount a URL, a directory listing or a playlist.")
+        commandName: "mount", abstract: "Mount a URL, a directory listing, a bucket or a playlist.")
 
     @Argument(
-        help: "URL of a file, directory listing or playlist, or path of a playlist.",
+        help: "URL of a file, directory listing or playlist, s3://BUCKET/PREFIX, or path of a playlist.",
         completion: .file())
     var source: String
     @Argument(help: "Existing directory to mount on.", completion: .directory)

@@ -1,5 +1,6 @@
 import Glibc
 import ReelCache
+import ReelCore
 
 /// The options of one mount, wherever they were given. Each is a row of ``OptionTable``. Touches neither files nor the
 /// system.
@@ -28,6 +29,10 @@ struct MountOptions: Hashable, Sendable {
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
     var userAgent: String?
+    /// The URL of an S3 service; nil: AWS.
+    var endpoint: ResourceURL?
+    /// The region of a bucket; nil: the one that the environment or the service names.
+    var region: String?
     var logLevel = "notice"
     var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.

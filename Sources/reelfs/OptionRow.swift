@@ -54,8 +54,10 @@ struct ValueForm: Sendable {
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")
     static let number = ValueForm(name: "number")
+    static let region = ValueForm(name: "region")
     static let seconds = ValueForm(name: "seconds")
     static let size = ValueForm(name: "size")
     static let text = ValueForm(name: "text")
     static let time = ValueForm(name: "time")
+    static let url = ValueForm(name: "url")
 }

@@ -54,6 +54,14 @@ enum OptionTable {
             help: "Read username=, password=, token= or header= for the source's origin from a file with mode 0600"
         ) { $0.credentialsFile = try text($1, $2) },
         OptionRow(
+            name: "endpoint", form: .url, scope: [.mount, .source, .doctor], unset: "AWS",
+            help: "URL of the S3 service that an s3:// source is asked of"
+        ) { $0.endpoint = try endpoint($1, $2) },
+        OptionRow(
+            name: "region", form: .region, scope: [.mount, .source, .doctor],
+            unset: "as AWS's tools have it, else found out", help: "Region of the bucket of an s3:// source"
+        ) { $0.region = try region($1, $2) },
+        OptionRow(
             name: "header", form: .header, scope: [.mount, .source, .doctor], repeats: true,
             help: "Send a header \"Name: value\", or the headers in @FILE, with each request; may be repeated"
         ) { $0.headers.append(try header(text($1, $2))) },

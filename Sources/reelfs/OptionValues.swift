@@ -1,4 +1,5 @@
 import ReelCache
+import ReelCore
 
 // Reads the values of options. An error names the expected form, and does not repeat the value, which may be a secret.
 
@@ -74,6 +75,23 @@ func printable(_ name: String, _ value: String?) throws(Failure) -> String {
         throw .usage("option \(name) must be one line without control characters")
     }
     return line
+}
+
+/// The URL of a service, with a path or without.
+func endpoint(_ name: String, _ value: String?) throws(Failure) -> ResourceURL {
+    let url = ResourceURL(try text(name, value))
+    guard let url, url.query == nil, url.credentials == nil else {
+        throw .usage("option \(name) must be an http(s) URL without user, password and query")
+    }
+    return url
+}
+
+/// A word that may stand in a signature.
+func region(_ name: String, _ value: String?) throws(Failure) -> String {
+    let word = try text(name, value)
+    let isWord = word.utf8.allSatisfy { isLetter($0) || isDigit($0) || "-_.".utf8.contains($0) }
+    guard isWord, word.utf8.count <= 64 else { throw .usage("option \(name) must be a name such as eu-west-1") }
+    return word
 }
 
 /// Least severe first.

@@ -5,7 +5,7 @@ import ReelThreads
 
 /// The questions of `reelfs doctor` to an origin, in order. Their answers are facts, which `Diagnosis` judges.
 struct OriginExamination {
-    private let probe: DoctorProbe
+    private var probe: DoctorProbe
     /// Connections that the transport has opened so far.
     private let connections: () -> Int64
 
@@ -36,7 +36,7 @@ struct OriginExamination {
 
     /// Finds out the kind of the URL, with a mount's requests in a mount's order, and chooses a file to examine.
     /// - Parameter own: what a scheme of its own says it is.
-    func source(_ url: ResourceURL, own: (any Source)? = nil) -> Discovery {
+    mutating func source(_ url: ResourceURL, own: (any Source)? = nil) -> Discovery {
         if let own {
             switch list(own, own.root, most: Self.mostOfDocument) {
             case .success(let entries): return found(own, entries)
@@ -62,14 +62,15 @@ struct OriginExamination {
         }
     }
 
-    private func found(_ source: any Source, _ entries: EntryList) -> Discovery {
+    private mutating func found(_ source: any Source, _ entries: EntryList) -> Discovery {
         let file = chosen(entries, of: source)
+        probe.source = source
         return .found(
             .tree(kind: source.description, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
     }
 
     /// Where a plain GET is refused: what the kinds that have requests of their own make of it.
-    private func refused(_ url: ResourceURL, _ probe: OriginFacts.Probe) -> Discovery {
+    private mutating func refused(_ url: ResourceURL, _ probe: OriginFacts.Probe) -> Discovery {
         guard case .failure(.status(let status, _)) = probe.outcome else { return .failed(probe) }
         for source in SourceKinds.all.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
             if case .success(let entries) = list(source, source.root, most: Self.mostOfDocument) {

@@ -17,13 +17,18 @@ func redacted(_ source: String) -> String {
 
 /// The source for logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
 func withoutQuery(_ source: String) -> String {
-    ResourceURL(source)?.description ?? withoutSecrets(source)
+    // The keys of a bucket are no part of its address, and its prefix may hold any character.
+    S3Address(source) != nil ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
 /// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
 /// So too a URL whose password seems to contain a character that ends the host.
 func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
+    if S3Address(source) != nil { return }
+    if asciiLowercased(source.prefix(5)) == "s3://" {
+        throw .usage("the source names no bucket: write s3://BUCKET/PREFIX, and put keys into a file: credentials=FILE")
+    }
     if SourceKinds.url(of: source) != nil {
         guard isAmbiguous(bytes) else { return }
     } else {

@@ -46,7 +46,7 @@ enum SourceDirectory {
     }
 
     /// HOME if it is the user's own: mount.fuse3 sets `/root` where mount(8) sets none, for every user.
-    private static func homeDirectory() -> String? {
+    static func homeDirectory() -> String? {
         let said = environment("HOME").flatMap { $0.hasPrefix("/") ? $0 : nil }
         var status = stat()
         if let said, stat(said, &status) == 0, status.st_uid == geteuid() { return said }

@@ -22,16 +22,18 @@ struct FilesystemConfiguration {
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         try requireReadable(request.source)
-        let url = SourceKinds.url(of: request.source)
-        source = url != nil ? request.source : absolute(request.source)
+        let address = request.options.address(of: request.source)
+        let url = SourceKinds.url(of: address)
+        let isBucket = S3Address(address) != nil
+        source = url != nil ? address : absolute(address)
         let credentials = try Self.credentials(request.options.credentialsFile, for: url)
-        if let url, let credentials {
+        if let url, let credentials, !isBucket {
             sourceWithCredentials = credentials.source(url, givenAs: request.source)
         } else {
             sourceWithCredentials = source
         }
         directory = try SourceDirectory.prepare(source, request.options)
-        transport = try TransportConfiguration(url, request.options, credentials)
+        transport = try TransportConfiguration(url, request.options, credentials, isBucket: isBucket)
         self.request = request
         self.logger = logger
     }
@@ -57,9 +59,18 @@ extension CacheLimits {
 
 extension TransportConfiguration {
     /// - Parameter source: nil for a local list.
-    init(_ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?) throws(Failure) {
+    init(
+        _ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?, isBucket: Bool
+    ) throws(Failure) {
         self.init(version: Program.version)
-        headers = (try HeaderOption.load(options.headers) + (credentials?.headers ?? [])).map { ($0.name, $0.value) }
+        var secrets = credentials?.headers ?? []
+        if isBucket {
+            let access = try S3Access(options, credentials)
+            (signingKey, region) = (access.key, access.region)
+            // It is the token of the keys.
+            if let token = credentials?.token { secrets.removeAll { $0.value == "Bearer " + token } }
+        }
+        headers = (try HeaderOption.load(options.headers) + secrets).map { ($0.name, $0.value) }
         // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))

@@ -38,6 +38,30 @@ extension FuzzTarget {
                 try check(Array(feed.list()))
             }
         },
+        FuzzTarget("bucket", pages: ".xml") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            for endpoint in [nil, bucket.root] {
+                guard let address = S3Address(text, endpoint: endpoint) else { continue }
+                try requireSame(address.root)
+                try require(
+                    S3Address(address.text)?.root.text == address.root.text, "\(address.text) is another address")
+            }
+            let folder = SourcePlace.url(bucket.root)
+            var reader = S3Source(bucket).list(folder, known: nil)
+            _ = try? reader.start()
+            try? reader.head(nil)
+            try? reader.take(bytes)
+            switch try? reader.end({ false }) {
+            case .entries(let entries, _): try checkListing(entries, of: bucket.root)
+            case .ask(.origin(let request)):
+                let sent = S3Source(bucket).request(request)
+                try require(sent.url.isSameOrigin(as: bucket.root), "\(sent.url.text) is of another origin")
+                let query = sent.signed?.text.dropFirst("/films?".utf8.count) ?? ""
+                let goesOn = query.hasPrefix("continuation-token=") || query.contains("&start-after=")
+                try require(goesOn && sent.signed?.text.hasPrefix("/films?") == true, "\(sent.url.text)")
+            case .ask, nil: break
+            }
+        },
     ]
 
     private static func multiStatus(_ bytes: [UInt8], piece: Int) -> Result<EntryList, SourceRefusal> {
@@ -50,13 +74,15 @@ extension FuzzTarget {
         }
     }
 
-    private static func checkListing(_ entries: EntryList?) throws {
+    private static let bucket = S3Address("s3://films/x y/", endpoint: ResourceURL("http://host.example:8080/"))!
+
+    private static func checkListing(_ entries: EntryList?, of folder: ResourceURL = place) throws {
         guard let entries else { return }
         try check(Array(entries))
         for (index, entry) in entries.enumerated() {
             try require(entries.place(of: entry.name) == index, "\(entry.name) is not found")
-            try require(entry.url.isSameOrigin(as: place), "\(entry.url.text) is of another origin")
-            try require(entry.url.path.hasPrefix("/media/films/"), "\(entry.url.text) is outside of its directory")
+            try require(entry.url.isSameOrigin(as: folder), "\(entry.url.text) is of another origin")
+            try require(entry.url.path.hasPrefix(folder.folder.path), "\(entry.url.text) is outside of its directory")
         }
     }
 

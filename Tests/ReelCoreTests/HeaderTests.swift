@@ -144,6 +144,24 @@ import Testing
         #expect(worth(200, [("Content-Length", "7")], known: nil) == .whole)
     }
 
+    /// As `rclone serve s3` answers.
+    @Test func aRangeThatComesWithTheStatusOfAWholeIsARange() {
+        let (tag, length) = (("ETag", "\"v1\""), ("Content-Length", "100"))
+        for known in [Self.known, nil] {
+            #expect(worth(200, [("Content-Range", "bytes 100-199/1000"), tag, length], known: known) == .range)
+            #expect(worth(200, [("Content-Range", "bytes 0-99/1000"), tag, length], known: known) == .wrong)
+            #expect(worth(200, [("Content-Range", "bytes 100-199/*"), tag, length], known: known) == .wrong)
+            #expect(worth(200, [("Content-Range", "bytes 100-199/1000"), tag], known: known) == .wrong)
+            let part = [("Content-Range", "bytes 100-199/1000"), tag, length]
+            #expect(worth(200, part, asked: nil, known: known) == .wrong)
+            let whole = [("Content-Range", "bytes 0-999/1000"), tag, ("Content-Length", "1000")]
+            #expect(worth(200, whole, known: known) == .whole)
+            #expect(worth(200, [("Content-Range", "bytes 100-199/1000"), tag, whole[2]], known: known) == .whole)
+        }
+        let other = [("Content-Range", "bytes 100-199/1000"), ("ETag", "\"v2\""), length]
+        #expect(worth(200, other) == .changed)
+    }
+
     @Test func unchangedIsOnlyAnAnswerToACondition() {
         #expect(worth(304, [], isConditional: true) == .unchanged)
         #expect(worth(304, []) == .wrong)

@@ -30,8 +30,11 @@ private struct PagedSource: Source {
     func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader { Reader(folder: folder.url!) }
 
     func request(_ request: OriginRequest) -> OriginRequest {
-        guard request.isReading, request.url.path.hasSuffix(".mkv") else { return request }
         var request = request
+        guard request.isReading, request.url.path.hasSuffix(".mkv") else {
+            request.headers.append(("X-Sent", "yes"))
+            return request
+        }
         request.url = request.url.resolve("/signed" + request.url.path)!
         request.headers = [("X-Token", "secret")]
         return request
@@ -163,6 +166,8 @@ private struct SlowSource: Source {
             #expect(fixture.names("sub") == .success(["three.mkv"]))
             let pages = server.requests.filter { $0.method == "PROPFIND" }
             #expect(pages.allSatisfy { $0["depth"] == "1" && $0["content-type"] == "text/plain" })
+            // Each request is the source's, the first one too.
+            #expect(pages.allSatisfy { $0["x-sent"] == "yes" })
             #expect(server.requests.contains { $0.method == "GET" && $0.path == "/tree/" } == scheme.isEmpty)
             let file = try fixture.open("one.mkv").get()
             #expect(fixture.read(file, 100, 1000).isRight(film, 100, 1000))

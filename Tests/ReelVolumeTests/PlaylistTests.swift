@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelSources
 import TestKit
 import Testing
 
@@ -51,6 +52,46 @@ import Testing
                 })
             #expect(mark(fixture) == nil)
         }
+    }
+
+    @Test func aNewSignatureFindsTheBytesOfTheOldOneAndNoneIsRemembered() throws {
+        let film = FileOrigin(length: 300_000)
+        let (list, valid) = (Shared(""), Shared("one"))
+        let server = try ScriptedServer { request in
+            if request.path == "/list.m3u" {
+                return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: list.value)
+            }
+            guard request.target.hasSuffix("&X-Amz-Signature=" + valid.value) else { return ServerStep.answer(403) }
+            return film.answer(request)
+        }
+        defer { server.stop() }
+        func sign() {
+            list.value =
+                "#EXTM3U\n/film.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=\(valid.value)\n"
+        }
+        sign()
+        let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(3))
+        defer { fixture.remove() }
+        var file = try fixture.open("film.mkv").get()
+        #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
+        fixture.volume.close(file)
+        let url = try fixture.volume.extendedAttribute("user.reelfs.url", of: fixture.lookup("film.mkv").get().node)
+            .get()
+        #expect(url.elementsEqual(server.url("/film.mkv").text.utf8))
+        valid.value = "two"
+        sign()
+        try fixture.restart()
+        file = try fixture.open("film.mkv").get()
+        #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
+        fixture.volume.close(file)
+        // The list, and whether the file has changed.
+        #expect(fixture.receivedBytes < 1000)
+        let place = SourcePlace.url(server.url("/list.m3u"))
+        #expect(fixture.store.entries(at: place)?.entries.map(\.url.text) == [server.url("/film.mkv").text])
+        // A link that is no longer good opens nothing that is not there.
+        list.value += "/other.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=one\n"
+        try fixture.restart()
+        #expect(throws: VolumeError.accessDenied) { try fixture.lookup("other.mkv").get() }
     }
 
     @Test func anEntryKeepsItsNameForAsLongAsItsURLIsListed() throws {

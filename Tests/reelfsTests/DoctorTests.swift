@@ -15,7 +15,7 @@ struct DoctorTests {
         transport.usesProxies = false
         let origin = try CurlOrigin(transport)
         defer { origin.shutdown() }
-        let examination = OriginExamination(origin, limit: limit)
+        var examination = OriginExamination(origin, limit: limit)
         var diagnosis = Diagnosis()
         switch examination.source(url) {
         case .failed(let probe): diagnosis.add(OriginFacts(url: url, first: probe))

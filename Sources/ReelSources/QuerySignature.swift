@@ -1,0 +1,103 @@
+import ReelCore
+import Synchronization
+
+/// What signs a URL in its own query: who may read the resource and until when, nothing of what it is. With each
+/// signature the same resource has another URL.
+package struct QuerySignature: Hashable, Sendable {
+    /// The whole query, as it is sent.
+    let query: String
+    /// Seconds since 1970; nil: it does not say.
+    let expires: Int64?
+
+    /// The parameters of a service's signature, in lower case.
+    private struct Scheme {
+        /// Of all URLs that it signs.
+        var marks: Set<String>
+        var others: Set<String> = []
+        /// Of all its parameters.
+        var prefix: String?
+    }
+
+    private static let schemes = [
+        // S3 and Google, version 4.
+        Scheme(marks: ["x-amz-signature"], prefix: "x-amz-"),
+        Scheme(marks: ["x-goog-signature"], prefix: "x-goog-"),
+        // S3 and Google, version 2; CloudFront.
+        Scheme(marks: ["signature", "awsaccesskeyid"], others: ["expires", "x-amz-security-token"]),
+        Scheme(marks: ["signature", "googleaccessid"], others: ["expires"]),
+        Scheme(marks: ["signature", "key-pair-id"], others: ["expires", "policy", "hash-algorithm"]),
+        // Azure.
+        Scheme(
+            marks: ["sig", "sv", "se"],
+            others: [
+                "ss", "srt", "sp", "st", "spr", "sr", "si", "sip", "sdd", "skoid", "sktid", "skt", "ske", "sks", "skv",
+            ]),
+    ]
+
+    /// Tells a URL from its signature.
+    /// - Returns: the URL without the parameters of a well-known signature, and the signature; nil: it has none.
+    static func split(_ url: ResourceURL) -> (url: ResourceURL, signature: QuerySignature)? {
+        guard let query = url.query else { return nil }
+        var values: [String: Substring] = [:]
+        let fields = query.split(separator: "&").map { field in
+            let name = field.prefix { $0 != "=" }
+            let key = asciiLowercased(name)
+            values[key] = field[name.endIndex...].dropFirst()
+            return (name: key, field: field)
+        }
+        guard let scheme = schemes.first(where: { $0.marks.allSatisfy { values[$0] != nil } }) else { return nil }
+        let kept = fields.filter { name, _ in
+            let isOfPrefix = scheme.prefix.map { name.hasPrefix($0) } ?? false
+            return !isOfPrefix && !scheme.marks.contains(name) && !scheme.others.contains(name)
+        }.map(\.field)
+        let text = url.origin + url.path + (kept.isEmpty ? "" : "?" + kept.joined(separator: "&"))
+        return ResourceURL(text).map { bare in
+            (bare.with(credentials: url.credentials), QuerySignature(query: query, expires: end(values, scheme)))
+        }
+    }
+
+    private static func end(_ values: [String: Substring], _ scheme: Scheme) -> Int64? {
+        if let prefix = scheme.prefix {
+            guard let begin = values[prefix + "date"].flatMap({ moment($0) }),
+                let count = values[prefix + "expires"].flatMap({ decimal(String($0)) }), count < 1 << 32
+            else { return nil }
+            return begin + count
+        }
+        if let text = values["se"] {
+            var cursor = ByteCursor(percentDecoded(String(text))[...])
+            return cursor.listingDate()
+        }
+        return values["expires"].flatMap { decimal(String($0)) }
+    }
+
+    /// `20241122T171500Z`.
+    private static func moment(_ text: Substring) -> Int64? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 16, bytes[8] == UInt8(ascii: "T"), bytes[15] == UInt8(ascii: "Z") else { return nil }
+        let starts = [(0, 4), (4, 2), (6, 2), (9, 2), (11, 2), (13, 2)]
+        let numbers = starts.compactMap { start, count in decimal(bytes[start..<start + count]) }
+        guard numbers.count == 6, let day = secondsSince1970(year: numbers[0], month: numbers[1], day: numbers[2])
+        else {
+            return nil
+        }
+        return day + numbers[3] * 3600 + numbers[4] * 60 + numbers[5]
+    }
+}
+
+/// The signatures that a list gave its entries last, by the URLs without them. They are remembered in memory alone.
+final class QuerySignatures: Sendable {
+    private let signatures = Mutex<[String: QuerySignature]>([:])
+
+    func replace(with news: [String: QuerySignature]) { signatures.withLock { $0 = news } }
+
+    /// The request with its URL as the list has it.
+    func sign(_ request: OriginRequest) -> OriginRequest {
+        guard let signature = signatures.withLock({ $0[request.url.text] }),
+            let url = ResourceURL(request.url.origin + request.url.path + "?" + signature.query)
+        else { return request }
+        var request = request
+        request.url = url.with(credentials: request.url.credentials)
+        request.expires = signature.expires
+        return request
+    }
+}

@@ -1,0 +1,85 @@
+import ReelCore
+
+/// A bucket of an S3 service, and a prefix of its keys: `s3://BUCKET[/PREFIX]`, the prefix as its bytes, nothing of it
+/// decoded. With the endpoint of a service other than AWS it is written `s3+ENDPOINT#BUCKET/PREFIX`.
+package struct S3Address: Hashable, Sendable {
+    /// The same address in one spelling, with its endpoint.
+    package let text: String
+    /// The folder of the whole bucket.
+    package let bucket: ResourceURL
+    /// The folder of the prefix.
+    package let root: ResourceURL
+
+    /// nil: the text is no such address.
+    /// - Parameter endpoint: of the service, with any path above its buckets; nil: AWS, unless the text names one.
+    package init?(_ text: String, endpoint: ResourceURL? = nil) {
+        var (rest, endpoint) = (Array(text.utf8)[...], endpoint)
+        if rest.starts(with: "s3+".utf8), let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
+            guard let url = ResourceURL(String(decoding: rest[3..<mark], as: UTF8.self)) else { return nil }
+            (rest, endpoint) = (rest[(mark + 1)...], url)
+        } else {
+            guard asciiLowercased(rest.prefix(5)) == "s3://" else { return nil }
+            rest = rest.dropFirst(5)
+        }
+        let bucket = rest.prefix { $0 != 0x2F }
+        guard (1...255).contains(bucket.count), bucket.contains(where: { $0 != 0x2E }),
+            bucket.allSatisfy({ isUnreserved($0) && $0 != UInt8(ascii: "~") })
+        else { return nil }
+        let name = String(decoding: bucket, as: UTF8.self)
+        var prefix = Array(rest.dropFirst(bucket.count + 1))
+        if let last = prefix.last, last != 0x2F { prefix.append(0x2F) }
+
+        let above: String
+        if let endpoint {
+            guard endpoint.query == nil, endpoint.credentials == nil else { return nil }
+            above = endpoint.text + (endpoint.path.hasSuffix("/") ? "" : "/") + name + "/"
+        } else if Self.isHostName(bucket) {
+            above = "https://\(name).\(SignedTarget.host)/"
+        } else {
+            above = "https://\(SignedTarget.host)/\(name)/"
+        }
+        guard let folder = ResourceURL(above), let root = folder.child(s3Path(prefix), query: nil) else { return nil }
+        (self.bucket, self.root) = (folder, root)
+        let scheme = endpoint.map { "s3+\($0.text)#" } ?? "s3://"
+        self.text = scheme + name + "/" + String(decoding: prefix, as: UTF8.self)
+    }
+
+    /// Whether it may be a part of a host's name, under AWS's certificate: without dots, which that does not cover.
+    private static func isHostName(_ bucket: ArraySlice<UInt8>) -> Bool {
+        (3...63).contains(bucket.count)
+            && bucket.allSatisfy { (0x61...0x7A).contains($0) || isDigit($0) || $0 == UInt8(ascii: "-") }
+            && bucket.first != UInt8(ascii: "-") && bucket.last != UInt8(ascii: "-")
+    }
+}
+
+/// A key, or the start of one, as the path of a URL below its bucket's: every byte that is not unreserved is escaped, as
+/// it is signed. A segment of one or two dots gets a `!`, which stands for nothing else as it would be escaped: a URL
+/// has no such segments.
+func s3Path(_ key: some Collection<UInt8>) -> [UInt8] {
+    let segments = Array(key).split(separator: 0x2F, omittingEmptySubsequences: false).map { segment in
+        segment.elementsEqual([0x2E]) || segment.elementsEqual([0x2E, 0x2E])
+            ? segment + [UInt8(ascii: "!")] : s3Escaped(segment)[...]
+    }
+    return Array(segments.joined(separator: [0x2F]))
+}
+
+/// The path without the signs that keep its segments of dots.
+func withoutS3Marks(_ path: String) -> String {
+    guard path.utf8.contains(UInt8(ascii: "!")) else { return path }
+    let segments = path.split(separator: "/", omittingEmptySubsequences: false).map { segment in
+        segment == ".!" || segment == "..!" ? segment.dropLast() : segment
+    }
+    return segments.joined(separator: "/")
+}
+
+/// Every byte escaped that is not unreserved (RFC 3986, section 2.3).
+func s3Escaped(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count + 16)
+    for byte in bytes {
+        if isUnreserved(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
+    }
+    return result
+}
+
+private func isUnreserved(_ byte: UInt8) -> Bool { isLetter(byte) || isDigit(byte) || "-._~".utf8.contains(byte) }

@@ -1,0 +1,124 @@
+import ReelCore
+
+/// Lists the keys below one prefix (ListObjectsV2), page by page.
+struct S3Reader: FolderReader {
+    private let folder: ResourceURL?
+    private let bucket: ResourceURL?
+    /// Of the folder's keys, decoded.
+    private let prefix: [UInt8]
+    /// Nothing there is no folder: it is the prefix that the user named, for the first time.
+    private let isNew: Bool
+
+    private var entries = EntryList.Builder()
+    private var names = UniqueNames()
+    /// What was taken already, behind the prefix; of folders with their slash.
+    private var taken: Set<[UInt8]> = []
+    /// The marks of the pages that were asked for.
+    private var marks: Set<Mark> = []
+    private var hasMarker = false
+    private var page: [UInt8] = []
+
+    /// The place in the listing where its next page begins.
+    private enum Mark: Hashable {
+        case token([UInt8])
+        /// Behind this key.
+        case key([UInt8])
+    }
+
+    init(_ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool) {
+        (self.folder, self.bucket, self.isNew) = (folder, bucket, isNew)
+        let below = bucket.flatMap { bucket in folder?.suffix(below: bucket) } ?? []
+        prefix = percentDecoded(Array(withoutS3Marks(String(decoding: below, as: UTF8.self)).utf8)[...])
+    }
+
+    // MARK: Asking
+
+    mutating func start() throws(SourceRefusal) -> FolderStep { try ask(from: nil) }
+
+    private func ask(from mark: Mark?) throws(SourceRefusal) -> FolderStep {
+        guard let folder, let bucket, folder.suffix(below: bucket) != nil else {
+            throw .useless("it lies in no bucket")
+        }
+        // Sorted by name, as it is signed.
+        var fields = [
+            ("delimiter", [0x2F]), ("encoding-type", Array("url".utf8)), ("list-type", [0x32]), ("prefix", prefix),
+        ]
+        switch mark {
+        case .token(let token): fields.insert(("continuation-token", token), at: 0)
+        case .key(let key): fields.append(("start-after", key))
+        case nil: break
+        }
+        let query = fields.map { $0.0 + "=" + String(decoding: s3Escaped($0.1[...]), as: UTF8.self) }
+        let path = bucket.path == "/" ? "/" : String(bucket.path.dropLast())
+        guard let url = ResourceURL(bucket.origin + path + "?" + query.joined(separator: "&")) else {
+            throw .useless("its prefix or the mark of its next page is too long")
+        }
+        var request = OriginRequest(url: url)
+        request.accepted = [200]
+        return .ask(.origin(request))
+    }
+
+    // MARK: Answers
+
+    mutating func head(_ head: ResponseHead?) { page = [] }
+    mutating func take(_ bytes: [UInt8]) { page += bytes }
+
+    mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+        let listed = try S3Page(page, isOver)
+        page = []
+        for object in listed.objects { try add(object) }
+        for prefix in listed.prefixes { try addFolder(of: listed.decoded(prefix)) }
+        guard listed.isTruncated else {
+            if isNew, entries.count == 0, !hasMarker, !prefix.isEmpty {
+                throw .useless("no key of the bucket begins with that prefix")
+            }
+            return .entries(entries.list())
+        }
+        // A mark that comes again would lead round in a circle.
+        guard let mark = Self.mark(behind: listed), marks.insert(mark).inserted else { throw .cutShort }
+        return try ask(from: mark)
+    }
+
+    /// The mark of the next page; nil: the page gives none.
+    ///
+    /// libcurl 8.14 and its neighbours decode the query before they sign it, and take `%2B` for a space: the service
+    /// refuses the signature. A token is often base64, and may hold a plus where the page's last key holds none.
+    private static func mark(behind page: S3Page) -> Mark? {
+        guard let token = page.token else { return nil }
+        let ends = [page.objects.last?.key, page.prefixes.last.map { page.decoded($0) }].compactMap { $0 }
+        let plus = UInt8(ascii: "+")
+        guard token.contains(plus), let last = ends.max(by: { $0.lexicographicallyPrecedes($1) }), !last.contains(plus)
+        else { return .token(token) }
+        return .key(last)
+    }
+
+    private mutating func add(_ object: S3Page.Object) throws(SourceRefusal) {
+        guard object.key.starts(with: prefix), !object.key.isEmpty else { return }
+        let rest = object.key[prefix.count...]
+        // A server that knows no delimiter lists what is further below, too.
+        if rest.contains(0x2F) { return try addFolder(of: object.key) }
+        // The folder itself, as the tools that make folders write it.
+        if rest.isEmpty, object.length ?? 0 == 0 {
+            hasMarker = true
+            return
+        }
+        try add(rest, isDirectory: false, object.length, object.modified)
+    }
+
+    /// - Parameter key: one that lies in the folder, or a prefix of such.
+    private mutating func addFolder(of key: [UInt8]) throws(SourceRefusal) {
+        guard key.starts(with: prefix), let slash = key[prefix.count...].firstIndex(of: 0x2F) else { return }
+        try add(key[prefix.count..<slash], isDirectory: true, nil, nil)
+    }
+
+    private mutating func add(
+        _ rest: ArraySlice<UInt8>, isDirectory: Bool, _ length: Int64?, _ modified: Int64?
+    ) throws(SourceRefusal) {
+        let end: [UInt8] = isDirectory ? [0x2F] : []
+        guard taken.insert(rest + end).inserted, let url = folder?.child(s3Path(rest) + end, query: nil) else { return }
+        guard entries.count < Listing.mostEntries else { throw .tooManyEntries }
+        let name = names.claim(SafeName.make(rest), beside: entries)
+        entries.append(
+            SourceEntry(name: name, url: url, isDirectory: isDirectory, length: length, modified: modified))
+    }
+}

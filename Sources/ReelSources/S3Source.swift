@@ -1,0 +1,49 @@
+import ReelCore
+
+/// What stands below a prefix of a bucket's keys (S3 and what speaks it), as a tree: `/` in a key separates folders.
+///
+/// Its URLs hold no region, no token and no signature: an object is known by the same one whatever they are.
+package struct S3Source: Source {
+    package static let kind = "s3"
+
+    package let root: SourcePlace
+    /// The folder of the whole bucket.
+    private let bucket: ResourceURL?
+
+    package init(_ address: S3Address) {
+        root = .url(address.root)
+        bucket = address.bucket
+    }
+
+    /// Of another service than AWS, the bucket is taken to be the first part of the path.
+    package init(root: SourcePlace) {
+        self.root = root
+        bucket = root.url.flatMap { url in
+            let isHost = url.host.hasSuffix("." + SignedTarget.host)
+            let name = isHost ? "" : url.path.dropFirst().prefix { $0 != "/" } + "/"
+            return ResourceURL(url.origin + "/" + name)
+        }
+    }
+
+    package static func recognise(address: String) -> S3Source? { S3Address(address).map { S3Source($0) } }
+    package static func recognise(_ answer: SourceAnswer) -> S3Source? { nil }
+
+    package var description: String { "bucket (S3)" }
+
+    package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
+        S3Reader(folder.url, bucket: bucket, isNew: folder == root && known == nil)
+    }
+
+    package func request(_ request: OriginRequest) -> OriginRequest {
+        guard let bucket, request.url.isSameOrigin(as: bucket) else { return request }
+        var request = request
+        let (url, isRegional) = (request.url, Self.isRegional(bucket))
+        let text = withoutS3Marks(url.path) + (url.query.map { "?" + $0 } ?? "")
+        request.signed = SignedTarget(text: text, isRegional: isRegional)
+        return request
+    }
+
+    private static func isRegional(_ bucket: ResourceURL) -> Bool {
+        bucket.host == SignedTarget.host || bucket.host.hasSuffix("." + SignedTarget.host)
+    }
+}

@@ -1,0 +1,147 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// `s3://BUCKET/PREFIX`.
+    @Suite struct BucketTests {
+        static let oddKeys = [
+            "plain.mp4", "large film.mkv", " leading space", "trailing ", "Füße/日本語.mp3", "100%.txt", "50%25.txt",
+            "a#b?c",
+            "a&b=c;d", "it's*(1)!.txt", "a+b.txt", "\"<tag>\"", "&amp;", "~tilde", "colon:x", "[brackets]", "a\\b",
+            "new\tline", "\u{1}\u{1f}\u{7f}", "both", "both/inside", "a//b", "a/", "/rooted", "//", "../up", "./here",
+            "dots/..", "dots/.", "dots/...", "x/../../y", "deep/er/and/deeper/film.mkv", "%2e%2e/z", ".!", "..!/a",
+            String(repeating: "l", count: 300), String(repeating: "ü", count: 200) + "/x",
+        ]
+
+        /// What tells of itself which key it is.
+        private static func content(_ key: String) -> [UInt8] {
+            Array(key.utf8) + [0] + GeneratedBytes(seed: 7).bytes(ByteRange(0, Int64(key.utf8.count * 997)))
+        }
+
+        @Test("Each object of a bucket is a file with its own bytes, whatever its key, also without the service")
+        func oddBucket() throws {
+            guard BucketServer.isInstalled else { try Test.cancel("moto is not installed") }
+            var objects = Dictionary(uniqueKeysWithValues: Self.oddKeys.map { (Array($0.utf8), Self.content($0)) })
+            let film = FileOrigin(length: 3 << 20 + 5)
+            objects[Array("film.mkv".utf8)] = film.whole
+            // A marker, which is no file.
+            objects[Array("deep/".utf8)] = []
+            try withScene(limit: .seconds(120)) { scene in
+                let server = try BucketServer(objects, place: scene.work("server"))
+                defer { server.stop() }
+                let options = ["--endpoint", server.endpoint]
+                var mount = try scene.mount("s3://films", options, environment: server.keys)
+                let tail = ByteRange(film.length - 5000, film.length)
+                // Its tail first.
+                #expect(
+                    try OpenDescriptor(mount.file("film.mkv")).bytes(at: tail.lower, count: 9000)
+                        == film.expectedBytes(tail))
+                let expected = Set(objects.values.filter { !$0.isEmpty })
+                for isServed in [true, false] {
+                    let found = try files(below: mount.path).map { try readWhole($0) }
+                    #expect(found.count == expected.count && Set(found) == expected)
+                    let shown = try names(in: mount.path)
+                    #expect(shown.contains("both") && shown.contains("both (2)") && shown.contains("%2E%2E"))
+                    #expect(try readWhole(mount.file("both (2)/inside")) == Self.content("both/inside"))
+                    #expect(try names(in: mount.file("deep")) == ["er"])
+                    try mount.unmount()
+                    if !isServed { break }
+                    server.stop()
+                    mount = try scene.mount("s3://films", options, environment: server.keys)
+                }
+            }
+        }
+
+        @Test("A prefix is a mount of its own, wrong keys and none are refused, doctor signs as the mount does")
+        func keys() throws {
+            guard BucketServer.isInstalled else { try Test.cancel("moto is not installed") }
+            let film = FileOrigin(length: 900_000)
+            try withScene(limit: .seconds(120)) { scene in
+                let server = try BucketServer([Array("a b/film.mkv".utf8): film.whole], place: scene.work("server"))
+                defer { server.stop() }
+                let options = ["--endpoint", server.endpoint, "--region", "eu-west-1"]
+                // Without keys moto does not say what is wrong.
+                for (wrong, sentence) in [
+                    (["AWS_ACCESS_KEY_ID": ""], "the origin answers"),
+                    (server.keys.merging(["AWS_SECRET_ACCESS_KEY": "wrong"]) { $1 }, "the origin answers 403"),
+                ] {
+                    let end = try scene.tryMount(
+                        "s3://films/a b", options, environment: ["HOME": scene.work("")].merging(wrong) { $1 })
+                    #expect(end.status == 32 && end.errors.contains(sentence), "\(end)")
+                }
+                let end = try scene.tryMount("s3://films/none", options, environment: server.keys)
+                #expect(end.status == 32 && end.errors.contains("no key of the bucket"), "\(end)")
+                let mount = try scene.mount("s3://films/a b", options, environment: server.keys)
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                let url = try extendedAttribute("user.reelfs.url", of: mount.file("film.mkv"))
+                #expect(url == server.endpoint + "/films/a%20b/film.mkv")
+                let words = [program, "doctor", "s3://films/a b", "--cache-dir", scene.cache] + options
+                let report = try ChildProcess.run(words, environment: server.keys, within: .seconds(60))
+                #expect(report.status == 0 && report.output.contains("bucket (S3)"), "\(report)")
+            }
+        }
+
+        /// As `rclone serve s3` answers: ranges with 200, no condition looked at; as AWS does: another region first.
+        @Test("Keys sign for the service alone and are nowhere to be seen; a range with status 200 is read right")
+        func quirks() throws {
+            let film = FileOrigin(length: 900_000)
+            let listing =
+                "<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>film.mkv</Key><Size>900000</Size>"
+                + "</Contents></ListBucketResult>"
+            let server = try ScriptedServer { request in
+                guard request["authorization"]?.contains("Credential=AKIDEXAMPLE/") == true,
+                    request["x-amz-security-token"] == "sesame"
+                else { return ServerStep.answer(403) }
+                guard request["authorization"]?.contains("/eu-south-2/s3/") == true else {
+                    return ServerStep.answer(400, [("x-amz-bucket-region", "eu-south-2")])
+                }
+                guard request.path == "/films/film.mkv" else { return ServerStep.answer(body: listing) }
+                let range = request.range(of: film.length) ?? ByteRange(0, film.length)
+                let upper = min(range.upper, film.length)
+                return [
+                    .head(
+                        200,
+                        [
+                            ("Content-Range", "bytes \(range.lower)-\(upper - 1)/\(film.length)"),
+                            ("Content-Length", "\(upper - range.lower)"), ("ETag", film.version.entityTag!),
+                        ]), .body(film.expectedBytes(ByteRange(range.lower, upper))),
+                ]
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let file = scene.work("secret")
+                try writeFile(file, "username=AKIDEXAMPLE\npassword=hunter2\ntoken=sesame\n".utf8)
+                chmod(file, 0o600)
+                let options = [
+                    "-o", "credentials=\(file),endpoint=\(server.address)", "--log-level", "trace", "--region", "x-1",
+                ]
+                var mount = try scene.mount("s3://films", options)
+                #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
+                // Once the region is known it is no longer asked for.
+                #expect(server.requests.count { $0["authorization"]?.contains("/x-1/") == true } == 1)
+                try mount.unmount()
+                mount = try scene.mount("s3://films", options)
+                var seen = ["mountinfo": contents("/proc/self/mountinfo")]
+                for name in ["cmdline", "environ"] { seen[name] = contents("/proc/\(mount.pid)/\(name)") }
+                seen["status"] = try ChildProcess.run([program, "status", "--json", mount.path]).output
+                for (name, text) in seen {
+                    for secret in ["hunter2", "sesame", "AKIDEXAMPLE"] {
+                        #expect(text?.contains(secret) == false, "\(name)")
+                    }
+                }
+                try mount.unmount()
+                let found = try ChildProcess.run(["grep", "-rlaE", "hunter2|sesame|AKIDEXAMPLE", scene.cache])
+                #expect(found.status == 1 && found.output.isEmpty, "\(found)")
+            }
+        }
+
+        private func files(below path: String) throws -> [String] {
+            try names(in: path).flatMap { name in
+                let inner = path + "/" + name
+                return try attributes(inner).st_mode & S_IFMT == S_IFDIR ? try files(below: inner) : [inner]
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// AWS Signature Version 4, and what of it reaches which origin. `BucketTests` has a service check the signatures.
+@Suite struct SigningTests {
+    private static let key = SigningKey(
+        id: "AKIDEXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", token: nil)
+
+    @Test func aKeyDoesNotPrintItself() {
+        var text = "\(Self.key) \(String(reflecting: Self.key))"
+        var configuration = TransportConfiguration(version: "test")
+        configuration.signingKey = Self.key
+        text += "\(configuration)"
+        dump(Self.key, to: &text)
+        #expect(!text.contains("EXAMPLE"))
+    }
+
+    private func request(_ url: ResourceURL, _ target: String? = nil, isRegional: Bool = false) -> OriginRequest {
+        var request = OriginRequest(url: url, range: ByteRange(0, 4), stallLimit: .seconds(5))
+        request.signed = SignedTarget(text: target ?? url.path, isRegional: isRegional)
+        return request
+    }
+
+    private func fetch(_ origin: CurlOrigin, _ request: OriginRequest) -> Recorder.Record {
+        let recorder = Recorder()
+        origin.start(request, recorder)
+        return recorder.finished()
+    }
+
+    private func sign(_ server: ScriptedServer, token: String? = nil) -> (inout TransportConfiguration) -> Void {
+        {
+            $0.signingKey = SigningKey(id: "AKIDEXAMPLE", secret: "secret", token: token)
+            $0.trustedOrigins = [server.url("/").origin]
+        }
+    }
+
+    @Test func pathAndQueryAreSentAsTheyAreSigned() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        let target = "/films/a/../.%2F//b?prefix=%21"
+        try withTransport(to: server, sign(server, token: "session")) { origin in
+            #expect(fetch(origin, request(server.url("/films/a/..!"), target)).failure == nil)
+            let sent = try #require(server.requests.first)
+            #expect(sent.target == target && sent["x-amz-security-token"] == "session")
+            #expect(sent["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD")
+            let day = try #require(sent["x-amz-date"]).prefix(8)
+            #expect(signature(of: sent)["Credential"] == "AKIDEXAMPLE/\(day)/us-east-1/s3/aws4_request")
+            let digits = try #require(signature(of: sent)["Signature"])
+            #expect(digits.count == 64 && digits.allSatisfy(\.isHexDigit))
+        }
+    }
+
+    /// A proxy may change the others on their way; libcurl itself leaves `Range` out.
+    @Test func theHostAndAllOfAmazonsHeadersAreSignedAndNoneThatProxiesChange() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        try withTransport(to: server) {
+            sign(server, token: "session")(&$0)
+            $0.headers = [("X-Amz-Request-Payer", "requester")]
+        } _: { origin in
+            #expect(fetch(origin, request(server.url("/a"))).failure == nil)
+            let sent = try #require(server.requests.first)
+            let signed = try #require(signature(of: sent)["SignedHeaders"]).split(separator: ";").map(String.init)
+            let amazons = ["content-sha256", "date", "request-payer", "security-token"].map { "x-amz-" + $0 }
+            #expect(signed == ["host"] + amazons)
+            #expect(sent["accept-encoding"] == "identity" && sent["x-amz-request-payer"] == "requester")
+        }
+    }
+
+    /// The parts of the header Authorization, by their names.
+    private func signature(of sent: ServerRequest) -> [String: String] {
+        let scheme = "AWS4-HMAC-SHA256 "
+        guard let value = sent["authorization"], value.hasPrefix(scheme) else { return [:] }
+        let fields = value.dropFirst(scheme.count).split(separator: ",").map { field in
+            field.drop { $0 == " " }.split(separator: "=", maxSplits: 1).map(String.init)
+        }
+        return Dictionary(fields.filter { $0.count == 2 }.map { ($0[0], $0[1]) }) { $1 }
+    }
+
+    @Test func withoutAKeyAndToOriginsThatAreNotTrustedNothingIsSigned() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        try withTransport(to: server, { $0.trustedOrigins = ["http://other"] }) { origin in
+            #expect(fetch(origin, request(server.url("/a"), "/b")).failure == nil)
+        }
+        let other = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        try withTransport(to: other) {
+            $0.trustedOrigins = ["http://other"]; $0.signingKey = Self.key
+        } _: { origin in
+            #expect(fetch(origin, request(other.url("/a"), "/b")).failure == nil)
+        }
+        for sent in server.requests + other.requests {
+            #expect(sent.target == "/b" && sent["authorization"] == nil && sent["x-amz-date"] == nil)
+        }
+    }
+
+    @Test func aRedirectElsewhereTakesNothingOfASignatureAlong() throws {
+        let other = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        defer { other.stop() }
+        let place = other.url("/there").text
+        let server = try ScriptedServer { _ in ServerStep.answer(307, [("Location", place)]) }
+        try withTransport(to: server, sign(server, token: "session")) { origin in
+            for _ in 0..<2 { #expect(fetch(origin, request(server.url("/a"))).failure == nil) }
+            #expect(server.requests.count == 1 && server.requests[0]["authorization"] != nil)
+            #expect(other.requests.count == 2)
+            for sent in other.requests {
+                #expect(sent["authorization"] == nil && !sent.headers.contains { $0.name.hasPrefix("x-amz") })
+            }
+        }
+    }
+
+    @Test(arguments: [(400, true), (301, true), (403, true), (400, false), (301, false)])
+    func theRegionThatAnAnswerNamesIsSignedFromThenOn(_ status: Int, _ isInHeader: Bool) throws {
+        let server = try ScriptedServer { request in
+            if request["authorization"]?.contains("/eu-west-1/s3/") == true {
+                return ServerStep.answer(200, [], body: "here")
+            }
+            return isInHeader
+                ? ServerStep.answer(status, [("x-amz-bucket-region", "eu-west-1")])
+                : ServerStep.answer(status, body: "<?xml?><Error><Code>X</Code><Region>eu-west-1</Region></Error>")
+        }
+        try withTransport(to: server, sign(server)) { origin in
+            for _ in 0..<2 { #expect(fetch(origin, request(server.url("/a"))).failure == nil) }
+            #expect(server.requests.count == 3)
+        }
+    }
+
+    @Test(arguments: ["us-east-1", "evil.example/", "", "a b", String(repeating: "a", count: 99)])
+    func whatIsNoOtherRegionIsARefusal(_ region: String) throws {
+        let server = try ScriptedServer { _ in
+            ServerStep.answer(
+                400, [("x-amz-bucket-region", region)], body: "<Error><Region>\(region)</Region></Error>")
+        }
+        try withTransport(to: server, sign(server)) { origin in
+            #expect(fetch(origin, request(server.url("/a"))).failure == .status(400, retryAfter: nil))
+            #expect(server.requests.count == 1)
+        }
+    }
+
+    @Test func anOriginThatNamesAnotherRegionEachTimeIsRefused() throws {
+        let server = try ScriptedServer { request in
+            ServerStep.answer(400, [("x-amz-bucket-region", "region-\(request.number)")])
+        }
+        try withTransport(to: server, sign(server)) { origin in
+            #expect(fetch(origin, request(server.url("/a"))).failure == .status(400, retryAfter: nil))
+            #expect(server.requests.count == 1 + Route.repeatLimit)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("https://films.s3.amazonaws.com/a", "eu-west-1", "https://films.s3.eu-west-1.amazonaws.com/a"),
+            ("https://s3.amazonaws.com/my.films/a?b", "eu-west-1", "https://s3.eu-west-1.amazonaws.com/my.films/a?b"),
+            ("https://films.s3.amazonaws.com/", "cn-north-1", "https://films.s3.cn-north-1.amazonaws.com.cn/"),
+            ("https://films.s3.amazonaws.com/", nil, "https://films.s3.amazonaws.com/"),
+            ("https://films.s3.amazonaws.com/", "x.evil.example/", "https://films.s3.amazonaws.com/"),
+            ("https://evil.example/", "eu-west-1", "https://evil.example/"),
+        ] as [(String, String?, String)])
+    func aRegionHasAHostOfItsOwn(_ url: String, _ region: String?, _ place: String) {
+        let signed = SignedTarget(text: "/", isRegional: true)
+        #expect(signed.place(of: ResourceURL(url)!, in: region).text == place)
+    }
+
+    @Test(arguments: ["", "no slash", "/a b", "/a\r\nEvil: 1", "/é", "/a#b"])
+    func whatCannotStandInTheFirstLineIsNotSent(_ target: String) throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        try withTransport(to: server, sign(server)) { origin in
+            guard case .wrongAnswer = fetch(origin, request(server.url("/a"), target)).failure else {
+                throw Unexpected(nil)
+            }
+            #expect(server.requests.isEmpty)
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("", nil, nil), ("a,b", nil, nil), ("a\nb", nil, nil), ("a", "b\r\nEvil: 1", nil), ("a", nil, ""),
+            ("a", nil, "b:c"), ("a", nil, "b/c"), ("a", nil, String(repeating: "b", count: 65)),
+        ] as [(String, String?, String?)])
+    func keysAndRegionsThatAddToARequestMakeNoTransport(_ id: String, _ token: String?, _ region: String?) {
+        var configuration = TransportConfiguration(version: "test")
+        configuration.region = region
+        configuration.signingKey = SigningKey(id: id, secret: "s", token: token)
+        #expect(throws: TransportError.badSigningKey) { try CurlOrigin(configuration) }
+    }
+}

@@ -1,0 +1,59 @@
+import ReelCore
+import Testing
+
+@testable import ReelSources
+
+/// URLs that are signed in their queries.
+@Suite struct QuerySignatureTests {
+    @Test(
+        arguments: [
+            (
+                "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=A%2F20240501&X-Amz-Date=20240501T123456Z"
+                    + "&X-Amz-Expires=3600&X-Amz-SignedHeaders=host&versionId=7&x-id=GetObject&X-Amz-Signature=ab",
+                "versionId=7&x-id=GetObject", 1_714_570_496
+            ),
+            ("X-Goog-Date=20240501T123456Z&X-Goog-Expires=60&X-Goog-Signature=ab", nil, 1_714_566_956),
+            ("a=b&AWSAccessKeyId=A&Expires=1714566896&Signature=ab%3D", "a=b", 1_714_566_896),
+            ("GoogleAccessId=me&Expires=1714566896&Signature=ab", nil, 1_714_566_896),
+            ("Policy=ab&Signature=cd&Key-Pair-Id=K", nil, nil),
+            ("Expires=1714566896&Signature=cd&Key-Pair-Id=K&Hash-Algorithm=SHA256", nil, 1_714_566_896),
+            ("sv=2022-11-02&se=2024-05-01T12%3A34%3A56Z&sr=b&sp=r&sig=ab&snapshot=1", "snapshot=1", 1_714_566_896),
+            ("X-Amz-Date=x&X-Amz-Expires=99999999999999999999&X-Amz-Signature=", nil, nil),
+            ("X-Amz-Date=20249999T999999Z&X-Amz-Expires=1&X-Amz-Signature", nil, nil),
+        ] as [(String, String?, Int64?)])
+    func aSignatureIsNoPartOfWhatAFileIsKnownBy(_ query: String, _ kept: String?, _ end: Int64?) throws {
+        let url = try #require(ResourceURL("http://me:secret@h/a%20b.mkv?" + query))
+        let (bare, signature) = try #require(QuerySignature.split(url))
+        #expect(bare.text == "http://h/a%20b.mkv" + (kept.map { "?" + $0 } ?? ""))
+        #expect(bare.credentials == url.credentials && signature.query == url.query && signature.expires == end)
+        #expect(QuerySignature.split(bare) == nil)
+    }
+
+    @Test(arguments: [
+        "", "?", "?a=b", "?Expires=1", "?Signature=a&Expires=1", "?sig=a&sv=b", "?X-Amz-Date=x", "?token=a",
+    ])
+    func otherQueriesStay(_ query: String) { #expect(QuerySignature.split(ResourceURL("http://h/a" + query)!) == nil) }
+
+    @Test func aListAsksWithTheNewestSignatureThatItHas() throws {
+        let place = SourcePlace.url(ResourceURL("http://h/list.m3u")!)
+        let source = PlaylistSource(root: place)
+        var known: EntryList?
+        for signature in ["one", "two"] {
+            let line = "/film.mkv?X-Amz-Expires=60&X-Amz-Date=20240501T123456Z&X-Amz-Signature=" + signature
+            let text = Array("#EXTM3U\n#EXTINF:1,\(signature)\n\(line)\n/plain.mkv?a\n".utf8)
+            var reader = source.list(place, known: known)
+            _ = try reader.start()
+            try reader.head(
+                ResponseHead(status: 200, headers: [("Content-Length", "\(text.count)")], url: place.url!))
+            try reader.take(text)
+            guard case .entries(let entries, nil) = try reader.end({ false }) else { throw SourceRefusal.cutShort }
+            known = entries
+            // The file keeps its name, too.
+            #expect(entries.map(\.name) == ["one.mkv", "plain.mkv"])
+            #expect(entries.map(\.url.text) == ["http://h/film.mkv", "http://h/plain.mkv?a"])
+            let sent = entries.map { source.request(OriginRequest(url: $0.url)) }
+            #expect(sent.map(\.url.text) == ["http://h" + line, "http://h/plain.mkv?a"])
+            #expect(sent.map(\.expires) == [1_714_566_956, nil])
+        }
+    }
+}
