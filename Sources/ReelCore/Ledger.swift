@@ -4,7 +4,7 @@
 /// `Streams` are the requests under way, `Cursors` the readers, `WaitingReads` the reads without an answer; the
 /// `Planner` decides over all three, and `FetchStatistics` counts what came of it.
 package struct Ledger: Sendable {
-    /// Streams go on for so long after the last close, and their file is known.
+    /// After the last close streams go on for this time, and their file stays known.
     package static let linger = Duration.seconds(10)
 
     /// Tells which bytes are there.
@@ -250,8 +250,8 @@ package struct Ledger: Sendable {
         return planner.stop { $0.id != id }
     }
 
-    /// Bytes of the stream are in the cache, at the place that `place` gave, also where the stream was let go
-    /// meanwhile.
+    /// Bytes of the stream are in the cache, at the place that `place` gave. To be called even if the stream was
+    /// dropped in between.
     /// - Parameter news: parts of `range` that were not there before: `PresentBytes.gaps`.
     /// - Returns: the actions, and whether more of the body is wanted.
     package mutating func arrived(

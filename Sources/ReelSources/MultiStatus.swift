@@ -131,7 +131,7 @@ private final class MultiStatusReading: MarkupHandler {
     var isDone: Bool { state.failure != nil || state.isWhole }
 
     func start(_ name: String, _ attributes: MarkupAttributes) {
-        // A tag inside of a text: a name that was not escaped, which cannot be known.
+        // A tag inside of a text is probably a name with a `<` that was not escaped. The name is lost.
         state.value = nil
         let depth = state.path.count
         guard depth < MultiStatus.deepest, state.namespaces.open(attributes, depth: depth) else {
