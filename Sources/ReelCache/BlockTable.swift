@@ -4,7 +4,7 @@ import ReelCore
 /// alike. A value: it takes events and returns the rows to write. `BlockState` has the transitions, `BlockStates` the
 /// sums.
 ///
-/// A block that leaves during a sync leaves it at once, even if it is filled anew before the sync has ended.
+/// A block that leaves during a sync is no part of that sync any more, even if it is filled anew before the sync ends.
 struct BlockTable: Sendable {
     /// A block of which not all bytes are there yet, or whose bytes are in memory.
     struct Flight: Sendable {
@@ -43,7 +43,7 @@ struct BlockTable: Sendable {
     var blockCount: Int { states.blockCount }
     var isComplete: Bool { states.filledBlocks == blockCount }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
-    /// No filled block is in no row.
+    /// Whether every filled block is in a row of the index.
     var isAllDurable: Bool { states.durableBlocks == states.filledBlocks }
     var isInMemory: Bool { !inFlight.isEmpty && inFlight.contains { $0.value.memory != nil } }
     var failedSyncs: Int { sync.failures }
@@ -138,8 +138,8 @@ struct BlockTable: Sendable {
 
     // MARK: Leaving
 
-    /// These blocks are gone or wrong. A row may tell of them until the next commit; its checksum shows then that they
-    /// are not there. - Returns: bytes of the quota that are free now.
+    /// These blocks are gone or wrong. The index may list them until the next commit; after a crash their checksums
+    /// show that they are not there. - Returns: bytes of the quota that are free now.
     mutating func lose(_ blocks: Range<Int>) -> Int64 {
         var room: Int64 = 0
         forEachTouched(blocks) { table, block in
@@ -210,7 +210,7 @@ struct BlockTable: Sendable {
     /// The rows of `cleared` could not be written: its filled blocks stay.
     mutating func putBack(_ cleared: Cleared) {
         for (block, state, sum, isVerified) in cleared.removed where self[block] == .empty {
-            // A sync that failed meanwhile did not see those that no row tells of.
+            // A sync that failed meanwhile did not see the ones that are not durable: they may be lost.
             let isLost = state == .unkept || state != .durable && cleared.failures != failedSyncs
             set(block, state == .durable ? .durable : isLost ? .unkept : .written)
             if let sum { states.update(block / 64) { $0.set(sum, of: block % 64) } }

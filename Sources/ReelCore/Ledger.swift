@@ -4,7 +4,7 @@
 /// `Streams` are the requests under way, `Cursors` the readers, `WaitingReads` the reads without an answer; the
 /// `Planner` decides over all three, and `FetchStatistics` counts what came of it.
 package struct Ledger: Sendable {
-    /// Streams go on for so long after the last close, and their file is known.
+    /// After the last close streams go on for this time, and their file stays known.
     package static let linger = Duration.seconds(10)
 
     /// Tells which bytes are there.
@@ -163,8 +163,8 @@ package struct Ledger: Sendable {
         planner.cursors.last.map { $0.run >= max(length / 2, Readahead.near) } ?? false
     }
 
-    /// True once for each time that a file is played through, as soon as its own bytes are no worry: those of half a
-    /// window ahead are there. And once more when all bytes that its reader still wants are there.
+    /// True twice while a file is played through: when the bytes of half a window ahead are there, so that the next
+    /// item may be begun, and when all bytes that its reader still wants are there.
     package mutating func takeWantsNext() -> Bool {
         guard toldNext < 2, isPlayed, planner.waiting.isEmpty, let cursor = planner.cursors.last else { return false }
         if present.isComplete || cursor.frontier >= length && planner.streams.isEmpty && isThereToTheEnd(cursor) {
@@ -236,8 +236,7 @@ package struct Ledger: Sendable {
         planner.streams.sent(id, isTimed: isTimed, now: now)
     }
 
-    /// Others have no connection for the bytes that they wait for. - Returns: true where this stream was let go of for
-    /// them.
+    /// Another request needs this stream's connection. - Returns: true if the stream was dropped to free it.
     package mutating func yield(_ id: StreamID) -> Bool {
         guard let stream = planner.streams[id], planner.isSpared(stream) else { return false }
         planner.drop(id)
@@ -251,8 +250,8 @@ package struct Ledger: Sendable {
         return planner.stop { $0.id != id }
     }
 
-    /// Bytes of the stream are in the cache, at the place that `place` gave, also where the stream was let go
-    /// meanwhile.
+    /// Bytes of the stream are in the cache, at the place that `place` gave. To be called even if the stream was
+    /// dropped in between.
     /// - Parameter news: parts of `range` that were not there before: `PresentBytes.gaps`.
     /// - Returns: the actions, and whether more of the body is wanted.
     package mutating func arrived(

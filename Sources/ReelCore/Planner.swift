@@ -68,7 +68,7 @@ struct Planner: Sendable {
     }
 
     /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes
-    /// that others wait for are no distance.
+    /// that another read waits for do not count as distance: they come in any case.
     private func serves(_ stream: Stream, _ offset: Int64) -> Bool {
         guard stream.brings(offset) else { return false }
         if !streams.acceptsRanges { return true }
@@ -120,7 +120,7 @@ struct Planner: Sendable {
             let planned = max(cursors.all[index].frontier, cursor.position)
             let frontier = streams.firstUnplanned(from: planned, limit: horizon)
             cursors.plan(index, upTo: frontier)
-            // Short requests are mostly round trips: where the horizon moves on slowly, so does this.
+            // A short request is mostly a round trip: waits until the gap is worth one.
             guard frontier < horizon, horizon == present.length || horizon - frontier >= min(window / 4, segment),
                 isUrgent || frontier - cursor.position < window / 2,
                 busyRequests(of: cursor, upTo: horizon, requests: requests) < requests
@@ -137,8 +137,8 @@ struct Planner: Sendable {
         return min(max(window / Int64(requests), Readahead.segments.lowerBound), most)
     }
 
-    /// Requests that fetch for this cursor, without those that are over before a new one would be answered: a third of
-    /// `requests`, and one at least, may have its successor on the way.
+    /// Requests that fetch for this cursor. Those that end before a new one could be answered do not count; at most a
+    /// third of `requests`, or one, are left out.
     private func busyRequests(of cursor: Cursor, upTo horizon: Int64, requests: Int) -> Int {
         var (all, ending) = (0, 0)
         for stream in streams.all where stream.end > cursor.position && stream.position < horizon {

@@ -38,7 +38,7 @@ struct ReaderNeeds {
         guard seeking != nil || !waiting.isEmpty else { return false }
         if let seeking {
             if isAhead(stream, of: seeking) { return false }
-            // Nor is it in the way where another reader has read before it since.
+            // Nor is it in the way if it runs ahead of another reader, which has read since the seek began.
             let hasOtherReader = cursors.all.contains { $0.lastRead > seeking.began && isAhead(stream, of: $0) }
             if waiting.isEmpty, hasOtherReader { return false }
         }

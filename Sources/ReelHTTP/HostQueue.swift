@@ -1,12 +1,12 @@
-/// Slots that a resource may take where it may not take all: a server reads the attributes of a whole folder for each
-/// PROPFIND, and players wait behind that.
+/// Slots that one resource may hold, where there is a limit of its own: a server reads the attributes of a whole folder
+/// for each PROPFIND, and players wait behind that.
 private let limits = ["PROPFIND": 2]
 
 /// Which requests to one origin run, and which wait: demanded ones first, each kind in order of arrival, but one
 /// resource after the other where several wait.
 ///
 /// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
-/// One resource may take as many slots as it leaves, and one more: nine of sixteen, so that hundreds of reads of a file
+/// One resource may hold at most one slot more than it leaves free: nine of sixteen, so that hundreds of reads of a file
 /// that never answers do not keep out the reads of other files. It is a class because the loop looks at all queues
 /// while it changes one, and values would be copied each time.
 final class HostQueue<Element> {

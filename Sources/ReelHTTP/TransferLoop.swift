@@ -91,7 +91,8 @@ final class TransferLoop {
         transfer.host.queue.resume(transfer.resource)
         watch?.resumed(transfer.home)
         expect(transfer)
-        // curl hands over the bytes that it holds inside of this call; where they are refused it ends nothing itself.
+        // curl hands over the bytes that it holds inside of this call. If they are refused, it does not end the
+        // transfer: this does.
         let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
         if result != CURLE_OK {
             _ = transfer.handOver()
@@ -205,7 +206,7 @@ final class TransferLoop {
         watch?.paused(transfer.home)
     }
 
-    /// Remembers a transfer's place, which took the request: the next one asks there.
+    /// Remembers the place that took the request: the next request goes there directly.
     func accepted(_ transfer: Transfer) {
         let route = transfer.route
         let place = route.place == route.original ? transfer.request.url : route.place

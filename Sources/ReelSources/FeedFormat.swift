@@ -26,11 +26,15 @@ enum FeedFormat: Hashable {
     /// Declarations and comments before the root are shorter.
     private static let longestPrologue = 16 << 10
 
-    /// The format of a document, by its root alone: feeds are sent with many types. nil: it is no feed.
-    init?(of document: [UInt8]) {
+    /// The format of a document, by its root: feeds are sent with many types. nil: it is no feed.
+    init?(of document: [UInt8], mediaType: String?) {
         let text = withoutByteOrderMark(document).drop(while: isBlank)
         if text.first == UInt8(ascii: "{") {
-            guard asciiLowercased(text.prefix(4096)).contains("jsonfeed.org") else { return nil }
+            // Members may stand in any order, the version behind all items.
+            let isNamed = [text.prefix(4096), text.suffix(4096)].contains {
+                asciiLowercased($0).contains("jsonfeed.org")
+            }
+            guard isNamed || mediaType == "application/feed+json" else { return nil }
             self = .json
             return
         }
@@ -53,7 +57,11 @@ enum FeedFormat: Hashable {
     ) throws(SourceRefusal) -> String? {
         let text = withoutByteOrderMark(document)
         if self == .json { return try readJSONFeed(text, &feed, stop) }
-        let reading = FeedReading(self, feed)
+        // Given away while it is filled: two owners would copy all entries for each page.
+        var entries = FeedEntries()
+        swap(&entries, &feed)
+        let reading = FeedReading(self, entries)
+        entries = FeedEntries()
         var reader = MarkupReader(text, .xml, stop)
         let isRead = reader.read(reading)
         if let failure = reading.failure { throw failure }
@@ -87,13 +95,14 @@ private final class FeedReading: MarkupHandler {
     private let itemDepth: Int
     private var path: [String] = []
     private var item: FeedItem?
-    /// The text of the element that is being read, if it is wanted.
+    /// The text of the element at `valueDepth`, and of all inside of it; nil: it is not wanted.
     private var value: [UInt8]?
-    /// The place in `contents` of what stands for the Media RSS group that is being read.
-    private var group: Int?
+    private var valueDepth = 0
 
     /// Elements inside each other, extensions among them.
     private static let deepest = 64
+    /// Bytes of a title: a name has 255.
+    private static let longestText = 8 << 10
     private static let texts: Set = ["date", "icon", "logo", "pubDate", "published", "title", "updated", "url"]
 
     init(_ format: FeedFormat, _ feed: FeedEntries) {
@@ -110,20 +119,22 @@ private final class FeedReading: MarkupHandler {
 
     func start(_ name: String, _ attributes: MarkupAttributes) {
         path.append(name)
-        value = nil
-        guard path.count <= Self.deepest else { return failure = .foreign("its elements are nested too deeply") }
-        if path.count == itemDepth, name == itemName { (item, group) = (FeedItem(), nil) }
+        guard path.count <= Self.deepest else { return failure = .useless("its elements are nested too deeply") }
+        if path.count == itemDepth, name == itemName { item = FeedItem() }
         // Of an episode and of the feed, and of the feed's image, which has an element of its own.
         let isPlain = path.count == (item == nil ? itemDepth : itemDepth + 1)
         let isImage = item == nil && path.suffix(2) == ["image", "url"]
-        if Self.texts.contains(name), isPlain || isImage { value = [] }
+        if Self.texts.contains(name), isPlain || isImage { (value, valueDepth) = ([], path.count) }
         take(name, attributes)
     }
 
     private func take(_ name: String, _ attributes: MarkupAttributes) {
         switch name {
         case "enclosure": addMedia(attributes, "url", "rdf:resource")
-        case "content" where attributes["url"] != nil: addContent(attributes)
+        case "content":
+            guard let content = media(attributes, ["url"]) else { return }
+            let isDefault = text(attributes, "isdefault") == "true"
+            item?.add(content: content, ofGroup: path.contains("group"), isDefault: isDefault)
         case "link":
             switch text(attributes, "rel") {
             case "enclosure"? where item != nil: addMedia(attributes, "href")
@@ -147,37 +158,28 @@ private final class FeedReading: MarkupHandler {
 
     private func media(_ attributes: MarkupAttributes, _ names: [String]) -> FeedMedia? {
         guard let url = names.lazy.compactMap({ self.text(attributes, $0) }).first else { return nil }
-        let type = text(attributes, "type")?.split(separator: ";").first.map { asciiLowercased(trimmed($0)) }
-        return FeedMedia(url: url, type: type)
+        let type = text(attributes, "type") ?? text(attributes, "enc:type")
+        return FeedMedia(url, type: type, medium: text(attributes, "medium"))
     }
 
     private func addMedia(_ attributes: MarkupAttributes, _ names: String...) {
-        if let media = media(attributes, names) { item?.media.append(media) }
-    }
-
-    /// Several contents of a group are forms of one thing: the default one counts, else the first.
-    private func addContent(_ attributes: MarkupAttributes) {
-        guard item != nil, let media = media(attributes, ["url"]) else { return }
-        if let group, path.contains("group") {
-            if text(attributes, "isdefault") == "true" { item!.contents[group] = media }
-            return
-        }
-        if path.contains("group") { group = item!.contents.count }
-        item!.contents.append(media)
+        if let media = media(attributes, names) { item?.add(media) }
     }
 
     func text(_ bytes: ArraySlice<UInt8>) {
-        if let count = value?.count, count < Playlist.longestLine { value?.append(contentsOf: bytes) }
+        guard let count = value?.count else { return }
+        value?.append(contentsOf: bytes.prefix(Self.longestText - count))
     }
 
     func end(_ name: String) {
         guard let place = path.lastIndex(of: name) else { return }
-        if let value, place == path.count - 1 { take(name, listText(trimmedBytes(value[...]))) }
-        value = nil
+        let text = value
+        if place < valueDepth { value = nil }
+        if let text, place == valueDepth - 1 { take(name, listText(trimmedBytes(text[...]))) }
         path.removeSubrange(place...)
-        if name == "group" { group = nil }
+        if name == "group" { item?.endGroup() }
         if let item, path.count < itemDepth {
-            (self.item, group) = (nil, nil)
+            self.item = nil
             attempt { () throws(SourceRefusal) in try feed.add(item) }
         }
         isWhole = isWhole || path.isEmpty
@@ -188,8 +190,8 @@ private final class FeedReading: MarkupHandler {
         switch name {
         case "title": if item?.title.isEmpty == true { item?.title = text }
         case "pubDate", "published", "date": if item?.published == nil { item?.published = feedDate(text) }
-        case "updated": item?.updated = feedDate(text)
-        default: if item == nil { feed.take(cover: text) }
+        case "updated": if item?.updated == nil { item?.updated = feedDate(text) }
+        default: if item == nil { feed.take(cover: text, isIcon: name == "icon") }
         }
     }
 
@@ -223,6 +225,13 @@ func feedDate(_ text: String) -> Int64? {
     guard let year = cursor.number() else { return nil }
     blank(&cursor)
     let time = cursor.timeOfDay() ?? 0
+    cursor.take(while: isBlank)
+    let zone = zones[asciiLowercased(cursor.rest)] ?? cursor.zone()
     let full = year < 100 ? year + (year < 70 ? 2000 : 1900) : year
-    return secondsSince1970(year: full, month: month, day: day).map { $0 + time - cursor.zone() }
+    return secondsSince1970(year: full, month: month, day: day).map { $0 + time - zone }
 }
+
+/// The zones with names of RFC 822, section 5.1, in seconds east of Greenwich; `GMT` and all others are 0.
+private let zones: [String: Int64] = [
+    "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7,
+].mapValues { $0 * 3600 }

@@ -5,16 +5,17 @@ import ReelCore
 func readJSONFeed(
     _ document: ArraySlice<UInt8>, _ feed: inout FeedEntries, _ stop: StopCheck
 ) throws(SourceRefusal) -> String? {
-    var reader = JSONReader(document)
+    var reader = JSONReader(document, mendsTexts: true)
     var stop = stop
     var next: String?
-    var covers: [String] = []
-    var entries = feed
+    var icon: String?
+    // Given away while it is filled: two owners would copy all entries for each page.
+    var entries = FeedEntries()
+    swap(&entries, &feed)
     try reader.object { (reader, name) throws(SourceRefusal) in
         switch name {
         case "next_url": next = try reader.optionalText()
-        case "icon":
-            if let icon = try reader.optionalText() { covers.append(icon) }
+        case "icon": icon = try reader.optionalText()
         case "items" where reader.isNext("["):
             try reader.array { (reader) throws(SourceRefusal) in
                 if stop.step() { throw .stopped }
@@ -24,16 +25,17 @@ func readJSONFeed(
         }
     }
     try reader.finish()
-    feed = entries
-    if let cover = covers.first { feed.take(cover: cover) }
+    if let icon { entries.take(cover: icon) }
+    swap(&entries, &feed)
     return next
 }
 
 extension JSONReader {
-    /// A text; nil for any other value, which is skipped.
+    /// A text; nil for an empty one, and for any other value, which is skipped.
     fileprivate mutating func optionalText() throws(SourceRefusal) -> String? {
         guard case .text(let text) = try value() else { return nil }
-        return String(decoding: text, as: UTF8.self)
+        let trimmed = trimmedBytes(text[...])
+        return trimmed.isEmpty ? nil : String(decoding: trimmed, as: UTF8.self)
     }
 
     fileprivate mutating func feedItem() throws(SourceRefusal) -> FeedItem {
@@ -49,7 +51,7 @@ extension JSONReader {
             case "date_modified": item.updated = try reader.optionalText().flatMap(feedDate)
             case "attachments" where reader.isNext("["):
                 try reader.array { (reader) throws(SourceRefusal) in
-                    if let media = try reader.attachment() { item.media.append(media) }
+                    if let media = try reader.attachment() { item.add(media) }
                 }
             default: _ = try reader.value()
             }
@@ -66,10 +68,10 @@ extension JSONReader {
         try object { (reader, name) throws(SourceRefusal) in
             switch name {
             case "url": url = try reader.optionalText()
-            case "mime_type": type = try reader.optionalText().map { asciiLowercased($0) }
+            case "mime_type": type = try reader.optionalText()
             default: _ = try reader.value()
             }
         }
-        return url.map { FeedMedia(url: $0, type: type) }
+        return url.map { FeedMedia($0, type: type) }
     }
 }

@@ -23,7 +23,7 @@ package struct FeedSource: Source {
     }
 
     package static func recognise(_ answer: SourceAnswer) -> FeedSource? {
-        FeedFormat(of: answer.bytes).map { FeedSource(answer.place, $0) }
+        FeedFormat(of: answer.bytes, mediaType: answer.mediaType).map { FeedSource(answer.place, $0) }
     }
 
     package var description: String {
@@ -46,23 +46,28 @@ package struct FeedSource: Source {
     }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        FeedReader(folder, known: known)
+        FeedReader(folder, isRoot: folder == root, known: known)
     }
 }
 
 /// Reads a feed and the pages that it continues on (`rel="next"`, RFC 5005).
 private struct FeedReader: FolderReader {
     private let place: SourcePlace
+    private let isRoot: Bool
     private let known: EntryList?
     private var body: AnswerBody
+    /// Bytes of all pages.
+    private var size = 0
     private var pages: Set<String> = []
     private var feed = FeedEntries()
 
     /// A feed of some thousand episodes has as many pages.
     private static let mostPages = 200
 
-    init(_ place: SourcePlace, known: EntryList?) {
+    /// - Parameter isRoot: only there a list of feeds may be: one that names itself would be a tree without end.
+    init(_ place: SourcePlace, isRoot: Bool, known: EntryList?) {
         self.place = place
+        self.isRoot = isRoot
         self.known = known
         body = AnswerBody(place)
     }
@@ -75,22 +80,25 @@ private struct FeedReader: FolderReader {
 
     mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
         let answer = try body.end()
-        guard let format = FeedFormat(of: answer.bytes) else {
-            throw .foreign("it is no feed (RSS, Atom, JSON Feed or OPML)")
+        size += answer.bytes.count
+        guard size <= SourceAnswer.limit else {
+            throw .useless("the feed has more than \(SourceAnswer.limit >> 20) MiB")
         }
-        let count = feed.count
+        guard let format = FeedFormat(of: answer.bytes, mediaType: answer.mediaType) else {
+            throw pages.isEmpty
+                ? .foreign("it is no feed (RSS, Atom, JSON Feed or OPML)") : .useless("its next page is no feed")
+        }
+        if format == .opml, !isRoot { throw .useless("it is a list of feeds inside a list of feeds") }
         feed.base = answer.base
         let next = try format.read(answer.bytes, &feed, StopCheck(isOver))
-        // A page without an episode of its own ends a feed that names itself as the next one for ever.
-        if feed.count > count, let next = next.flatMap({ feed.resolve($0) }), pages.count < Self.mostPages,
-            pages.insert(next.text).inserted
+        if let next = next.flatMap({ feed.resolve($0) }), pages.count < Self.mostPages, pages.insert(next.text).inserted
         {
             body = AnswerBody(.url(next))
             return .ask(.document(.url(next)))
         }
         let entries = feed.list()
         guard !entries.isEmpty || known != nil else { throw .useless("the feed names no media") }
-        return .entries(known.map { entries.named(as: $0) } ?? entries)
+        return .entries(known.map { entries.named(as: $0) } ?? entries, remark: feed.remark)
     }
 }
 
@@ -101,18 +109,48 @@ struct FeedItem {
     var published: Int64?
     /// Of the last change, where nothing tells the publication.
     var updated: Int64?
-    var media: [FeedMedia] = []
+    private(set) var media: [FeedMedia] = []
     /// Media RSS: used where there are no enclosures.
-    var contents: [FeedMedia] = []
+    private(set) var contents: [FeedMedia] = []
+    /// The place in `contents` of the one that was chosen of the group that is being read; nil: there is no group.
+    private var group: Int?
+
+    /// No episode has more files.
+    private static let most = 100
+
+    mutating func add(_ one: FeedMedia) {
+        if media.count < Self.most { media.append(one) }
+    }
+
+    /// Several contents of a group are forms of one thing: the default one counts, else the first.
+    mutating func add(content: FeedMedia, ofGroup isOfGroup: Bool, isDefault: Bool) {
+        if isOfGroup, let group {
+            if isDefault { contents[group] = content }
+        } else if contents.count < Self.most {
+            if isOfGroup { group = contents.count }
+            contents.append(content)
+        }
+    }
+
+    mutating func endGroup() { group = nil }
 }
 
 /// A resource of an episode.
 struct FeedMedia {
-    var url: String
-    /// In lower case, without parameters.
-    var type: String?
+    let url: String
+    /// In lower case, without parameters; nil: not told.
+    let type: String?
+    let isImage: Bool
 
-    var isImage: Bool { type?.hasPrefix("image/") == true }
+    /// - Parameters:
+    ///   - type: as it stands there.
+    ///   - medium: of Media RSS: `image`, `video`…
+    init(_ url: String, type: String?, medium: String? = nil) {
+        self.url = url
+        let first = type?.split(separator: ";", omittingEmptySubsequences: false).first
+        self.type = first.map { asciiLowercased(trimmed($0)) }.flatMap { $0.isEmpty ? nil : $0 }
+        isImage = self.type.map { $0.hasPrefix("image/") } ?? (medium == "image")
+    }
 }
 
 /// Makes entries of a feed's episodes, one by one, over all its pages.
@@ -125,9 +163,14 @@ struct FeedEntries {
     private var names = UniqueNames()
     private var known: Set<String> = []
     private var cover: ResourceURL?
+    private var icon: ResourceURL?
+    /// Addresses that are none, or relative in a local file.
+    private var skipped = 0
 
-    /// Entries so far, artwork apart.
-    var count: Int { entries.count }
+    /// For whoever mounts it; nil: nothing was left out.
+    var remark: String? {
+        skipped == 0 ? nil : "\(skipped) of the feed's addresses left out: no http(s) URLs, or relative in a local file"
+    }
 
     func resolve(_ reference: String) -> ResourceURL? {
         let reference = trimmed(reference)
@@ -140,36 +183,44 @@ struct FeedEntries {
         // Pictures beside a film or a song show it.
         if media.contains(where: { !$0.isImage }) { media.removeAll(where: \.isImage) }
         let date = item.published ?? item.updated
-        let title = item.title.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        var title = item.title.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        if let date, !title.isEmpty { title = isoDay(date) + " " + title }
         for one in media {
-            guard let url = resolve(one.url), known.insert(url.text).inserted else { continue }
-            let stem = [date.map(isoDay) ?? "", title].filter { !$0.isEmpty }.joined(separator: " ")
+            guard let url = resolve(one.url) else {
+                skipped += 1
+                continue
+            }
             let suffix = one.type.flatMap(mediaExtension(ofType:)) ?? mediaExtension(of: url)
-            let name = titledName(title.isEmpty ? "" : stem, extension: suffix, at: url)
+            let name = titledName(title, extension: suffix, at: url)
             try add(SourceEntry(name: name, url: url, isDirectory: false, modified: date))
         }
     }
 
     /// Adds a feed of an OPML list.
     mutating func addFeed(_ title: String, _ address: String) throws(SourceRefusal) {
-        guard let url = resolve(address), known.insert(url.text).inserted else { return }
+        guard let url = resolve(address) else {
+            skipped += 1
+            return
+        }
         let title = title.split(whereSeparator: \.isWhitespace).joined(separator: " ")
         try add(SourceEntry(name: titledName(title, extension: "", at: url), url: url, isDirectory: true))
     }
 
     private mutating func add(_ entry: SourceEntry) throws(SourceRefusal) {
-        guard entries.count < Playlist.mostEntries else { throw .tooManyTracks }
+        guard known.insert(entry.url.text).inserted else { return }
         var entry = entry
         entry.name = names.claim(entry.name, beside: entries)
-        entries.append(entry)
+        guard entries.append(entry) else { throw .tooManyTracks }
     }
 
-    /// Takes the artwork of the feed; the first one that is told stays.
-    mutating func take(cover address: String) { cover = cover ?? resolve(address) }
+    /// Takes the artwork of the feed; the first one that is told stays, and an icon only where there is nothing larger.
+    mutating func take(cover address: String, isIcon: Bool = false) {
+        if isIcon { icon = icon ?? resolve(address) } else { cover = cover ?? resolve(address) }
+    }
 
     /// All entries; the artwork as `cover.jpg`, or with the extension that its URL has.
     mutating func list() -> EntryList {
-        if let cover, entries.count > 0, known.insert(cover.text).inserted {
+        if let cover = cover ?? icon, entries.count > 0, known.insert(cover.text).inserted {
             let suffix = mediaExtension(of: cover)
             let isPicture = ["gif", "jpeg", "png", "webp"].contains(suffix)
             let name = names.claim("cover." + (isPicture ? suffix : "jpg"), beside: entries)

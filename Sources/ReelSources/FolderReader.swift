@@ -32,6 +32,18 @@ package enum SourceRequest: Sendable {
     case document(SourcePlace)
     /// A request of the source's own, which is sent in any case.
     case origin(OriginRequest)
+
+    /// What is sent for it; nil: nothing, as it is a local file.
+    package var sent: OriginRequest? {
+        switch self {
+        case .document(.path): return nil
+        case .document(.url(let url)):
+            var request = OriginRequest(url: url)
+            request.accepted = [200, 304]
+            return request
+        case .origin(let request): return request
+        }
+    }
 }
 
 /// Why an answer lists no folder. It is taken whole or not at all: a folder never shrinks because of an error.

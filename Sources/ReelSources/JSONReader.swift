@@ -32,7 +32,14 @@ struct JSONReader {
     private static let longest = ResourceURL.longest + 1
     private static let escapes = Dictionary(uniqueKeysWithValues: zip("\"\\/bfnrt".utf8, "\"\\/\u{8}\u{C}\n\r\t".utf8))
 
-    init(_ bytes: ArraySlice<UInt8>) { cursor = ByteCursor(bytes) }
+    /// Whether half of a pair of surrogates is taken for U+FFFD: of a title that was cut in the middle of a character,
+    /// not of a name, which would then be that of another file.
+    private let mendsTexts: Bool
+
+    init(_ bytes: ArraySlice<UInt8>, mendsTexts: Bool = false) {
+        cursor = ByteCursor(bytes)
+        self.mendsTexts = mendsTexts
+    }
 
     /// An object. - Parameter member: reads the value of each member; gets the first 32 bytes of its name.
     mutating func object(
@@ -142,7 +149,7 @@ struct JSONReader {
             }
             value = 0x10000 + (value - 0xD800) << 10 + (low - 0xDC00)
         }
-        guard let scalar = Unicode.Scalar(value) else { throw .cutShort }
+        guard let scalar = Unicode.Scalar(value) ?? (mendsTexts ? "\u{FFFD}" : nil) else { throw .cutShort }
         return Array(String(scalar).utf8)
     }
 

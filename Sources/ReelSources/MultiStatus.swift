@@ -92,6 +92,8 @@ struct MultiStatus: Sendable {
 
     /// Of elements inside each other; six are needed.
     fileprivate static let deepest = 64
+    /// Of one response; servers send one, and all of them are in memory until the response ends.
+    fileprivate static let mostHrefs = 1000
     /// Bytes of a value; no URL is longer.
     fileprivate static let longestValue = ResourceURL.longest
 }
@@ -131,7 +133,7 @@ private final class MultiStatusReading: MarkupHandler {
     var isDone: Bool { state.failure != nil || state.isWhole }
 
     func start(_ name: String, _ attributes: MarkupAttributes) {
-        // A tag inside of a text: a name that was not escaped, which cannot be known.
+        // A tag inside of a text is probably a name with a `<` that was not escaped. The name is lost.
         state.value = nil
         let depth = state.path.count
         guard depth < MultiStatus.deepest, state.namespaces.open(attributes, depth: depth) else {
@@ -171,7 +173,12 @@ private final class MultiStatusReading: MarkupHandler {
         switch element {
         case .multistatus: state.isWhole = true
         case .response: state.failure = state.members.add(state.response)
-        case .href: if let value { state.response.hrefs.append(Array(value)) }
+        case .href:
+            guard let value else { return }
+            guard state.response.hrefs.count < MultiStatus.mostHrefs else {
+                return state.failure = .useless("a response of the WebDAV answer names too many members")
+            }
+            state.response.hrefs.append(Array(value))
         case .status where state.path.last?.element == .propstat: state.propertyStatus = value.flatMap(statusCode)
         case .status: state.response.status = value.flatMap(statusCode)
         case .propstat:

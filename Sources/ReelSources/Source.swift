@@ -49,8 +49,8 @@ package protocol Source: Sendable {
     /// - Parameter known: the folder's entries as they were last listed; nil: never.
     func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader
 
-    /// Every request of the mount passes here before it leaves. What its URL names stays what the resource is known by;
-    /// where its bytes come from now, with which headers and signature, is the source's choice.
+    /// Every request of the mount passes here before it leaves. The source may change the URL, the headers and the
+    /// signature that are sent; the cache knows the resource by its original URL all the same.
     func request(_ request: OriginRequest) -> OriginRequest
 }
 

@@ -1,12 +1,14 @@
 import ReelCore
 
 /// The name of a file that has a title: the title and its extension, which is not repeated. Without a title, the last
-/// segment of the URL; without that, its host.
+/// segment of the URL, with the extension where it has none; without that, the host.
 /// - Parameter extension: without a dot; empty: none.
 func titledName(_ title: String, extension suffix: String, at url: ResourceURL) -> String {
     guard !title.isEmpty else {
         let segment = url.lastSegment
-        return SafeName.make(segment.isEmpty ? Array(url.host.utf8) : segment)
+        if segment.isEmpty { return SafeName.make(Array(url.host.utf8)) }
+        return SafeName.make(
+            suffix.isEmpty || !url.fileExtension.isEmpty ? segment : segment + Array(("." + suffix).utf8))
     }
     let end = asciiLowercased(Array(title.utf8.suffix(suffix.utf8.count + 1))[...])
     let hasIt = end.utf8.elementsEqual(("." + suffix).utf8)

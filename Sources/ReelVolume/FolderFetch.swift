@@ -134,15 +134,10 @@ final class FolderFetch: Sendable {
         guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
         if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
         if number == 1, let answer = first?.answer, answer.answers(request) { return take(answer.head, answer.bytes) }
-        switch request {
-        case .document(.path(let path)): read(path)
-        case .document(.url(let url)):
-            var request = OriginRequest(url: url)
-            request.accepted = [200, 304]
-            if number == 1, case .condition(let condition)? = known { request.condition = condition }
-            send(request, until: deadline)
-        case .origin(let request): send(request, until: deadline)
-        }
+        if case .document(.path(let path)) = request { return read(path) }
+        guard var sent = request.sent else { return }
+        if number == 1, case .document = request, case .condition(let condition)? = known { sent.condition = condition }
+        send(sent, until: deadline)
     }
 
     private func send(_ request: OriginRequest, until deadline: Duration) {

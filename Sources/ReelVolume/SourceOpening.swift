@@ -110,7 +110,7 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
-    /// Of a remembered source that a plain GET tells nothing of; nil: the origin does not list it so, or it has none.
+    /// Lists a remembered source by requests of its own, such as PROPFIND; nil: it has none, or the origin refuses them.
     private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
         guard let known, known.hasOwnRequests else { return nil }
         let answer = list(known, nil, until: deadline, .zero)

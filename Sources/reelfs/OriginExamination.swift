@@ -137,7 +137,7 @@ struct OriginExamination {
         do throws(SourceRefusal) {
             var step = try reader.start()
             for _ in 0..<Self.mostRequests {
-                guard case .ask(let asked) = step, case .origin(let request) = asked else { break }
+                guard case .ask(let asked) = step, let request = asked.sent else { break }
                 var answer = first.flatMap { $0.answers(asked) ? $0 : nil }
                 first = nil
                 if answer == nil {

@@ -21,8 +21,8 @@ func withoutQuery(_ source: String) -> String {
     S3Address(source) != nil ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
-/// Refuses a source that is meant as a URL and is none, without repeating it, as it is unknown where its password ends.
-/// So too a URL whose password seems to contain a character that ends the host.
+/// Refuses a source that looks like a URL and is none. The error does not repeat it: nobody can tell where its password
+/// ends. Also refuses a URL whose password seems to contain a character that ends the host.
 func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
     if S3Address(source) != nil { return }

@@ -152,7 +152,8 @@ struct Wiring {
             do throws(CacheError) {
                 return try Store(
                     directory: configuration.directory,
-                    // Its index keeps the name of the source: without credentials, which it finds in http(s) alone.
+                    // The index keeps the name of the source without credentials, which the store can tell from
+                    // an http(s) URL alone.
                     source: SourceKinds.url(of: configuration.source)?.text ?? configuration.source,
                     limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint
                 ) { failure in

@@ -30,7 +30,7 @@ extension FuzzTarget {
             }
         },
         FuzzTarget("feed") { bytes in
-            guard let format = FeedFormat(of: bytes) else { return }
+            guard let format = FeedFormat(of: bytes, mediaType: nil) else { return }
             for base in [place, nil] {
                 var feed = FeedEntries()
                 feed.base = base

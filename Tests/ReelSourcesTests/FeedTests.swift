@@ -66,7 +66,7 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
                 <item><itunes:image href="http://h/one.jpg"/><enclosure url="b" type="video/mp4; codecs=x"/></item>
                 """, channel: "<itunes:image href='/art.png'/><image><url>http://h/other.jpg</url></image>"),
             [
-                "2024-05-07 One & only.mp3 → http://cdn/a.mp3?x=1&y=2", "b → http://h/show/b",
+                "2024-05-07 One & only.mp3 → http://cdn/a.mp3?x=1&y=2", "b.mp4 → http://h/show/b",
                 "cover.png → http://h/art.png",
             ]
         ),
@@ -76,19 +76,19 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
               xmlns:enc="http://purl.oclc.org/net/rss_2.0/enc#" xmlns:dc="http://purl.org/dc/elements/1.1/">
             <channel rdf:about="x"><title>S</title></channel><image><url>c.jpg</url></image>
             <item rdf:about="1"><title>One</title><dc:date>2024-05-06T07:08:09+02:00</dc:date>
-            <enc:enclosure rdf:resource="http://h/1.ogg" enc:type="audio/ogg"/></item></rdf:RDF>
-            """, ["2024-05-06 One.ogg → http://h/1.ogg", "cover.jpg → http://h/show/c.jpg"]
+            <enc:enclosure rdf:resource="http://h/1" enc:type="audio/ogg"/></item></rdf:RDF>
+            """, ["2024-05-06 One.ogg → http://h/1", "cover.jpg → http://h/show/c.jpg"]
         ),
         (
             """
-            <feed xmlns="http://www.w3.org/2005/Atom"><title>S</title><logo>/l.jpg</logo>
-            <entry><title type="html">One</title><updated>2024-06-01T00:00:00Z</updated>
+            <feed xmlns="http://www.w3.org/2005/Atom"><title>S</title><icon>/i.ico</icon><logo>/l.jpg</logo>
+            <entry><title type="xhtml"><div>One <b>a</b></div></title><updated>2024-06-01T00:00:00Z</updated>
               <published>2024-05-06T07:08:09Z</published><link rel="alternate" href="http://h/page"/>
               <link rel="enclosure" href="one.opus" type="audio/opus" length="3"/></entry>
             <entry><title>Two</title><updated>2024-06-01</updated><link rel="enclosure" href="two.flac"/></entry></feed>
             """,
             [
-                "2024-05-06 One.opus → http://h/show/one.opus", "2024-06-01 Two.flac → http://h/show/two.flac",
+                "2024-05-06 One a.opus → http://h/show/one.opus", "2024-06-01 Two.flac → http://h/show/two.flac",
                 "cover.jpg → http://h/l.jpg",
             ]
         ),
@@ -97,7 +97,7 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
                 """
                 <item><title>Film</title><media:group><media:content url="/low.mp4" type="video/mp4"/>
                   <media:content url="/high.mp4" type="video/mp4" isDefault="true"/></media:group>
-                  <media:content url="/still.jpg" type="image/jpeg"/><media:thumbnail url="/t.jpg"/></item>
+                  <media:content url="/still" medium="image"/><media:thumbnail url="/t.jpg"/></item>
                 <item><title>Picture</title><media:content url="/p" type="image/jpeg"/></item>
                 """), ["Film.mp4 → http://h/high.mp4", "Picture.jpg → http://h/p"]
         ),
@@ -105,7 +105,8 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
             #"""
             {"version":"https:\/\/jsonfeed.org\/version\/1.1","title":"S","icon":"https:\/\/h\/i.webp",
              "items":[{"id":1,"title":"One","date_published":"2024-05-06T07:08:09-07:00","tags":["a",{"b":[]}],
-              "attachments":[{"url":"a.m4a","mime_type":"audio\/x-m4a","size_in_bytes":1}, null]},
+              "attachments":[{"url":"a.m4a","mime_type":"audio\/x-m4a; a=b","size_in_bytes":1}, null,
+              {"url":""}], "content_html":"cut \ud83d"},
               {"id":"2","attachments":"none"}, 7]}
             """#, ["2024-05-06 One.m4a → http://h/show/a.m4a", "cover.webp → https://h/i.webp"]
         ),
@@ -134,7 +135,8 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         arguments: [
             ("Mon, 06 May 2024 07:08:09 +0200", 1_714_972_089), ("6 May 2024 07:08 GMT", 1_714_979_280),
             ("Mon, 6 September 2021", 1_630_886_400), ("2024-05-06T07:08:09.123Z", 1_714_979_289),
-            ("2024-05-06", 1_714_953_600), ("Mon, 06 May 2024 07:08:09 EST", 1_714_979_289), ("yesterday", nil),
+            ("2024-05-06", 1_714_953_600), ("Mon, 06 May 2024 07:08:09 EST", 1_714_997_289),
+            ("Mon, 06 May 2024 07:08:09 XYZ", 1_714_979_289), ("yesterday", nil),
             ("Mon, 31 Feb 2024 07:08:09 GMT", nil), ("", nil),
         ] as [(String, Int64?)])
     func dates(_ text: String, _ seconds: Int64?) { #expect(feedDate(text) == seconds) }
@@ -144,7 +146,7 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         let next = { (page: Int) in "<atom:link rel='next' href='\(page)'/>" }
         let documents = [
             place: rss(item("One", "/1.mp3"), channel: next(2)),
-            "http://h/show/2": rss(item("One", "/1.mp3") + item("Two", "/2.mp3"), channel: next(3)),
+            "http://h/show/2": rss(item("One", "/1.mp3"), channel: next(3)),
             "http://h/show/3": rss(item("Two", "/2.mp3"), channel: next(2)),
         ]
         let (entries, asked) = try read(documents)
@@ -169,15 +171,49 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
             (String(rss(item("One", "/1")).dropLast(20)), .cutShort),
             ("{\"version\":\"https://jsonfeed.org/version/1\",\"items\":[{\"title\":\"x\"", .cutShort),
             (rss(""), .useless("the feed names no media")),
-            (rss(String(repeating: "<a>", count: 100)), .foreign("its elements are nested too deeply")),
+            (rss(String(repeating: "<a>", count: 100)), .useless("its elements are nested too deeply")),
         ])
     func refused(_ document: String, _ refusal: SourceRefusal) {
         #expect(throws: refusal) { try read(document) }
     }
 
+    @Test("A list of feeds is the root alone, as one that names itself would have no end")
+    func nested() throws {
+        let root = FeedSource(root: .url(ResourceURL("http://h/list")!))
+        let answer = SourceAnswer(
+            .url(ResourceURL(place)!),
+            ResponseHead(status: 200, headers: [("Content-Length", "1")], url: ResourceURL(place)!),
+            Array("<opml><body><outline xmlUrl='http://h/list'/></body></opml>".utf8))
+        var reader = root.list(.url(ResourceURL(place)!), known: nil)
+        #expect(throws: SourceRefusal.useless("it is a list of feeds inside a list of feeds")) {
+            try reader.read(answer, { false })
+        }
+    }
+
+    @Test("A title of any length, and any number of files of one item, are cut")
+    func hugeItem() throws {
+        let media = (0..<5000).map { "<enclosure url='/\($0).mp3'/>" }.joined()
+        let title = "<![CDATA[" + String(repeating: "x", count: 1 << 20) + "]]>"
+        let entries = try read(rss("<item><title>\(title)</title>\(media)</item>"))
+        #expect(entries.count == 100 && entries.allSatisfy { $0.name.utf8.count <= 255 })
+    }
+
+    @Test("What a feed names and cannot be fetched is told")
+    func skipped() throws {
+        let root = SourcePlace.path("/list.xml")
+        var reader = FeedSource(root: root).list(root, known: nil)
+        let text = rss(item("One", "one.mp3") + item("Two", "http://h/2.mp3"))
+        guard
+            case .entries(let entries, let remark)? = try reader.read(
+                SourceAnswer(root, nil, Array(text.utf8)), { false })
+        else { throw SourceRefusal.cutShort }
+        #expect(entries.count == 1 && remark?.hasPrefix("1 of the feed's addresses left out") == true)
+    }
+
     @Test("A group that its item does not end counts for no other item")
     func openGroup() throws {
-        let text = "<item><media:group><media:content url='/1'/></item><item><media:content url='/2' isDefault='true'/></item>"
+        let text =
+            "<item><media:group><media:content url='/1'/></item><item><media:content url='/2' isDefault='true'/></item>"
         #expect(try read(rss(text)).map(\.url.text) == ["http://h/1", "http://h/2"])
     }
 

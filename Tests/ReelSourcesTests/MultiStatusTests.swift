@@ -308,6 +308,13 @@ import Testing
         #expect(throws: Never.self) { try Self.read(text.utf8, limit: 11) }
     }
 
+    @Test func aResponseThatNamesMembersWithoutEndIsRefused() {
+        let text = "<multistatus xmlns='DAV:'><response>" + String(repeating: "<href>/dav/a</href>", count: 1001)
+        #expect(throws: SourceRefusal.useless("a response of the WebDAV answer names too many members")) {
+            try Self.read(text.utf8, limit: 10)
+        }
+    }
+
     /// Neither kept until the end, nor read at the end.
     @Test func entriesAreReadAsTheirBytesComeAndTheTextIsNotKept() throws {
         var answer = MultiStatus(of: Self.folder, known: nil)

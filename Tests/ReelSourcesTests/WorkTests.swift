@@ -149,7 +149,7 @@ struct Hostile: Sendable, CustomTestStringConvertible {
         let work = Work(size: Self.size, input: document.numbered) {
             var entries = FeedEntries()
             entries.base = Corpus.base
-            _ = try? FeedFormat(of: $0)?.read($0, &entries, StopCheck { false })
+            _ = try? FeedFormat(of: $0, mediaType: nil)?.read($0, &entries, StopCheck { false })
             _ = entries.list()
         }
         #expect(work.isLinear, "\(work)")
