@@ -1,7 +1,7 @@
 import ReelCore
 
-/// A bucket of an S3 service, and a prefix of its keys: `s3://BUCKET[/PREFIX]`, the prefix as its bytes, nothing of it
-/// decoded. With the endpoint of a service other than AWS it is written `s3+ENDPOINT#BUCKET/PREFIX`.
+/// A bucket of an S3 service, and a prefix of its keys: `s3://BUCKET[/PREFIX]`. The prefix is taken byte for byte, and
+/// nothing of it is decoded. With the endpoint of a service other than AWS, the address is `s3+ENDPOINT#BUCKET/PREFIX`.
 package struct S3Address: Hashable, Sendable {
     /// The same address in one spelling, with its endpoint.
     package let text: String
@@ -11,7 +11,7 @@ package struct S3Address: Hashable, Sendable {
     package let root: ResourceURL
 
     /// nil: the text is no such address.
-    /// - Parameter endpoint: of the service, with any path above its buckets; nil: AWS, unless the text names one.
+    /// - Parameter endpoint: the URL of the service, above its buckets; nil: AWS, unless the text names an endpoint.
     package init?(_ text: String, endpoint: ResourceURL? = nil) {
         var (rest, endpoint) = (Array(text.utf8)[...], endpoint)
         if rest.starts(with: "s3+".utf8), let mark = rest.firstIndex(of: UInt8(ascii: "#")) {
@@ -44,7 +44,7 @@ package struct S3Address: Hashable, Sendable {
         self.text = scheme + name + "/" + String(decoding: prefix, as: UTF8.self)
     }
 
-    /// Whether it may be a part of a host's name, under AWS's certificate: without dots, which that does not cover.
+    /// Whether the bucket may be a part of a host's name. AWS's certificate does not cover names with dots.
     private static func isHostName(_ bucket: ArraySlice<UInt8>) -> Bool {
         (3...63).contains(bucket.count)
             && bucket.allSatisfy { (0x61...0x7A).contains($0) || isDigit($0) || $0 == UInt8(ascii: "-") }
@@ -52,9 +52,8 @@ package struct S3Address: Hashable, Sendable {
     }
 }
 
-/// A key, or the start of one, as the path of a URL below its bucket's: every byte that is not unreserved is escaped, as
-/// it is signed. A segment of one or two dots gets a `!`, which stands for nothing else as it would be escaped: a URL
-/// has no such segments.
+/// The path of a key, or of the start of one, below its bucket's URL: each byte is escaped that is not unreserved, as in
+/// the signed request. A URL has no segments of one or two dots, so they get a `!`, which is escaped everywhere else.
 func s3Path(_ key: some Collection<UInt8>) -> [UInt8] {
     let segments = Array(key).split(separator: 0x2F, omittingEmptySubsequences: false).map { segment in
         segment.elementsEqual([0x2E]) || segment.elementsEqual([0x2E, 0x2E])
@@ -63,7 +62,7 @@ func s3Path(_ key: some Collection<UInt8>) -> [UInt8] {
     return Array(segments.joined(separator: [0x2F]))
 }
 
-/// The path without the signs that keep its segments of dots.
+/// The path without the `!` that `s3Path` adds to segments of dots.
 func withoutS3Marks(_ path: String) -> String {
     guard path.utf8.contains(UInt8(ascii: "!")) else { return path }
     let segments = path.split(separator: "/", omittingEmptySubsequences: false).map { segment in
@@ -72,7 +71,7 @@ func withoutS3Marks(_ path: String) -> String {
     return segments.joined(separator: "/")
 }
 
-/// Every byte escaped that is not unreserved (RFC 3986, section 2.3).
+/// Escapes each byte that is not unreserved (RFC 3986, section 2.3).
 func s3Escaped(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
     var result: [UInt8] = []
     result.reserveCapacity(bytes.count + 16)

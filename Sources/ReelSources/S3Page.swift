@@ -11,7 +11,7 @@ struct S3Page {
 
     /// With their keys decoded, in the order of the answer.
     private(set) var objects: [Object] = []
-    /// As they stand there; see `decoded`.
+    /// Not decoded yet (`decoded`).
     private(set) var prefixes: [[UInt8]] = []
     private(set) var isTruncated = false
     private(set) var token: [UInt8]?
@@ -33,13 +33,13 @@ struct S3Page {
 
     fileprivate init() {}
 
-    /// A key that the answer has escaped, which it says (`EncodingType`): some write a space as `+`, and all a plus as
-    /// `%2B`.
+    /// Decodes a key if the answer says that it is escaped (`EncodingType`). Some services write a space as `+`, and all
+    /// write a plus as `%2B`.
     func decoded(_ key: [UInt8]) -> [UInt8] {
         isEncoded ? percentDecoded(key.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 }[...]) : key
     }
 
-    /// - Parameter path: of the element, below the root.
+    /// - Parameter path: the names of the elements around the value, without the root.
     fileprivate mutating func take(_ value: [UInt8], at path: ArraySlice<String>, _ object: inout Object) {
         switch Array(path) {
         case ["EncodingType"]: isEncoded = trimmedBytes(value[...]).elementsEqual("url".utf8)
@@ -62,15 +62,15 @@ struct S3Page {
 private final class S3Reading: MarkupHandler {
     private(set) var page = S3Page()
     private(set) var failure: SourceRefusal?
-    /// The end of the root was seen: nothing was cut off.
+    /// The root has ended, so nothing was cut off.
     private(set) var isWhole = false
     private var path: [String] = []
     private var value: [UInt8] = []
     private var object = S3Page.Object()
 
-    /// Of elements inside each other: those of a listing have four.
+    /// Elements inside each other; those of a listing have four.
     private static let deepest = 16
-    /// Bytes of a value: a key has a thousand, each escaped and each escape written as a reference.
+    /// Bytes of a value. A key has a thousand, each may be escaped, and each escape may be written as a reference.
     private static let longest = 32 << 10
 
     var isDone: Bool { failure != nil }

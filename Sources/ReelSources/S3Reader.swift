@@ -4,14 +4,14 @@ import ReelCore
 struct S3Reader: FolderReader {
     private let folder: ResourceURL?
     private let bucket: ResourceURL?
-    /// Of the folder's keys, decoded.
+    /// The start of the folder's keys, decoded.
     private let prefix: [UInt8]
-    /// Nothing there is no folder: it is the prefix that the user named, for the first time.
+    /// Whether the folder must have a key: it is the prefix that the user named, and it is listed for the first time.
     private let isNew: Bool
 
     private var entries = EntryList.Builder()
     private var names = UniqueNames()
-    /// What was taken already, behind the prefix; of folders with their slash.
+    /// The entries so far: their keys behind the prefix, those of folders with a slash.
     private var taken: Set<[UInt8]> = []
     /// The marks of the pages that were asked for.
     private var marks: Set<Mark> = []
@@ -95,9 +95,9 @@ struct S3Reader: FolderReader {
     private mutating func add(_ object: S3Page.Object) throws(SourceRefusal) {
         guard object.key.starts(with: prefix), !object.key.isEmpty else { return }
         let rest = object.key[prefix.count...]
-        // A server that knows no delimiter lists what is further below, too.
+        // A server that knows no delimiter also lists the keys of inner folders.
         if rest.contains(0x2F) { return try addFolder(of: object.key) }
-        // The folder itself, as the tools that make folders write it.
+        // Tools that make folders write an empty object for the folder itself.
         if rest.isEmpty, object.length ?? 0 == 0 {
             hasMarker = true
             return
@@ -105,7 +105,7 @@ struct S3Reader: FolderReader {
         try add(rest, isDirectory: false, object.length, object.modified)
     }
 
-    /// - Parameter key: one that lies in the folder, or a prefix of such.
+    /// - Parameter key: a key in the folder, or the start of one.
     private mutating func addFolder(of key: [UInt8]) throws(SourceRefusal) {
         guard key.starts(with: prefix), let slash = key[prefix.count...].firstIndex(of: 0x2F) else { return }
         try add(key[prefix.count..<slash], isDirectory: true, nil, nil)

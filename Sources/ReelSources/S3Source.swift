@@ -1,8 +1,9 @@
 import ReelCore
 
-/// What stands below a prefix of a bucket's keys (S3 and what speaks it), as a tree: `/` in a key separates folders.
+/// The objects of a bucket whose keys have a prefix, as a tree: `/` in a key separates folders. The service is S3 or
+/// speaks its protocol.
 ///
-/// Its URLs hold no region, no token and no signature: an object is known by the same one whatever they are.
+/// URLs hold no region, no token and no signature, so that an object keeps its URL when those change.
 package struct S3Source: Source {
     package static let kind = "s3"
 
@@ -15,7 +16,7 @@ package struct S3Source: Source {
         bucket = address.bucket
     }
 
-    /// Of another service than AWS, the bucket is taken to be the first part of the path.
+    /// Takes the first segment of the path for the bucket where the service is not AWS.
     package init(root: SourcePlace) {
         self.root = root
         bucket = root.url.flatMap { url in

@@ -69,12 +69,13 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.health == .alive else { return }
-        guard let url = SourceKinds.url(of: mount.source) else {
+        let source = options.address(of: mount.source)
+        guard let url = SourceKinds.url(of: source) else {
             return diagnosis.note(
                 "its source is a list on this machine", "Run `reelfs doctor URL` to check one of its URLs.")
         }
         // mountinfo shows *** for user and password.
-        try examine(mount.source, url.with(credentials: nil), options, seconds, isOfMount: true, &diagnosis)
+        try examine(source, url.with(credentials: nil), options, seconds, isOfMount: true, &diagnosis)
     }
 
     private func examine(

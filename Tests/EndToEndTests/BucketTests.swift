@@ -15,7 +15,7 @@ extension EndToEnd {
             String(repeating: "l", count: 300), String(repeating: "ü", count: 200) + "/x",
         ]
 
-        /// What tells of itself which key it is.
+        /// Contents that name their key.
         private static func content(_ key: String) -> [UInt8] {
             Array(key.utf8) + [0] + GeneratedBytes(seed: 7).bytes(ByteRange(0, Int64(key.utf8.count * 997)))
         }
@@ -26,7 +26,7 @@ extension EndToEnd {
             var objects = Dictionary(uniqueKeysWithValues: Self.oddKeys.map { (Array($0.utf8), Self.content($0)) })
             let film = FileOrigin(length: 3 << 20 + 5)
             objects[Array("film.mkv".utf8)] = film.whole
-            // A marker, which is no file.
+            // The marker of a folder is no file.
             objects[Array("deep/".utf8)] = []
             try withScene(limit: .seconds(120)) { scene in
                 let server = try BucketServer(objects, place: scene.work("server"))
@@ -77,9 +77,11 @@ extension EndToEnd {
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 let url = try extendedAttribute("user.reelfs.url", of: mount.file("film.mkv"))
                 #expect(url == server.endpoint + "/films/a%20b/film.mkv")
-                let words = [program, "doctor", "s3://films/a b", "--cache-dir", scene.cache] + options
-                let report = try ChildProcess.run(words, environment: server.keys, within: .seconds(60))
-                #expect(report.status == 0 && report.output.contains("bucket (S3)"), "\(report)")
+                for place in ["s3://films/a b", mount.path] {
+                    let words = [program, "doctor", place, "--cache-dir", scene.cache] + options
+                    let report = try ChildProcess.run(words, environment: server.keys, within: .seconds(60))
+                    #expect(report.status == 0 && report.output.contains("bucket (S3)"), "\(report)")
+                }
             }
         }
 
