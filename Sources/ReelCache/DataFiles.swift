@@ -64,8 +64,8 @@ final class DataFiles: Sendable {
     }
 
     /// False once a search of the index has found no closed file that may be evicted, until a file is closed or
-    /// unpinned: a search looks at all extents, and comes with each write where the cache is full. Set under the index's
-    /// write lock.
+    /// unpinned: a search looks at all extents, and comes with each write where the cache is full. Set under the
+    /// index's write lock.
     var mayHaveEvictable: Bool {
         get { state.withLock { $0.mayHaveEvictable } }
         set { state.withLock { $0.mayHaveEvictable = newValue } }

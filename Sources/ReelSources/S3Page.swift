@@ -33,8 +33,8 @@ struct S3Page {
 
     fileprivate init() {}
 
-    /// Decodes a key if the answer says that it is escaped (`EncodingType`). Some services write a space as `+`, and all
-    /// write a plus as `%2B`.
+    /// Decodes a key if the answer says that it is escaped (`EncodingType`). Some services write a space as `+`, and
+    /// all write a plus as `%2B`.
     func decoded(_ key: [UInt8]) -> [UInt8] {
         isEncoded ? percentDecoded(key.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 }[...]) : key
     }

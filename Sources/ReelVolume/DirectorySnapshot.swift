@@ -13,8 +13,8 @@ final class DirectorySnapshot: DirectoryHandle {
     let isHeldByKernel: Bool
 
     private struct State {
-        /// A reading from the beginning that told every entry with its attributes: its next item, and when it began; nil:
-        /// it left something out.
+        /// A reading from the beginning that told every entry with its attributes: its next item, and when it began;
+        /// nil: it left something out.
         var telling: (next: Int, beganAt: Duration)?
         /// The cached bytes by URL, when the first entry was told; nil: the index was not asked yet.
         var cached: [ExactText: Int64]?

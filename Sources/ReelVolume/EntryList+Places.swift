@@ -9,8 +9,8 @@ extension SourceEntry {
 }
 
 extension EntryList {
-    /// The place of each entry in a newer list, or `NodeTable.noPlace` where the list lacks it or has another one of that
-    /// name.
+    /// The place of each entry in a newer list, or `NodeTable.noPlace` where the list lacks it or has another one of
+    /// that name.
     func places(in newer: EntryList) -> [UInt32] {
         indices.map { place in
             guard let now = newer.place(of: name(at: place)), self[place].isStill(newer[now]) else {

@@ -192,9 +192,9 @@ package protocol Filesystem: AnyObject, Sendable {
 
 /// How long the kernel may keep an answer.
 package enum KernelBelief {
-    /// For entries and attributes. The volume revokes those that change (`KernelCache`), so this only bounds values that
-    /// it does not revoke, such as the cached bytes that `du` shows. A minute keeps a library scan of known files away
-    /// from the daemon.
+    /// For entries and attributes. The volume revokes those that change (`KernelCache`), so this only bounds values
+    /// that it does not revoke, such as the cached bytes that `du` shows. A minute keeps a library scan of known files
+    /// away from the daemon.
     package static let known = Duration.seconds(60)
     /// For names that do not exist. Players look for neighbours (.srt, .nfo) many times while they open one film, and a
     /// new name is seen soon.

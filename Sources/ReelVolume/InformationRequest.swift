@@ -27,8 +27,8 @@ final class InformationRequest: OriginReceiver {
 
     /// - Parameters:
     ///   - known: the remembered information, which a 304 confirms.
-    ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag, and
-    ///     not a length that was wrong.
+    ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
+    ///     and not a length that was wrong.
     ///   - limit: the time for the request with its retries.
     static func start(
         _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, limit: Duration,

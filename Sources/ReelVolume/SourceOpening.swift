@@ -110,7 +110,8 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
-    /// Lists a remembered source by requests of its own, such as PROPFIND; nil: it has none, or the origin refuses them.
+    /// Lists a remembered source by requests of its own, such as PROPFIND; nil: it has none, or the origin refuses
+    /// them.
     private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
         guard let known, known.hasOwnRequests else { return nil }
         let answer = list(known, nil, until: deadline, .zero)

@@ -14,8 +14,8 @@ extension EntryList: StoredEntries {
 }
 
 extension Store {
-    /// The remembered listing of a folder; nil: none. Entries of the source's origin get the source's credentials, which
-    /// the cache never holds.
+    /// The remembered listing of a folder; nil: none. Entries of the source's origin get the source's credentials,
+    /// which the cache never holds.
     func entries(at folder: SourcePlace) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
         let found = listing(folder.key, begin: { builder = EntryList.Builder() }) { stored in

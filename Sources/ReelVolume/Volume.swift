@@ -20,8 +20,8 @@ package final class Volume: Sendable {
     private let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
 
-    /// Finds out the kind of a source, from the origin or from the cache, and makes its volume. It blocks until then, as
-    /// nothing is mounted yet.
+    /// Finds out the kind of a source, from the origin or from the cache, and makes its volume. It blocks until then,
+    /// as nothing is mounted yet.
     /// - Parameters:
     ///   - source: a URL, or the path of a list.
     ///   - kinds: the kinds of sources, in the order in which they are asked.
