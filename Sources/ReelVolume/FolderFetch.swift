@@ -100,8 +100,6 @@ final class FolderFetch: Sendable {
         try state.withLock { state in Result { () throws(SourceRefusal) in try body(&state) } }.get()
     }
 
-    fileprivate var longestAnswer: Int { state.withLock { $0.reader.longestAnswer } }
-
     /// Gives the reader all of a document.
     private func take(_ head: ResponseHead?, _ bytes: [UInt8]) {
         perform { reader, isOver throws(SourceRefusal) in
@@ -141,11 +139,12 @@ final class FolderFetch: Sendable {
     }
 
     private func send(_ request: OriginRequest, until deadline: Duration) {
+        let longest = state.withLock { $0.reader.longestAnswer }
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
             let handle = RequestHandle()
-            services.send(request, as: handle, to: AnswerReceiver(self, handle, services, done))
+            services.send(request, as: handle, to: AnswerReceiver(self, handle, limit: longest, services, done))
             // This ends a body that drips for ever, too.
             services.ticker.after(left) { [services] in services.origin.cancel(handle) }
         } completion: { [self] end in
@@ -203,10 +202,10 @@ private final class AnswerReceiver: OriginReceiver {
     private let done: @Sendable (AnswerEnd) -> Void
 
     init(
-        _ fetch: FolderFetch, _ handle: RequestHandle, _ services: Services,
+        _ fetch: FolderFetch, _ handle: RequestHandle, limit: Int, _ services: Services,
         _ done: @escaping @Sendable (AnswerEnd) -> Void
     ) {
-        limit = fetch.longestAnswer
+        self.limit = limit
         self.fetch = fetch
         self.handle = handle
         self.services = services
@@ -240,16 +239,19 @@ private final class AnswerReceiver: OriginReceiver {
         }
         guard isWanted else { return .stop }
         let piece = Array(bytes)
-        feed { state throws(SourceRefusal) in
+        feed(piece.count) { state throws(SourceRefusal) in
             state.size += piece.count
             try state.reader.take(piece)
         }
-        services.later { [self] in taken(piece.count) }
         return isPaused ? .pause : .more
     }
 
-    private func feed(_ take: @escaping @Sendable (inout FolderFetch.State) throws(SourceRefusal) -> Void) {
+    /// - Parameter count: bytes of the body that `take` reads.
+    private func feed(
+        _ count: Int = 0, _ take: @escaping @Sendable (inout FolderFetch.State) throws(SourceRefusal) -> Void
+    ) {
         services.later { [self] in
+            defer { taken(count) }
             if state.withLock({ $0.outcome != nil }) { return }
             do throws(SourceRefusal) {
                 try fetch.withReader(take)
