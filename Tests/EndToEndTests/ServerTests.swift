@@ -20,7 +20,7 @@ extension EndToEnd {
             guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
             try withScene { scene in
                 let root = scene.work("root")
-                try makeTree(root)
+                try makeOddTree(root, folder: "colon:folder", names: Self.oddNames)
                 let server = try RealServer(kind, root: root, place: scene.work("server"))
                 defer { server.stop() }
                 var mount = try scene.mount(server.url)
@@ -29,26 +29,6 @@ extension EndToEnd {
                 mount = try scene.mount(server.url)
                 try expectSame(root, mount.path)
             }
-        }
-
-        private func makeTree(_ root: String) throws {
-            for folder in ["", "/sub", "/sub/deeper & deeper", "/Ordner mit Umläuten", "/colon:folder"] {
-                #expect(mkdir(root + folder, 0o755) == 0)
-            }
-            for (index, name) in Self.oddNames.enumerated() {
-                try writeFile(
-                    "\(root)/\(name)", GeneratedBytes(seed: UInt64(index)).bytes(ByteRange(0, 100 + Int64(index))))
-            }
-            for (index, folder) in ["sub", "sub/deeper & deeper", "Ordner mit Umläuten", "colon:folder"].enumerated() {
-                let bytes = GeneratedBytes(seed: UInt64(100 + index)).bytes(ByteRange(0, 1 << 20 + 1))
-                try writeFile("\(root)/\(folder)/same name.bin", bytes)
-            }
-            try writeFile(root + "/empty.txt", [])
-        }
-
-        private func expectSame(_ root: String, _ path: String) throws {
-            let end = try ChildProcess.run(["diff", "-r", root, path], within: .seconds(30))
-            #expect(end.status == 0, "\(end.output)\(end.errors)")
         }
 
         @Test("A server without ranges is read right, the second time without it")
@@ -103,4 +83,23 @@ extension EndToEnd {
             }
         }
     }
+}
+
+/// A tree of odd names: a file each in the root, and a larger one in each folder. - Parameter folder: an odd name.
+func makeOddTree(_ root: String, folder: String, names: [String]) throws {
+    let folders = ["sub", "sub/deeper & deeper", "Ordner mit Umläuten", folder]
+    for folder in [""] + folders.map({ "/" + $0 }) { #expect(mkdir(root + folder, 0o755) == 0) }
+    for (index, name) in names.enumerated() {
+        try writeFile("\(root)/\(name)", GeneratedBytes(seed: UInt64(index)).bytes(ByteRange(0, 100 + Int64(index))))
+    }
+    for (index, folder) in folders.enumerated() {
+        let bytes = GeneratedBytes(seed: UInt64(100 + index)).bytes(ByteRange(0, 1 << 20 + 1))
+        try writeFile("\(root)/\(folder)/same name.bin", bytes)
+    }
+    try writeFile(root + "/empty.txt", [])
+}
+
+func expectSame(_ root: String, _ path: String) throws {
+    let end = try ChildProcess.run(["diff", "-r", root, path], within: .seconds(30))
+    #expect(end.status == 0, "\(end.output)\(end.errors)")
 }

@@ -100,26 +100,10 @@ extension EndToEnd {
     /// WebDAV collections of real servers.
     @Suite struct WebDAVTests {
         private func makeTree(_ root: String) throws {
-            for folder in ["", "/sub", "/sub/deeper & deeper", "/Ordner mit Umläuten", "/100% #1?", "/empty"] {
-                #expect(mkdir(root + folder, 0o755) == 0)
-            }
             let longest = String(repeating: "x", count: 251) + ".mkv"
-            for (index, name) in (ServerTests.oddNames + [longest, "a=b,c;d@e$f!g*h(i).txt", "e\u{301}.txt"])
-                .enumerated()
-            {
-                try writeFile(
-                    "\(root)/\(name)", GeneratedBytes(seed: UInt64(index)).bytes(ByteRange(0, 100 + Int64(index))))
-            }
-            for (index, folder) in ["sub", "sub/deeper & deeper", "Ordner mit Umläuten", "100% #1?"].enumerated() {
-                let bytes = GeneratedBytes(seed: UInt64(100 + index)).bytes(ByteRange(0, 1 << 20 + 1))
-                try writeFile("\(root)/\(folder)/same name.bin", bytes)
-            }
-            try writeFile(root + "/empty.txt", [])
-        }
-
-        private func expectSame(_ root: String, _ path: String) throws {
-            let end = try ChildProcess.run(["diff", "-r", root, path], within: .seconds(30))
-            #expect(end.status == 0, "\(end.output)\(end.errors)")
+            let names = ServerTests.oddNames + [longest, "a=b,c;d@e$f!g*h(i).txt", "e\u{301}.txt"]
+            try makeOddTree(root, folder: "100% #1?", names: names)
+            #expect(mkdir(root + "/empty", 0o755) == 0)
         }
 
         @Test(
