@@ -40,11 +40,6 @@ package struct FeedSource: Source {
     /// They are those of publication.
     package var keepsDates: Bool { true }
 
-    /// Checking a local file costs no request.
-    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? {
-        if case .path = folder { .zero } else { refresh }
-    }
-
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
         FeedReader(folder, isRoot: folder == root, known: known)
     }

@@ -37,11 +37,6 @@ package struct PlaylistSource: Source {
 
     package func isQueue(_: SourcePlace) -> Bool { true }
 
-    /// To look at a local file costs no request.
-    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? {
-        if case .path = folder { .zero } else { refresh }
-    }
-
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
         DocumentReader(folder) { [signatures] answer, isOver throws(SourceRefusal) in
             guard let format = Self.format(of: answer) else {

@@ -61,7 +61,10 @@ extension Source {
     package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self? { nil }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
     package var keepsDates: Bool { false }
-    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? { refresh }
+    /// To check a local file costs no request.
+    package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? {
+        folder.url == nil ? .zero : refresh
+    }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
 
     /// Whether its root is listed by more than a plain GET, which then tells nothing of it.
