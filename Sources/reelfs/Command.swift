@@ -1,0 +1,41 @@
+/// A program of the user's own and its arguments, as an option names them. It runs without a shell (``CommandRuns``).
+struct Command: Hashable, Sendable {
+    /// The program, a path or a name to be found along PATH, and its arguments.
+    let words: [String]
+
+    /// Reads words between spaces. A word, or a part of it, may stand in quotes, `"…"` or `'…'`; a backslash makes the
+    /// next character part of the word, but not within `'…'`. No other character has a meaning of its own.
+    ///
+    /// nil: there is no word, a quote is left open, or a word holds a control character.
+    init?(parsing text: String) {
+        var words: [String] = []
+        var word: String?
+        var quote: Character?
+        var isEscaped = false
+        for character in text {
+            if isEscaped {
+                word = (word ?? "") + String(character)
+                isEscaped = false
+            } else if character == "\\", quote != "'" {
+                isEscaped = true
+            } else if let open = quote {
+                if character == open { quote = nil } else { word?.append(character) }
+            } else if character == "\"" || character == "'" {
+                quote = character
+                word = word ?? ""
+            } else if character == " " || character == "\t" {
+                if let word { words.append(word) }
+                word = nil
+            } else {
+                word = (word ?? "") + String(character)
+            }
+        }
+        if let word { words.append(word) }
+        let isSound = words.allSatisfy { $0.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+        guard quote == nil, !isEscaped, isSound, words.first?.isEmpty == false else { return nil }
+        self.words = words
+    }
+
+    /// The name of the program, for logs and errors: its arguments may hold secrets.
+    var name: String { words[0] }
+}

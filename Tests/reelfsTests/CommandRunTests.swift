@@ -1,0 +1,96 @@
+import Glibc
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import reelfs
+
+/// Commands of the user: words without a shell, a deadline, a bounded output, one end.
+@Suite("Commands of the user")
+struct CommandRunTests {
+    @Test(
+        "A text is words, and nothing else",
+        arguments: [
+            ("pass show films", ["pass", "show", "films"]), ("  a\t b ", ["a", "b"]),
+            (#"/a\ b "c d" 'e "f"' g"h i"'j'"#, ["/a b", "c d", #"e "f""#, "gh ij"]),
+            (#""a\"b" '\' "" $HOME * ; | > `x`"#, [#"a"b"#, #"\"#, "", "$HOME", "*", ";", "|", ">", "`x`"]),
+        ])
+    func words(text: String, words: [String]) {
+        #expect(Command(parsing: text)?.words == words)
+    }
+
+    @Test("A text that is no command is refused", arguments: ["", "  ", "'a", "\"a", "a\\", "a\nb", "a \u{1}", "'' a"])
+    func refused(text: String) {
+        #expect(Command(parsing: text) == nil)
+    }
+
+    /// On a thread of the program's, which no SIGPIPE ends.
+    private static func run(
+        _ command: Command, of runs: CommandRuns = CommandRuns(), input: [UInt8] = [], limit: Int = 1000,
+        within time: Duration = .seconds(10)
+    ) throws(CommandFailure) -> String {
+        let result = Monitor<Result<[UInt8], CommandFailure>?>(nil)
+        startThread {
+            do throws(CommandFailure) {
+                let output = try runs.run(command, input: input, limit: limit, within: time)
+                result.withLock { $0 = .success(output) }
+            } catch { result.withLock { $0 = .failure(error) } }
+        }.join()
+        return String(decoding: try result.withLock { $0! }.get(), as: UTF8.self)
+    }
+
+    private static func run(
+        _ script: String, input: [UInt8] = [], limit: Int = 1000, within time: Duration = .seconds(10)
+    ) throws(CommandFailure) -> String {
+        try run(Command(parsing: "sh -c '\(script)'")!, input: input, limit: limit, within: time)
+    }
+
+    @Test("It gets its input, and its output is the answer")
+    func answer() throws {
+        #expect(try Self.run("read a; echo got $a; echo noise >&2", input: Array("it\n".utf8)) == "got it\n")
+        // More than a pipe holds, both ways.
+        let many = [UInt8](repeating: 0x61, count: 300_000)
+        #expect(try Self.run("cat", input: many, limit: 300_000).utf8.elementsEqual(many))
+        #expect(try Self.run("echo unread", input: many) == "unread\n")
+    }
+
+    @Test("It starts without a signal blocked")
+    func inheritance() throws {
+        #expect(try Self.run("grep SigBlk /proc/self/status").contains("0000000000000000"))
+    }
+
+    @Test("Each way to fail is told apart, and its last words are kept")
+    func failures() {
+        #expect(throws: CommandFailure.status(3, reason: "why")) { try Self.run("echo x >&2; echo why >&2; exit 3") }
+        #expect(throws: CommandFailure.signal(SIGSEGV)) { try Self.run("kill -SEGV $$") }
+        #expect(throws: CommandFailure.tooLong) { try Self.run("while :; do echo xxxxxxxx; done") }
+        #expect(throws: CommandFailure.timedOut) { try Self.run("sleep 1000", within: .milliseconds(100)) }
+        #expect(throws: CommandFailure.timedOut) {
+            try Self.run("while :; do echo xxxxxxxx >&2; done", within: .milliseconds(100))
+        }
+        #expect(throws: CommandFailure.notStarted(errno: ENOENT)) {
+            try Self.run(Command(parsing: "/none/such")!)
+        }
+    }
+
+    @Test("What a command has started and left behind ends with it, and it holds nobody up")
+    func leftBehind() throws {
+        let pid = try #require(pid_t(trimmed(try Self.run("sleep 1000 & echo $!"))))
+        #expect(
+            eventually { kill(pid, 0) == -1 && errno == ESRCH || contents(of: "/proc/\(pid)/stat").contains(" Z ") })
+    }
+
+    @Test("The end of the mount ends a command that runs, and starts no further one")
+    func stopped() throws {
+        let runs = CommandRuns()
+        let command = Command(parsing: "sleep 1000")!
+        let thread = startThread {
+            #expect(throws: CommandFailure.stopped) { try Self.run(command, of: runs, within: .seconds(100)) }
+        }
+        runs.stop()
+        thread.join()
+        #expect(throws: CommandFailure.stopped) { try Self.run(command, of: runs) }
+    }
+}
+
+private func trimmed(_ text: String) -> Substring { text.split(whereSeparator: \.isWhitespace).first ?? "" }
