@@ -9,7 +9,7 @@ UNITDIR ?= $(PREFIX)/lib/systemd
 ZSHDIR  ?= $(PREFIX)/share/zsh/$(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 
 # Debian's and Ubuntu's packages, a line a purpose. `?` behind a name: left out where the distribution has none.
-BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev libxxhash-dev \
+BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev libssl-dev libxxhash-dev \
                  python3
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex libnginx-mod-http-dav-ext? \

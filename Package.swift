@@ -35,6 +35,7 @@ let package = Package(
         .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CLinux"),
 
@@ -46,7 +47,7 @@ let package = Package(
         .target(
             name: "ReelVolume",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", "CLinux",
+                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", "CLinux", "CCrypto",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
@@ -79,7 +80,9 @@ let package = Package(
             ]),
         .testTarget(
             name: "ReelVolumeTests",
-            dependencies: ["ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "TestKit"]),
+            dependencies: [
+                "ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "CCrypto", "TestKit",
+            ]),
         .testTarget(
             name: "EndToEndTests",
             dependencies: ["reelfs", "ReelCore", "ReelThreads", "TestKit", "CFuse", "CLinux", "CSQLite"]),

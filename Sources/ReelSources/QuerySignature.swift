@@ -88,7 +88,19 @@ package struct QuerySignature: Hashable, Sendable {
 final class QuerySignatures: Sendable {
     private let signatures = Mutex<[String: QuerySignature]>([:])
 
+    /// As many as a list may have entries.
+    private static let most = Playlist.mostEntries
+
     func replace(with news: [String: QuerySignature]) { signatures.withLock { $0 = news } }
+
+    /// Those of one of several lists; where they become too many, its alone are kept.
+    func add(_ news: [String: QuerySignature]) {
+        if news.isEmpty { return }
+        signatures.withLock { signatures in
+            if signatures.count + news.count > Self.most { signatures = [:] }
+            signatures.merge(news) { _, new in new }
+        }
+    }
 
     /// The request with its URL as the list has it.
     func sign(_ request: OriginRequest) -> OriginRequest {

@@ -52,6 +52,10 @@ package protocol Source: Sendable {
     /// Every request of the mount passes here before it leaves. The source may change the URL, the headers and the
     /// signature that are sent; the cache knows the resource by its original URL all the same.
     func request(_ request: OriginRequest) -> OriginRequest
+
+    /// What is known of a file whose bytes lie in several resources; nil: it is one resource.
+    /// - Parameter url: of the file's entry.
+    func joined(_ url: ResourceURL) -> JoinedFile?
 }
 
 extension Source {
@@ -66,6 +70,7 @@ extension Source {
         folder.url == nil ? .zero : refresh
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
+    package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
 
     /// Whether its root is listed by more than a plain GET, which then tells nothing of it.
     package var hasOwnRequests: Bool {
@@ -78,7 +83,8 @@ extension Source {
 package enum SourceKinds {
     /// In the order in which they are asked; what is nothing else is a file.
     package static let all: [any Source.Type] = [
-        S3Source.self, PlaylistSource.self, FeedSource.self, ListingSource.self, WebDAVSource.self, FileSource.self,
+        S3Source.self, PlaylistSource.self, HLSSource.self, FeedSource.self, ListingSource.self, WebDAVSource.self,
+        FileSource.self,
     ]
 
     /// Where the requests for a SOURCE go; nil: it is the path of a local file.

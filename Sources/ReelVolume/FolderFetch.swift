@@ -146,7 +146,7 @@ final class FolderFetch: Sendable {
             let handle = RequestHandle()
             services.send(request, as: handle, to: AnswerReceiver(self, handle, limit: longest, services, done))
             // This ends a body that drips for ever, too.
-            services.ticker.after(left) { [services] in services.origin.cancel(handle) }
+            services.ticker.after(left) { [services] in services.cancel(handle) }
         } completion: { [self] end in
             services.later { [self] in ended(end) }
         }
@@ -269,7 +269,7 @@ private final class AnswerReceiver: OriginReceiver {
             state.isPaused = false
             return true
         }
-        if goesOn { services.origin.resume(handle) }
+        if goesOn { services.resume(handle) }
     }
 
     func ended(_ failure: OriginFailure?) {

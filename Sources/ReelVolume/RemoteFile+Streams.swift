@@ -9,11 +9,11 @@ extension RemoteFile {
             switch action {
             case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded)
             case .stop(let id):
-                if let request = state.withLock({ $0.takeRequest(of: id) }) { services.origin.cancel(request) }
+                if let request = state.withLock({ $0.takeRequest(of: id) }) { services.cancel(request) }
             case .resume(let id):
-                if let request = state.withLock({ $0.request(of: id) }) { services.origin.resume(request) }
+                if let request = state.withLock({ $0.request(of: id) }) { services.resume(request) }
             case .promote(let id):
-                if let request = state.withLock({ $0.request(of: id) }) { services.origin.promote(request) }
+                if let request = state.withLock({ $0.request(of: id) }) { services.promote(request) }
             case .complete(let id): complete(id)
             case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
@@ -40,7 +40,7 @@ extension RemoteFile {
         let handle = RequestHandle()
         // It may have been stopped or promoted since it was decided.
         let now = state.withLock { $0.start(handle, id) }
-        if !now.isWanted { services.origin.cancel(handle) }
+        if !now.isWanted { services.cancel(handle) }
         let isDemanded = isDemanded || now.isDemanded
         let request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
@@ -56,7 +56,7 @@ extension RemoteFile {
     func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
         services.ticker.add(self)
         let (id, isWanted) = state.withLock { $0.adopt(request, range, isWhole: isWhole, now: now()) }
-        if !isWanted { services.origin.cancel(request) }
+        if !isWanted { services.cancel(request) }
         return id
     }
 

@@ -14,6 +14,8 @@ final class Services: Sendable {
     let counters = Counters()
     /// Changes each request before it leaves; nil until the source is known.
     private let source = Lock<(any Source)?>(nil)
+    /// Makes files of several resources; nil before the volume is made, and after its end.
+    private let joined = Lock<JoinedFiles?>(nil)
     /// When the log last reported an expired link: those of a list expire together.
     private let expiryTold = Lock<Duration?>(nil)
     /// The kernel's cache; nil before the mount.
@@ -53,15 +55,44 @@ final class Services: Sendable {
     /// Sends all further requests the way that the source wants.
     func connect(_ source: any Source) { self.source.withLock { $0 = source } }
 
+    /// Sends all further requests for joined files there.
+    func connect(_ joined: JoinedFiles) { self.joined.withLock { $0 = joined } }
+
     /// Starts a request the way that the source wants it to be sent.
     @discardableResult
     func send(
         _ request: OriginRequest, as handle: RequestHandle = RequestHandle(), to receiver: any OriginReceiver
     ) -> RequestHandle {
-        let sent = source.withLock { $0 }?.request(request) ?? request
+        let source = source.withLock { $0 }
+        if let file = source?.joined(request.url), let joined = joinedFiles {
+            joined.start(handle, request, file, receiver)
+            return handle
+        }
+        let sent = source?.request(request) ?? request
         if let end = sent.expires, end < wallClock() { tell(request.url, expired: end) }
         origin.start(handle, sent, receiver)
         return handle
+    }
+
+    /// nil before the volume is made, and after its end.
+    var joinedFiles: JoinedFiles? { joined.withLock { $0 } }
+
+    /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
+    func place(of url: ResourceURL) -> ResourceURL { source.withLock { $0 }?.joined(url)?.playlist ?? url }
+
+    /// As `Origin.cancel`.
+    func cancel(_ handle: RequestHandle) {
+        if joinedFiles?.withRequest(handle, { $0.cancel() }) != true { origin.cancel(handle) }
+    }
+
+    /// As `Origin.promote`.
+    func promote(_ handle: RequestHandle) {
+        if joinedFiles?.withRequest(handle, { $0.promote() }) != true { origin.promote(handle) }
+    }
+
+    /// As `Origin.resume`.
+    func resume(_ handle: RequestHandle) {
+        if joinedFiles?.withRequest(handle, { $0.resume() }) != true { origin.resume(handle) }
     }
 
     private func tell(_ url: ResourceURL, expired end: Int64) {
@@ -101,6 +132,7 @@ final class Services: Sendable {
     /// Does the jobs that are left, and ends the queues.
     func endQueues() {
         isEnding.store(true, ordering: .relaxed)
+        joined.withLock { $0 = nil }
         answers.stop()
         chores.stop()
     }

@@ -261,7 +261,7 @@ extension SourceRefusal {
     }
 
     /// For a sentence.
-    fileprivate var reason: String {
+    var reason: String {
         switch self {
         case .foreign(let text), .useless(let text): text
         case .cutShort: "it seems to be cut short"

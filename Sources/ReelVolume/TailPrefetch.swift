@@ -74,7 +74,7 @@ final class TailPrefetch: OriginReceiver {
             state.isUnwanted = true
             state.bytes = []
         }
-        services.origin.cancel(handle)
+        services.cancel(handle)
     }
 
     func sent() {

@@ -168,7 +168,7 @@ final class Tree: Sendable {
     /// The value of one of these, without a request; nil where the node has none.
     func extendedAttribute(_ name: String, of node: Node) -> String? {
         switch name {
-        case "user.reelfs.url": return node.url?.text
+        case "user.reelfs.url": return node.url.map { services.place(of: $0).text }
         case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
         case "user.reelfs.stale": return node.directory.flatMap { refresher.health.mark(of: $0.place) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType

@@ -50,6 +50,7 @@ package final class Volume: Sendable {
         opener = FileOpener(tree, files, prebuffer, services)
         maintenance = Maintenance(tree: tree, files: files, services: services)
         services.connect(tree.source)
+        services.connect(JoinedFiles(files, services))
     }
 
     /// Tells this cache from here on when something has changed that the kernel may have kept.

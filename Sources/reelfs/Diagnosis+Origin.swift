@@ -6,7 +6,8 @@ enum SourceFacts {
     case file
     /// - kind: `directory listing (HTML)`.
     /// - chosen: the name of the entry to examine; nil: no entry is a file.
-    case tree(kind: String, entries: Int, chosen: String?)
+    /// - remark: what the source says of itself, in a sentence.
+    case tree(kind: String, entries: Int, chosen: String?, remark: String? = nil)
     /// A document that lists nothing.
     case page(String)
 }
@@ -56,9 +57,10 @@ extension Diagnosis {
     mutating func add(_ facts: SourceFacts) {
         switch facts {
         case .file: break
-        case .tree(let kind, let entries, let chosen?):
+        case .tree(let kind, let entries, let chosen?, let remark):
             ok("a \(kind), \(entries) \(entries == 1 ? "entry" : "entries"); examined: \(shown(chosen))")
-        case .tree(let kind, _, nil): note("a \(kind) without a file to examine")
+            if let remark { note(remark) }
+        case .tree(let kind, _, nil, _): note("a \(kind) without a file to examine")
         case .page(let reason):
             bad(
                 "this is not a directory listing, a playlist or media (\(reason))",

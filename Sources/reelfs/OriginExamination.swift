@@ -39,7 +39,7 @@ struct OriginExamination {
     mutating func source(_ url: ResourceURL, own: (any Source)? = nil) -> Discovery {
         if let own {
             switch list(own, own.root, most: Self.mostOfDocument) {
-            case .success(let entries): return found(own, entries)
+            case .success(let listed): return found(own, listed)
             case .failure(.origin(let failure)): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
             case .failure(.refused(let reason)): return .found(.page(reason ?? own.description), file: nil, first: nil)
             }
@@ -58,23 +58,34 @@ struct OriginExamination {
         case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
             return .found(.file, file: url, first: first)
         case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
-        case .success(.tree(let source, let entries)): return found(source, entries)
+        case .success(.tree(let source, let listed)): return found(source, listed)
         }
     }
 
-    private mutating func found(_ source: any Source, _ entries: EntryList) -> Discovery {
-        let file = chosen(entries, of: source)
+    private mutating func found(_ source: any Source, _ listed: Listed) -> Discovery {
+        let file = chosen(listed.entries, of: source)
         probe.source = source
-        return .found(
-            .tree(kind: source.description, entries: entries.count, chosen: file?.name), file: file?.url, first: nil)
+        let facts = SourceFacts.tree(
+            kind: source.description, entries: listed.entries.count, chosen: file?.name, remark: listed.remark)
+        return .found(facts, file: file.flatMap { resource($0.url, of: source) }, first: nil)
+    }
+
+    /// What can be asked for of a file: for one that is joined of pieces, the piece in the middle.
+    private func resource(_ url: ResourceURL, of source: any Source) -> ResourceURL? {
+        guard let joined = source.joined(url) else { return url }
+        let request = OriginRequest(url: joined.playlist)
+        guard case .success(let (head, bytes)) = probe.document(request, most: Self.mostOfDocument),
+            let list = try? joined.pieces(SourceAnswer(.url(joined.playlist), head, bytes), { false })
+        else { return nil }
+        return list.pieces.isEmpty ? nil : list.pieces[list.pieces.count / 2].url
     }
 
     /// Where a plain GET is refused: what the kinds that have requests of their own make of it.
     private mutating func refused(_ url: ResourceURL, _ probe: OriginFacts.Probe) -> Discovery {
         guard case .failure(.status(let status, _)) = probe.outcome else { return .failed(probe) }
         for source in SourceKinds.all.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
-            if case .success(let entries) = list(source, source.root, most: Self.mostOfDocument) {
-                return found(source, entries)
+            if case .success(let listed) = list(source, source.root, most: Self.mostOfDocument) {
+                return found(source, listed)
             }
         }
         return .failed(probe)
@@ -91,13 +102,15 @@ struct OriginExamination {
             guard level < Self.depth, let folder = entries.indices.first(where: { entries.isDirectory(at: $0) }),
                 case .success(let inner) = list(source, .url(entries.url(at: folder)), most: Self.mostOfInner)
             else { break }
-            entries = inner
+            entries = inner.entries
         }
         return other
     }
 
+    private typealias Listed = (entries: EntryList, remark: String?)
+
     private enum Document {
-        case tree(any Source, EntryList)
+        case tree(any Source, Listed)
         case page(String)
     }
 
@@ -109,7 +122,7 @@ struct OriginExamination {
             for kind in SourceKinds.all where kind != FileSource.self {
                 guard let source = kind.recognise(document) else { continue }
                 switch list(source, source.root, first: document, most: most) {
-                case .success(let entries): return .tree(source, entries)
+                case .success(let listed): return .tree(source, listed)
                 case .failure(.refused(let text)): reason = text ?? reason
                 case .failure(.origin): break
                 }
@@ -130,7 +143,7 @@ struct OriginExamination {
     /// Lists a folder as a mount does. - Parameter first: an answer that need not be asked for again.
     private func list(
         _ source: any Source, _ folder: SourcePlace, first: SourceAnswer? = nil, most: Int
-    ) -> Result<EntryList, Trouble> {
+    ) -> Result<Listed, Trouble> {
         let end = now() + probe.limit
         var reader = source.list(folder, known: nil)
         var first = first
@@ -150,7 +163,7 @@ struct OriginExamination {
                 try reader.take(answer?.bytes ?? [])
                 step = try reader.end { now() > end }
             }
-            if case .entries(let entries, _) = step { return .success(entries) }
+            if case .entries(let entries, let remark) = step { return .success((entries, remark)) }
             return .failure(.refused("it has too many pages"))
         } catch {
             switch error {

@@ -29,6 +29,24 @@ extension FuzzTarget {
                 }
             }
         },
+        FuzzTarget("hls") { bytes in
+            guard let list = try? HLSPlaylist.parse(bytes, base: place) else { return }
+            try require(list.obstacle == nil || list.pieces.isEmpty, "pieces of what is no file")
+            try require(list.pieces.count <= HLSPlaylist.mostPieces, "too many pieces")
+            for piece in list.pieces {
+                try requireSame(piece.url)
+                if let key = piece.cipher?.key { try requireSame(key) }
+            }
+            var reader = HLSSource(root: .url(place)).list(.url(place), known: nil)
+            _ = try? reader.start()
+            try? reader.head(ResponseHead(status: 200, headers: [("content-length", "\(bytes.count)")], url: place))
+            try? reader.take(bytes)
+            switch try? reader.end({ false }) {
+            case .entries(let entries, _): try check(Array(entries))
+            case .ask(.origin(let request)): try requireSame(request.url)
+            case .ask, nil: break
+            }
+        },
         FuzzTarget("feed") { bytes in
             guard let format = FeedFormat(of: bytes, mediaType: nil) else { return }
             for base in [place, nil] {

@@ -1,0 +1,177 @@
+import ReelCore
+
+/// An HLS playlist (RFC 8216): the file that its segments are together, or a file for each of its variants.
+///
+/// A playlist that is no file of exact length stays what it is, a file of text.
+package struct HLSSource: Source {
+    package static let kind = "hls"
+    package static let fileExtensions: Set<String> = ["m3u8", "m3u"]
+    package static let mediaTypes = PlaylistFormat.m3u.row.mediaTypes
+
+    /// Ends the path of a URL that stands for the segments of a playlist, so that the cache tells them from the
+    /// playlist itself. No request has it.
+    static let mark = ";joined"
+
+    package let root: SourcePlace
+    private let signatures = QuerySignatures()
+
+    package init(root: SourcePlace) { self.root = root }
+
+    /// Only of a URL: in a list on the disk most segments are relative to nothing.
+    package static func recognise(_ answer: SourceAnswer) -> HLSSource? {
+        guard answer.base != nil, HLSPlaylist.isPlaylist(withoutByteOrderMark(answer.bytes)) else { return nil }
+        return HLSSource(root: answer.place)
+    }
+
+    package var description: String { "playlist of segments (HLS)" }
+
+    /// Its entries may lie anywhere.
+    package func isQueue(_: SourcePlace) -> Bool { true }
+
+    package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
+        HLSReader(folder, known, signatures)
+    }
+
+    /// Resources are known by their URLs without signatures, and asked for with the newest that a playlist has.
+    package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
+
+    package func joined(_ url: ResourceURL) -> JoinedFile? {
+        guard url.path.hasSuffix(Self.mark) else { return nil }
+        let playlist = url.with(path: String(url.path.dropLast(Self.mark.count)))
+        return JoinedFile(playlist) { [signatures] answer, isOver throws(SourceRefusal) in
+            guard let base = answer.base else { throw .foreign("it is no HLS playlist") }
+            let list = try HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver)
+            if let obstacle = list.obstacle { throw .useless(obstacle) }
+            signatures.add(list.signatures)
+            return PieceList(list.pieces, mediaType: list.mediaType)
+        }
+    }
+
+    /// What the file of a playlist is known by; nil where that is too long for a URL.
+    static func url(joinedBy playlist: ResourceURL) -> ResourceURL? {
+        playlist.text.utf8.count + mark.utf8.count <= ResourceURL.longest
+            ? playlist.with(path: playlist.path + mark) : nil
+    }
+}
+
+/// Reads a playlist and, if it is a master playlist, those of its variants: which of them are files, only they tell.
+private struct HLSReader: FolderReader {
+    /// 50,000 segments with long URLs.
+    let longestAnswer = 32 << 20
+
+    private let place: SourcePlace
+    private let known: EntryList?
+    private let signatures: QuerySignatures
+    private var body: AnswerBody
+    private var status = 200
+    /// nil: the root has not come yet.
+    private var variants: ArraySlice<HLSPlaylist.Variant>?
+    private var entries = EntryList.Builder(limit: HLSPlaylist.mostVariants + 1)
+    private var names = UniqueNames()
+    /// Why something stays a playlist, the first reason of each.
+    private var remarks: [String] = []
+    private var isIncomplete = false
+
+    init(_ place: SourcePlace, _ known: EntryList?, _ signatures: QuerySignatures) {
+        self.place = place
+        self.known = known
+        self.signatures = signatures
+        body = AnswerBody(place)
+    }
+
+    mutating func start() -> FolderStep { .ask(.document(place)) }
+
+    mutating func head(_ head: ResponseHead?) {
+        status = head?.status ?? 200
+        body.begin(head)
+    }
+
+    mutating func take(_ bytes: [UInt8]) { body.take(bytes) }
+
+    mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
+        guard let variant = variants?.popFirst() else {
+            let answer = try body.end()
+            guard let base = answer.base else { throw .foreign("it is no HLS playlist") }
+            let list = try HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver)
+            signatures.add(list.signatures)
+            guard list.isMaster else {
+                add(list, at: place.url ?? base, title: Self.stem(of: place.url ?? base))
+                return finish()
+            }
+            variants = list.variants[...]
+            return next()
+        }
+        take(variant, isOver)
+        return next()
+    }
+
+    /// Asks for the next variant that may be a file.
+    private mutating func next() -> FolderStep {
+        while let variant = variants?.first {
+            if variant.hasSeparateSound {
+                stay("the sound of \(SafeName.make(Array(variant.title.utf8))) is a playlist of its own")
+                variants?.removeFirst()
+                continue
+            }
+            body = AnswerBody(.url(variant.url))
+            var request = OriginRequest(url: variant.url)
+            // One variant that is gone takes the others not away.
+            request.accepted = [200, 401, 403, 404, 410]
+            return .ask(.origin(request))
+        }
+        return finish()
+    }
+
+    private mutating func take(_ variant: HLSPlaylist.Variant, _ isOver: @escaping StopQuestion) {
+        let title = SafeName.make(Array(variant.title.utf8))
+        guard status == 200, let answer = try? body.end(), let base = answer.base,
+            let list = try? HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver), !list.isMaster
+        else {
+            // It may come back.
+            let place = HLSSource.url(joinedBy: variant.url)
+            if let entry = known?.first(where: { $0.url == place }) {
+                entries.append(entry)
+            } else {
+                stay("the playlist of \(title) is not to be had (status \(status))")
+            }
+            return
+        }
+        signatures.add(list.signatures)
+        add(list, at: variant.url, title: title)
+    }
+
+    private mutating func add(_ list: HLSPlaylist, at url: ResourceURL, title: String) {
+        if let obstacle = list.obstacle {
+            return stay(variants == nil ? obstacle : "\(title): \(obstacle)")
+        }
+        guard let place = list.resource ?? HLSSource.url(joinedBy: url) else { return stay("its URL is too long") }
+        let suffix =
+            list.resource.map { mediaExtension(of: $0) }.flatMap { $0.isEmpty ? nil : $0 } ?? list.fileExtension
+        let name = names.claim(SafeName.make(Array("\(title).\(suffix)".utf8)), beside: entries)
+        entries.append(SourceEntry(name: name, url: place, isDirectory: false))
+    }
+
+    private mutating func stay(_ reason: String) {
+        isIncomplete = true
+        if remarks.count < 5 { remarks.append(reason) }
+    }
+
+    private mutating func finish() -> FolderStep {
+        if isIncomplete, let url = place.url {
+            let name = titledName("", extension: "m3u8", at: url)
+            entries.append(
+                SourceEntry(name: names.claim(name, beside: entries), url: url, isDirectory: false))
+        }
+        let list = entries.list()
+        let reason = remarks.isEmpty ? nil : "it stays a playlist: " + remarks.joined(separator: "; ")
+        return .entries(known.map { list.named(as: $0) } ?? list, remark: reason)
+    }
+
+    /// The last segment of the URL without its extension.
+    private static func stem(of url: ResourceURL) -> String {
+        let name = SafeName.make(url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment)
+        return fileExtensions.contains(url.fileExtension) ? String(SafeName.split(name).stem) : name
+    }
+
+    private static let fileExtensions = HLSSource.fileExtensions
+}

@@ -1,0 +1,63 @@
+import ReelCore
+
+/// The resources whose bytes, one behind another, are one file.
+package struct PieceList: Sendable {
+    /// One of them, or a part of one.
+    package struct Piece: Hashable, Sendable {
+        /// Without a signature in its query.
+        package let url: ResourceURL
+        /// nil: all of the resource.
+        package let range: ByteRange?
+        /// nil: its bytes are those of the file.
+        package let cipher: Cipher?
+    }
+
+    /// AES-128 in CBC mode, padded as in PKCS #7 (RFC 8216, section 4.3.2.4).
+    package struct Cipher: Hashable, Sendable {
+        /// Where the key is, 16 bytes; without a signature in its query.
+        package let key: ResourceURL
+        package let initialVector: InitialVector
+    }
+
+    /// 128 bits.
+    package struct InitialVector: Hashable, Sendable {
+        package let high: UInt64
+        package let low: UInt64
+
+        /// 16 of them.
+        package var bytes: [UInt8] {
+            [high, low].flatMap { half in (0..<8).map { UInt8(truncatingIfNeeded: half >> (56 - 8 * $0)) } }
+        }
+    }
+
+    package let pieces: [Piece]
+    /// `video/mp2t`
+    package let mediaType: String
+
+    package init(_ pieces: [Piece], mediaType: String) {
+        self.pieces = pieces
+        self.mediaType = mediaType
+    }
+}
+
+/// A file that is no resource of its own: a document lists the resources that hold its bytes.
+package struct JoinedFile: Sendable {
+    /// Where the document is, without a signature in its query.
+    package let playlist: ResourceURL
+    private let parse: @Sendable (SourceAnswer, @escaping StopQuestion) throws(SourceRefusal) -> PieceList
+
+    init(
+        _ playlist: ResourceURL,
+        parse: @escaping @Sendable (SourceAnswer, @escaping StopQuestion) throws(SourceRefusal) -> PieceList
+    ) {
+        self.playlist = playlist
+        self.parse = parse
+    }
+
+    /// What the document lists now. - Throws: `.useless` if that is no file any more.
+    package func pieces(
+        _ answer: SourceAnswer, _ isOver: @escaping StopQuestion
+    ) throws(SourceRefusal) -> PieceList {
+        try parse(answer, isOver)
+    }
+}

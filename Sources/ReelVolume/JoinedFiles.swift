@@ -1,0 +1,161 @@
+import ReelCache
+import ReelCore
+import ReelSources
+import ReelThreads
+
+/// The files of a mount that are joined of pieces: their versions, their keys, and the requests for their bytes.
+final class JoinedFiles: Sendable {
+    typealias Found<Value> = @Sendable (Result<Value, OriginFailure>) -> Void
+
+    private struct Known {
+        var version: JoinedVersion
+        var mark: FolderMark?
+        /// On the clock of `now()`.
+        var askedAt: Duration
+    }
+
+    private struct State {
+        var known: [ResourceURL: Known] = [:]
+        var finding: [ResourceURL: [Found<JoinedVersion>]] = [:]
+        /// In memory alone.
+        var keys: [ResourceURL: [UInt8]] = [:]
+        var asking: [ResourceURL: [Found<[UInt8]>]] = [:]
+        var requests: [RequestHandle: JoinedRequest] = [:]
+    }
+
+    /// As long as a file's confirmation holds: programs open a file several times in a row.
+    private static let freshFor = Duration.seconds(5)
+    /// Pieces of all versions in memory: some hundred bytes each.
+    private static let mostPieces = 2 * HLSPlaylist.mostPieces
+    private static let mostKeys = 10_000
+
+    private let state = Lock(State())
+    private let lengths: PieceLengths
+    private let services: Services
+
+    init(_ files: FileTable, _ services: Services) {
+        lengths = PieceLengths(files, services)
+        self.services = services
+    }
+
+    // MARK: Requests
+
+    /// As `Origin.start`.
+    func start(
+        _ handle: RequestHandle, _ request: OriginRequest, _ file: JoinedFile, _ receiver: any OriginReceiver
+    ) {
+        let joined = JoinedRequest(handle, request, file, receiver, self, services)
+        state.withLock { $0.requests[handle] = joined }
+        services.origin.perform { joined.start() }
+    }
+
+    /// - Returns: false where the request is another's.
+    func withRequest(_ handle: RequestHandle, _ job: @escaping @Sendable (JoinedRequest) -> Void) -> Bool {
+        guard let request = state.withLock({ $0.requests[handle] }) else { return false }
+        services.origin.perform { job(request) }
+        return true
+    }
+
+    /// It has ended.
+    func left(_ handle: RequestHandle) { state.withLock { $0.requests[handle] = nil } }
+
+    // MARK: Versions
+
+    /// The version in memory; nil: none.
+    func version(of url: ResourceURL) -> JoinedVersion? { state.withLock { $0.known[url]?.version } }
+
+    /// The playlist and the lengths of its pieces are asked for again at the next look.
+    func forget(_ url: ResourceURL) { state.withLock { $0.known[url] = nil } }
+
+    /// The version that the playlist tells now. Joins the search for it that is under way.
+    /// - Parameters:
+    ///   - url: what the file is known by.
+    ///   - limit: for the playlist, with its retries.
+    func find(
+        _ file: JoinedFile, as url: ResourceURL, limit: Duration, _ completion: @escaping Found<JoinedVersion>
+    ) {
+        let moment = now()
+        let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
+            if let known = state.known[url], moment - known.askedAt < Self.freshFor { return (known, false) }
+            state.finding[url, default: []].append(completion)
+            return (nil, state.finding[url]?.count == 1)
+        }
+        if let known { return completion(.success(known.version)) }
+        guard isFirst else { return }
+        let last = state.withLock { $0.known[url] }
+        let box = Box<PieceList?>(nil)
+        let reader = DocumentReader(.url(file.playlist)) { answer, isOver throws(SourceRefusal) in
+            let pieces = try file.pieces(answer, isOver)
+            box.put(pieces)
+            return .entries(EntryList([]))
+        }
+        FolderFetch.start(reader, known: last?.mark, limit: limit, services) { [self] outcome in
+            switch outcome {
+            case .unchanged:
+                guard let last else { return finish(url, .failure(.wrongAnswer("304 without a condition"))) }
+                finish(url, .success(Known(version: last.version, mark: last.mark, askedAt: now())))
+            case .refused(let refusal): finish(url, .failure(.wrongAnswer(refusal.reason)))
+            case .failure(let failure): finish(url, .failure(failure))
+            case .entries(_, let mark, _):
+                guard let list = box.value else { return finish(url, .failure(.wrongAnswer("no playlist"))) }
+                lengths.find(list, keys: self) { [self] result in
+                    finish(url, result.map { Known(version: $0, mark: mark, askedAt: now()) })
+                }
+            }
+        }
+    }
+
+    private func finish(_ url: ResourceURL, _ result: Result<Known, OriginFailure>) {
+        let waiting = state.withLock { state in
+            if case .success(let known) = result {
+                let count = state.known.values.reduce(known.version.parts.count) { $0 + $1.version.parts.count }
+                if count > Self.mostPieces { state.known = [:] }
+                state.known[url] = known
+            }
+            return state.finding.removeValue(forKey: url) ?? []
+        }
+        for completion in waiting { completion(result.map(\.version)) }
+    }
+
+    // MARK: Keys
+
+    /// A key, 16 bytes. Joins the request for it that is under way.
+    func key(at url: ResourceURL, limit: Duration, _ completion: @escaping Found<[UInt8]>) {
+        let (known, isFirst) = state.withLock { state -> ([UInt8]?, Bool) in
+            if let key = state.keys[url] { return (key, false) }
+            state.asking[url, default: []].append(completion)
+            return (nil, state.asking[url]?.count == 1)
+        }
+        if let known { return completion(.success(known)) }
+        guard isFirst else { return }
+        let box = Box<[UInt8]?>(nil)
+        let reader = DocumentReader(.url(url)) { answer, _ throws(SourceRefusal) in
+            guard answer.bytes.count == PieceCipher.block else { throw .foreign("it is no key of 16 bytes") }
+            box.put(answer.bytes)
+            return .entries(EntryList([]))
+        }
+        FolderFetch.start(reader, limit: limit, services) { [self] outcome in
+            var result = Result<[UInt8], OriginFailure>.failure(.wrongAnswer("it is no key of 16 bytes"))
+            if let key = box.value { result = .success(key) }
+            if case .failure(let failure) = outcome { result = .failure(failure) }
+            let waiting = state.withLock { state in
+                if case .success(let key) = result {
+                    if state.keys.count >= Self.mostKeys { state.keys = [:] }
+                    state.keys[url] = key
+                }
+                return state.asking.removeValue(forKey: url) ?? []
+            }
+            for completion in waiting { completion(result) }
+        }
+    }
+}
+
+/// Takes what a reader finds.
+private final class Box<Value: Sendable>: Sendable {
+    private let state: Lock<Value>
+
+    init(_ value: Value) { state = Lock(value) }
+
+    var value: Value { state.withLock { $0 } }
+    func put(_ value: Value) { state.withLock { $0 = value } }
+}

@@ -1,0 +1,240 @@
+import ReelCore
+import ReelSources
+import ReelThreads
+
+/// A request for a range of a joined file: one answer to its receiver, made of the answers to requests for the pieces,
+/// one after another.
+///
+/// All of it but `init` runs on the origin's thread, so that its receiver is called as by the origin itself.
+final class JoinedRequest: OriginReceiver {
+    private struct State {
+        var version: JoinedVersion?
+        /// The next byte, and the end.
+        var range = ByteRange(0, 0)
+        /// The piece under way.
+        var current: RequestHandle?
+        var piece: ResourceURL?
+        var hasHead = false
+        var isPaused = false
+        /// Paused between two pieces.
+        var isBetween = false
+        var isStopped = false
+        /// The playlist was asked for again, as a piece could not be had: its links may have expired.
+        var isRenewed = false
+        var isOver = false
+        var isDemanded: Bool
+    }
+
+    private let handle: RequestHandle
+    private let request: OriginRequest
+    private let file: JoinedFile
+    private let receiver: any OriginReceiver
+    private let files: JoinedFiles
+    private let services: Services
+    private let state: Lock<State>
+
+    init(
+        _ handle: RequestHandle, _ request: OriginRequest, _ file: JoinedFile, _ receiver: any OriginReceiver,
+        _ files: JoinedFiles, _ services: Services
+    ) {
+        self.handle = handle
+        self.request = request
+        self.file = file
+        self.receiver = receiver
+        self.files = files
+        self.services = services
+        state = Lock(State(isDemanded: request.isDemanded))
+    }
+
+    /// Whether it asks if the file has changed, which its playlist alone tells.
+    private var asksForChange: Bool { if case .ifChanged? = request.condition { true } else { false } }
+
+    // MARK: What its owner asks
+
+    func start() {
+        if handle.isCancelled.load(ordering: .relaxed) { return end(.cancelled) }
+        if handle.isPromoted.load(ordering: .relaxed) { promote() }
+        if !asksForChange, let version = files.version(of: request.url) { return begin(.success(version)) }
+        services.ticker.after(request.stallLimit) { [weak self] in
+            self?.services.origin.perform { [weak self] in self?.giveUp() }
+        }
+        find()
+    }
+
+    private func find() {
+        files.find(file, as: request.url, limit: request.stallLimit) { [self] result in
+            services.origin.perform { [self] in begin(result) }
+        }
+    }
+
+    /// The playlist, or the lengths of its pieces, take too long; what comes of it is remembered all the same.
+    private func giveUp() {
+        if state.withLock({ $0.version == nil }) { end(.timedOut) }
+    }
+
+    func cancel() {
+        state.withLock { $0.isStopped = true }
+        guard let current = state.withLock({ $0.current }) else { return end(.cancelled) }
+        services.origin.cancel(current)
+    }
+
+    func promote() {
+        let current = state.withLock { state in
+            state.isDemanded = true
+            return state.current
+        }
+        if let current { services.origin.promote(current) }
+    }
+
+    func resume() {
+        let (current, isBetween) = state.withLock { state in
+            defer { (state.isPaused, state.isBetween) = (false, false) }
+            return (state.current, state.isBetween)
+        }
+        if isBetween { next() } else if let current { services.origin.resume(current) }
+    }
+
+    // MARK: The way through the pieces
+
+    private func begin(_ result: Result<JoinedVersion, OriginFailure>) {
+        guard !state.withLock({ $0.isOver }) else { return }
+        let version: JoinedVersion
+        switch result {
+        case .failure(let failure): return end(failure)
+        case .success(let found): version = found
+        }
+        if let before = state.withLock({ $0.version }) {
+            // The same bytes behind other links.
+            guard before.information == version.information else { return end(.changed) }
+            state.withLock { $0.version = version }
+            return next()
+        }
+        let (length, tag) = (version.information.length ?? 0, version.information.validator.entityTag)
+        if case .ifChanged(let known?, _)? = request.condition, known == tag?.header {
+            state.withLock { $0.version = version }
+            return end(receiver.head(head(304, [])))
+        }
+        if let asked = request.range, asked.lower >= length { return end(.status(416, retryAfter: nil)) }
+        let range = request.range.map { $0.clamped(to: ByteRange(0, length)) } ?? ByteRange(0, length)
+        state.withLock { ($0.version, $0.range) = (version, range) }
+        if range.isEmpty { return end(tell()) }
+        next()
+    }
+
+    /// Asks for the next piece.
+    private func next() {
+        let (version, range, isDemanded) = state.withLock { state in
+            (state.isOver || state.isStopped ? nil : state.version, state.range, state.isDemanded)
+        }
+        guard let version else { return end(.cancelled) }
+        if range.isEmpty { return end(nil) }
+        let (part, start) = version.part(at: range.lower)
+        let wanted = ByteRange(range.lower - start, min(range.upper - start, part.length))
+        guard let cipher = part.piece.cipher else { return ask(part, wanted, key: nil, isDemanded) }
+        files.key(at: cipher.key, limit: request.stallLimit) { [self] result in
+            services.origin.perform { [self] in
+                switch result {
+                case .success(let key): ask(part, wanted, key: key, isDemanded)
+                case .failure(let failure): end(failure)
+                }
+            }
+        }
+    }
+
+    private func ask(_ part: JoinedVersion.Part, _ range: ByteRange, key: [UInt8]?, _ isDemanded: Bool) {
+        guard !state.withLock({ $0.isOver || $0.isStopped }) else { return end(.cancelled) }
+        let piece = PieceRequest(
+            part.piece, of: part.resource, range, key: key, isDemanded: isDemanded, stallLimit: request.stallLimit,
+            to: self)
+        guard let piece else { return end(.wrongAnswer("a key that is none")) }
+        let current = RequestHandle()
+        state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }
+        services.send(piece.request, as: current, to: piece)
+    }
+
+    /// Ends it, once.
+    private func end(_ failure: OriginFailure?) {
+        let isFirst = state.withLock { state in
+            defer { state.isOver = true }
+            return !state.isOver
+        }
+        guard isFirst else { return }
+        files.left(handle)
+        receiver.ended(failure)
+    }
+
+    // MARK: The answer
+
+    private func head(_ status: Int, _ more: [(String, String)]) -> ResponseHead {
+        var headers = more
+        if let information = state.withLock({ $0.version?.information }) {
+            let validator = information.validator
+            if let tag = validator.entityTag { headers.append(("etag", tag.header)) }
+            if let date = validator.lastModified { headers.append(("last-modified", httpDateText(date))) }
+            if let type = information.mediaType { headers.append(("content-type", type)) }
+        }
+        return ResponseHead(status: status, headers: headers, url: request.url)
+    }
+
+    /// Tells the receiver the head, once.
+    private func tell() -> OriginFailure? {
+        let (isFirst, range, length) = state.withLock { state in
+            defer { state.hasHead = true }
+            return (!state.hasHead, state.range, state.version?.information.length ?? 0)
+        }
+        guard isFirst else { return nil }
+        guard request.range != nil else { return receiver.head(head(200, [("content-length", "\(length)")])) }
+        let place = "bytes \(range.lower)-\(range.upper - 1)/\(length)"
+        return receiver.head(head(206, [("content-range", place), ("content-length", "\(range.count)")]))
+    }
+
+    func sent() { if !state.withLock({ $0.hasHead }) { receiver.sent() } }
+    func yields() -> Bool { receiver.yields() }
+    func connecting() { if !state.withLock({ $0.hasHead }) { receiver.connecting() } }
+    func redirected() { if !state.withLock({ $0.hasHead }) { receiver.redirected() } }
+
+    /// Of a piece, which agrees with what is known of it.
+    func head(_: ResponseHead) -> OriginFailure? {
+        let failure = tell()
+        if failure != nil { state.withLock { $0.isStopped = true } }
+        return failure
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        state.withLock { $0.range = ByteRange($0.range.lower + Int64(bytes.count), $0.range.upper) }
+        let answer = receiver.body(bytes)
+        switch answer {
+        case .more: break
+        case .pause: state.withLock { $0.isPaused = true }
+        case .stop: state.withLock { $0.isStopped = true }
+        }
+        return answer
+    }
+
+    /// A piece has ended.
+    func ended(_ failure: OriginFailure?) {
+        let (isStopped, isPaused, piece) = state.withLock { state in
+            state.current = nil
+            if failure == nil, state.isPaused, !state.isStopped { state.isBetween = true }
+            return (state.isStopped, state.isPaused, state.piece)
+        }
+        if isStopped { return end(failure ?? .cancelled) }
+        guard let failure else {
+            if !isPaused { next() }
+            return
+        }
+        if failure.isContradiction {
+            files.forget(request.url)
+            if case .status(let status, _) = failure, status != 416 {
+                let isNew = state.withLock { state in
+                    defer { state.isRenewed = true }
+                    return !state.isRenewed
+                }
+                if isNew { return find() }
+            } else if let piece {
+                services.doubt(piece)
+            }
+        }
+        end(failure)
+    }
+}

@@ -1,0 +1,75 @@
+import CCrypto
+import ReelCore
+import ReelSources
+
+/// One version of a file that is joined of pieces: where each of its bytes is.
+final class JoinedVersion: Sendable {
+    /// A piece, and what its origin has told of it.
+    struct Part: Sendable {
+        let piece: PieceList.Piece
+        /// Of the resource that the piece is, or lies in.
+        let resource: ContentInformation
+        /// Bytes of the file that it holds, deciphered and without padding.
+        let length: Int64
+    }
+
+    /// A film in the best quality there is takes a thousandth of it.
+    private static let longest: Int64 = 1 << 48
+
+    let parts: [Part]
+    /// Where in the file each part begins.
+    private let starts: [Int64]
+    let information: ContentInformation
+
+    /// nil where the lengths are no sum that a file can have.
+    init?(_ parts: [Part], mediaType: String) {
+        var (starts, length) = ([Int64](), Int64(0))
+        starts.reserveCapacity(parts.count)
+        for part in parts {
+            starts.append(length)
+            guard (0...Self.longest).contains(part.length) else { return nil }
+            length += part.length
+            if length > Self.longest { return nil }
+        }
+        self.parts = parts
+        self.starts = starts
+        let modified = parts.lazy.compactMap(\.resource.validator.lastModified).max()
+        guard let digest = Self.digest(parts) else { return nil }
+        information = ContentInformation(
+            length: length, validator: Validator(entityTag: EntityTag("\"hls-\(digest)\""), lastModified: modified),
+            mediaType: mediaType)
+    }
+
+    /// The part that holds the byte at `offset`, which lies in the file, and where that part begins.
+    func part(at offset: Int64) -> (part: Part, start: Int64) {
+        var (low, high) = (0, starts.count)
+        // The last that begins at or before it: empty ones begin where the next does.
+        while high - low > 1 {
+            let middle = (low + high) / 2
+            if starts[middle] <= offset { low = middle } else { high = middle }
+        }
+        return (parts[low], starts[low])
+    }
+
+    /// Names the version: SHA-256 of all that says which bytes the parts hold, in hex; nil where the library fails.
+    private static func digest(_ parts: [Part]) -> String? {
+        let context = EVP_MD_CTX_new()
+        defer { EVP_MD_CTX_free(context) }
+        guard EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1 else { return nil }
+        for part in parts {
+            let (piece, validator) = (part.piece, part.resource.validator)
+            let words: [String] = [
+                piece.url.text, piece.range?.description ?? "", "\(part.length)", validator.entityTag?.opaque ?? "",
+                validator.lastModified.map { "\($0)" } ?? "", piece.cipher.map { $0.key.text } ?? "",
+                piece.cipher.map { "\($0.initialVector.high) \($0.initialVector.low)" } ?? "",
+            ]
+            // No word has a line end in it.
+            var line = words.joined(separator: "\n") + "\n\n"
+            guard line.withUTF8({ EVP_DigestUpdate(context, $0.baseAddress, $0.count) }) == 1 else { return nil }
+        }
+        var bytes = [UInt8](repeating: 0, count: 32)
+        guard EVP_DigestFinal_ex(context, &bytes, nil) == 1 else { return nil }
+        // Half of it is more than enough.
+        return bytes.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+}
