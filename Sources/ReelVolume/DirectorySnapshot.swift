@@ -65,16 +65,19 @@ final class DirectorySnapshot: DirectoryHandle {
 
     /// The cached bytes of an entry, from one query of the index for all entries where they lie in one folder.
     private func cached(_ place: Int) -> Int64 {
-        let store = tree.services.store
-        guard let folder = entries.folder else { return store.cachedBytes(of: entries.url(at: place).text) }
+        let (services, store) = (tree.services, tree.services.store)
+        let key = services.key(of: entries.url(at: place), length: entries.length(at: place))
+        guard let prefix = entries.folder.flatMap({ services.options.cacheKey.prefix(of: $0) }) else {
+            return store.cachedBytes(of: key)
+        }
         var cached = state.withLock { $0.cached }
         if cached == nil {
             // The files of a list may lie deeper than its folder.
-            cached = store.cachedBytes(below: folder.text, isDeep: tree.source.isQueue(directory.place))
+            cached = store.cachedBytes(below: prefix, isDeep: tree.source.isQueue(directory.place))
             state.withLock { $0.cached = cached }
         }
         guard let cached, !cached.isEmpty else { return 0 }
-        return cached[ExactText(entries.url(at: place).text)] ?? 0
+        return cached[ExactText(key)] ?? 0
     }
 
     /// Notes the items that the kernel got. The kernel reads the empty end last; it then has everything, and may answer

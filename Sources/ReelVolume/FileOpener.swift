@@ -54,7 +54,7 @@ final class FileOpener: Sendable {
         guard let url = node.url else { return completion(.failure(.failed)) }
         if node.isSuperseded { return completion(.failure(.stale)) }
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
-            return firstOpen(node, url, completion)
+            return openElsewhere(node, url, completion)
         }
         // A clock that was set back makes nothing fresh.
         let isFresh = (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
@@ -80,6 +80,19 @@ final class FileOpener: Sendable {
                 }
             }
         }
+    }
+
+    /// The first open at this URL, of a file whose bytes may have come from another.
+    private func openElsewhere(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
+        let isKnown = files.recognise(url, length: node.listed.length) { [self] result in
+            switch result {
+            case .success(let information): openVersion(node, url, information, completion)
+            case .failure(let failure):
+                services.logger.info("\(url): \(failure)")
+                completion(.failure(VolumeError(failure)))
+            }
+        }
+        if !isKnown { firstOpen(node, url, completion) }
     }
 
     /// Whether the origin answered, and other than "no such thing".

@@ -23,7 +23,31 @@ extension FileTable {
     }
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {
-        Version(key: url.text, validator: information.validator, length: information.length ?? 0)
+        Version(
+            key: services.options.cacheKey.key(of: url, information), validator: information.validator,
+            length: information.length ?? 0)
+    }
+
+    /// Finds out whether a file that was never asked for at this URL is one whose bytes came from another. Asks for a
+    /// byte, and for none where the listing tells the length and the tag is known.
+    /// - Parameter length: as a listing tells it.
+    /// - Returns: false where no bytes may be of this file; the completion is not called then.
+    func recognise(
+        _ url: ResourceURL, length: Int64?,
+        _ completion: @escaping @Sendable (Result<ContentInformation, OriginFailure>) -> Void
+    ) -> Bool {
+        guard let known = services.knownElsewhere(url, length: length) else { return false }
+        // Tags are unique within one URL only: without the length, "not changed" says too little.
+        let isSure = known.validator.entityTag != nil && length == known.length
+        let limit = services.options.timeout
+        InformationRequest.start(url, known: known, isDoubted: !isSure, limit: limit, services) { [self] outcome in
+            switch outcome {
+            case .unchanged: completion(.success(learn(known, of: url)))
+            case .information(let new): completion(.success(learn(new, of: url)))
+            case .failure(let failure): completion(.failure(failure))
+            }
+        }
+        return true
     }
 
     /// Retires an older version: its open handles read the bytes that are there, then it goes.

@@ -56,7 +56,8 @@ final class FileTable: Sendable {
         _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
     ) throws(CacheError) -> RemoteFile? {
         let wanted = Version(
-            key: url.text, validator: information.validator, length: information.length ?? BlockSize.openEnd)
+            key: services.options.cacheKey.key(of: url, information), validator: information.validator,
+            length: information.length ?? BlockSize.openEnd)
         let object = try services.store.object(for: wanted)
         let file = slots.withLock { slots -> RemoteFile? in
             let place = ObjectIdentifier(object)
@@ -77,6 +78,7 @@ final class FileTable: Sendable {
         }
         guard let file else { return nil }
         object.holder = file
+        file.move(to: url)
         // The origin has told of this version last.
         file.revive()
         file.opened()

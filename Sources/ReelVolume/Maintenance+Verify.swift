@@ -55,7 +55,7 @@ extension Maintenance {
         _ version: Version, _ bad: [Int], fetches: Bool, _ watch: MaintenanceWatch, _ progress: MaintenanceProgress
     ) throws(MaintenanceFailure) -> (refetched: Int, error: VolumeError?) {
         guard let url = url(ofKey: version.key) else { return (0, .failed) }
-        let remembered = services.store.information(for: version.key)?.information
+        let remembered = services.store.information(for: url.text)?.information
         let information = ContentInformation(
             length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
             acceptsRanges: remembered?.acceptsRanges ?? true)
@@ -87,7 +87,9 @@ extension Maintenance {
 
     /// The URL of a key, with the credentials of the source where both are of the same origin.
     private func url(ofKey key: String) -> ResourceURL? {
-        if let entry = tree.rootEntries.first(where: { ExactText($0.url.text) == ExactText(key) }) { return entry.url }
+        if let entry = tree.rootEntries.first(where: { ExactText(services.key(of: $0)) == ExactText(key) }) {
+            return entry.url
+        }
         return tree.rootURL?.resolve(key) ?? ResourceURL(key)
     }
 }

@@ -12,7 +12,8 @@ package struct Maintenance: Sendable {
     /// All files that are cached in part, open or pinned; the last used first.
     package func cachedFiles() -> [CachedFile] {
         let names = tree.names
-        let handles = Dictionary(files.all.map { (ExactText($0.url.text), $0.openHandles) }, uniquingKeysWith: +)
+        let handles = Dictionary(
+            files.all.map { (ExactText($0.object.version.key), $0.openHandles) }, uniquingKeysWith: +)
         return services.store.cachedFiles(names, openHandles: handles)
     }
 

@@ -6,27 +6,28 @@ import ReelSources
 package struct MountNames: Sendable {
     /// The URL to which paths are relative; nil where the files may lie anywhere.
     private let root: ResourceURL?
-    /// The names of a list's entries, by URL.
+    /// The names of a list's entries, by key.
     private let names: [ExactText: String]
 
-    init(root: ResourceURL?, entries: some Sequence<SourceEntry>) {
+    init(root: ResourceURL?, entries: some Sequence<SourceEntry>, key: (SourceEntry) -> String) {
         self.root = root
         names =
             root == nil
-            ? Dictionary(entries.map { (ExactText($0.url.text), $0.name) }, uniquingKeysWith: { first, _ in first })
+            ? Dictionary(entries.map { (ExactText(key($0)), $0.name) }, uniquingKeysWith: { first, _ in first })
             : [:]
     }
 
     /// The names in a cache that is not mounted, where those of a list's entries are not known.
     package init(_ store: Store) {
-        self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: [])
+        self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: []) { $0.url.text }
     }
 
     /// The path of a resource, without a leading `/` and without a query, which may be a secret; nil where it is not
     /// known.
     package func path(ofKey key: String) -> String? {
         if let name = names[ExactText(key)] { return name }
-        guard let root, let url = ResourceURL(key), url.isSameOrigin(as: root), url.path.hasPrefix(root.path) else {
+        if let name = CacheKey.name(inKey: key) { return name }
+        guard let root, let url = root.resolve(key), url.isSameOrigin(as: root), url.path.hasPrefix(root.path) else {
             return nil
         }
         return String(decoding: percentDecoded(String(url.path.dropFirst(root.path.count))), as: UTF8.self)
@@ -53,5 +54,7 @@ extension Store {
             }
     }
 
-    private func describe(_ key: String) -> String { ResourceURL(key)?.description ?? "?" }
+    private func describe(_ key: String) -> String {
+        ResourceURL(key)?.description ?? (key.hasPrefix("/") ? key : CacheKey.name(inKey: key) ?? "?")
+    }
 }

@@ -124,6 +124,13 @@ final class Prebuffer: Sendable {
                 if case .success(let file) = result { begin(file, item) }
             }
         }
+        let isKnown = files.recognise(url, length: nil) { [self] result in
+            guard case .success(let known) = result, known.length != nil else { return }
+            files.open(url, known) { [self] result in
+                if case .success(let file) = result { begin(file, item) }
+            }
+        }
+        if isKnown { return }
         OpenRequest.start(url, tail: nil, files, services, finished: { _ in }) { [self] found in
             switch found {
             // A body without a length can only be fetched as a whole.

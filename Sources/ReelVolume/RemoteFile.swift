@@ -7,7 +7,8 @@ import Synchronization
 ///
 /// The state is one value behind one lock: `decide` asks it under the lock, and `perform` acts on the answer outside.
 final class RemoteFile: Sendable {
-    let url: ResourceURL
+    /// Where its bytes come from now: under one key a file may have several URLs, one after another.
+    private let place: Mutex<ResourceURL>
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
@@ -17,7 +18,7 @@ final class RemoteFile: Sendable {
     let plays = Atomic<UInt64>(0)
 
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
-        self.url = url
+        place = Mutex(url)
         told = information
         self.object = object
         self.services = services
@@ -26,6 +27,10 @@ final class RemoteFile: Sendable {
         concurrency = services.concurrency[url]
         state = Lock(FileState(ledger), .file)
     }
+
+    /// The place that the next request asks.
+    var url: ResourceURL { place.withLock { $0 } }
+    func move(to url: ResourceURL) { place.withLock { $0 = url } }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { object.length }

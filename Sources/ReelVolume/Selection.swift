@@ -21,7 +21,7 @@ struct Selection {
                 entries.isDirectory(at: index) || names.isEmpty
             else { throw MaintenanceFailure("\(path) is not listed in the mount") }
             if !entries.isDirectory(at: index) {
-                keys = [entries.url(at: index).text]
+                keys = [tree.services.key(of: entries[index])]
                 return
             }
             place = .url(entries.url(at: index))
@@ -40,19 +40,21 @@ struct Selection {
                 continue
             }
             for entry in entries {
-                let key = ExactText(entry.url.text)
                 if entry.isDirectory {
-                    if seen.insert(key).inserted { rest.append(.url(entry.url)) }
-                } else if known.insert(key).inserted {
+                    if seen.insert(ExactText(entry.url.text)).inserted { rest.append(.url(entry.url)) }
+                    continue
+                }
+                let key = ExactText(tree.services.key(of: entry))
+                if known.insert(key).inserted {
                     keys.append(key.text)
                 }
             }
         }
         let store = tree.services.store
-        let start = Array(folder.key.utf8)
+        let start = folder.url.flatMap { tree.services.options.cacheKey.prefix(of: $0) }.map { Array($0.utf8) }
         let isAll = folder == tree.source.root
         for key in store.objects().map({ ExactText($0.key) }) + ((try? store.pins()) ?? [])
-        where isAll || key.text.utf8.starts(with: start) {
+        where isAll || start.map({ key.text.utf8.starts(with: $0) }) ?? false {
             if known.insert(key).inserted { keys.append(key.text) }
         }
     }

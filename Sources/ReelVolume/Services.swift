@@ -161,12 +161,16 @@ package struct VolumeOptions: Sendable {
     package var refresh: Duration
     /// The bytes of the next file to fetch once one is played through; 0: none.
     package let prebuffer: Int64
+    /// What files are known by in the cache.
+    package let cacheKey: CacheKey
     /// Larger than any file, and small enough that no product of it overflows.
     private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
-        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20
+        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
+        cacheKey: CacheKey = .url
     ) {
+        self.cacheKey = cacheKey
         self.timeout = timeout
         self.refresh = refresh
         self.prebuffer = min(max(0, prebuffer), VolumeOptions.largestPrebuffer)

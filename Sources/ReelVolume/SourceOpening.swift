@@ -63,7 +63,9 @@ struct SourceOpening {
         let inAll = known != nil ? .zero : FolderFetch.longest
         let answer = own.map { list($0, nil, until: deadline, inAll) } ?? ask(known, until: deadline)
         switch answer ?? find(place, until: deadline, inAll) {
-        case .source(let opened): return believed(opened)
+        case .source(let opened):
+            if services.options.cacheKey != .url { services.store.set("place", place.key) }
+            return believed(opened)
         case .failure(let failure):
             guard case .url(let url) = place else {
                 if case .unreachable = failure { throw .notFound(address) }
@@ -234,6 +236,8 @@ struct SourceOpening {
     /// The source that is remembered of the place; nil: none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {
         // The user names a local file, and is told where it is missing.
+        // Another place may have the same directory (`CacheKey.directory`): of that one nothing is remembered.
+        guard services.options.cacheKey == .url || services.store.setting("place") == place.key else { return nil }
         guard case .url(let url) = place, let name = services.store.setting("kind"),
             let kind = kinds.first(where: { $0.kind == name })
         else { return nil }

@@ -42,7 +42,7 @@ final class Tree: Sendable {
     var rootURL: ResourceURL? { source.isQueue(source.root) ? nil : source.root.url }
 
     /// The names that the files of the cache have in this mount.
-    var names: MountNames { MountNames(root: rootURL, entries: rootEntries) }
+    var names: MountNames { MountNames(root: rootURL, entries: rootEntries) { services.key(of: $0) } }
 
     /// The entries of the root's present listing.
     var rootEntries: EntryList { root.directory?.listing?.entries ?? EntryList([]) }
@@ -104,7 +104,7 @@ final class Tree: Sendable {
         guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
         else { return .failure(.stale) }
         guard let node else {
-            let bytes = isDirectory ? 0 : cached ?? services.store.cachedBytes(of: entries.url(at: place).text)
+            let bytes = isDirectory ? 0 : cached ?? services.cachedBytes(of: entries.url(at: place), facts.length)
             let attributes = Attributes(
                 inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
                 length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? firstMountedAt)
@@ -187,10 +187,11 @@ final class Tree: Sendable {
     private func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
         guard let url = node.url else { return 0 }
         guard let information, let length = information.length else {
-            return services.store.cachedBytes(of: url.text)
+            return services.cachedBytes(of: url, node.listed.length)
         }
-        let version = Version(key: url.text, validator: information.validator, length: length)
-        return files.file(for: version)?.cachedBytes ?? services.store.cachedBytes(of: url.text)
+        let key = services.options.cacheKey.key(of: url, information)
+        let version = Version(key: key, validator: information.validator, length: length)
+        return files.file(for: version)?.cachedBytes ?? services.cachedBytes(of: url, length)
     }
 }
 

@@ -18,7 +18,7 @@ extension Volume {
         // Of several files under one URL, this shows the one that an open gets.
         for file in files.all.reversed() {
             let length = file.isOpenEnded ? nil : file.length
-            show(file.url.text, length, file.cachedBytes, handles: file.openHandles, rate: file.rate)
+            show(file.object.version.key, length, file.cachedBytes, handles: file.openHandles, rate: file.rate)
         }
         let sorted = shown.values.sorted {
             ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)

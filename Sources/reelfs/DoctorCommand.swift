@@ -45,7 +45,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
-            let source = place.flatMap { SourceKinds.url(of: $0)?.text }
+            let source = place.map { SourceDirectory.name(of: $0, options) }
             let cache = CacheFacts.gather(try SourceDirectory.root(options), source: source)
             diagnosis.add(cache, CacheLimits(options))
             if let place, let url = SourceKinds.url(of: place) {

@@ -1,6 +1,7 @@
 import Glibc
 import ReelCache
 import ReelCore
+import ReelSources
 
 /// The options of one mount, wherever they were given. Each is a row of ``OptionTable``. Touches neither files nor the
 /// system.
@@ -8,6 +9,8 @@ struct MountOptions: Hashable, Sendable {
     var cacheDirectory: String?
     /// Bytes.
     var cacheSize: Int64 = 10 << 30
+    /// What files are known by in the cache.
+    var cacheKey = CacheKey.url
     /// Seconds without use after which cached data is evicted; nil: no limit.
     var cacheAge: Int64?
     var minimumFree = CacheLimits.Floor.percent(5)

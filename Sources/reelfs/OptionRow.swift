@@ -1,4 +1,5 @@
 import ArgumentParser
+import ReelSources
 
 /// One option of ``OptionTable``.
 struct OptionRow: Sendable {
@@ -44,6 +45,7 @@ struct ValueForm: Sendable {
     /// The start of the secret in the text, if there is one.
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
+    static let cacheKey = ValueForm(name: "key", completion: .list(CacheKey.allCases.map(\.rawValue)))
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let header = ValueForm(

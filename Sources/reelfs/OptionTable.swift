@@ -11,6 +11,10 @@ enum OptionTable {
             name: "cache-size", form: .size, scope: .mount, default: "10G", help: "Maximum cache size: K, M, G, T"
         ) { $0.cacheSize = try size($1, $2) },
         OptionRow(
+            name: "cache-key", form: .cacheKey, scope: [.mount, .source, .doctor], default: "url",
+            help: "What a file is known by: its url, its path whatever the host, or its name and length"
+        ) { $0.cacheKey = try cacheKey($1, $2) },
+        OptionRow(
             name: "cache-age", form: .time, scope: .mount, unset: "no limit",
             help: "Evict data unused for this long: s, m, h, d"
         ) { $0.cacheAge = try duration($1, $2) },

@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelSources
 
 // Reads the values of options. An error names the expected form, and does not repeat the value, which may be a secret.
 
@@ -92,6 +93,14 @@ func region(_ name: String, _ value: String?) throws(Failure) -> String {
     let isWord = word.utf8.allSatisfy { isLetter($0) || isDigit($0) || "-_.".utf8.contains($0) }
     guard isWord, word.utf8.count <= 64 else { throw .usage("option \(name) must be a name such as eu-west-1") }
     return word
+}
+
+/// One of `CacheKey`.
+func cacheKey(_ name: String, _ value: String?) throws(Failure) -> CacheKey {
+    guard let key = value.flatMap({ CacheKey(rawValue: $0) }) else {
+        throw .usage("option \(name) must be one of \(CacheKey.allCases.map(\.rawValue).joined(separator: ", "))")
+    }
+    return key
 }
 
 /// Least severe first.

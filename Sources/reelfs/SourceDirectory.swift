@@ -26,7 +26,12 @@ enum SourceDirectory {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
-        return root + "/" + sourceDirectoryName(SourceKinds.url(of: source)?.text ?? source)
+        return root + "/" + sourceDirectoryName(name(of: source, options))
+    }
+
+    /// What the directory is named after, without credentials; the index keeps it, without its query.
+    static func name(of source: String, _ options: MountOptions) -> String {
+        SourceKinds.url(of: source).map { options.cacheKey.directory(of: $0) } ?? source
     }
 
     /// The cache directory, absolute.

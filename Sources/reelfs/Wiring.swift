@@ -128,7 +128,7 @@ struct Wiring {
                 configuration.sourceWithCredentials, origin: origin, store: store,
                 options: VolumeOptions(
                     timeout: .seconds(options.timeout), refresh: .seconds(options.refresh),
-                    prebuffer: options.prebuffer),
+                    prebuffer: options.prebuffer, cacheKey: options.cacheKey),
                 logger: configuration.logger)
         } catch {
             origin.shutdown()
@@ -154,7 +154,7 @@ struct Wiring {
                     directory: configuration.directory,
                     // The index keeps the name of the source without credentials, which the store can tell from
                     // an http(s) URL alone.
-                    source: SourceKinds.url(of: configuration.source)?.text ?? configuration.source,
+                    source: SourceDirectory.name(of: configuration.source, configuration.request.options),
                     limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint
                 ) { failure in
                     if let failure {

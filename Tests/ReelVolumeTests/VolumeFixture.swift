@@ -13,7 +13,8 @@ import TestKit
 /// A volume without a kernel: a scripted origin, the real transport, a cache in a directory of its own.
 final class VolumeFixture: Sendable {
     let directory: String
-    let source: String
+    private let place: Mutex<String>
+    private let cacheKey: CacheKey
     private let cap: Int64
     private let timeout: Duration
     private let refresh: Duration
@@ -29,12 +30,14 @@ final class VolumeFixture: Sendable {
 
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
-        prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all
+        prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
+        cacheKey: CacheKey = .url
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        self.source = source
+        place = Mutex(source)
+        self.cacheKey = cacheKey
         self.cap = cap
         self.timeout = timeout
         self.refresh = refresh
@@ -54,6 +57,7 @@ final class VolumeFixture: Sendable {
         try self.init(source.text, cap: cap, timeout: timeout, refresh: refresh)
     }
 
+    var source: String { place.withLock { $0 } }
     var volume: Volume { running.withLock { $0!.volume } }
     /// What the transport has handed on of all bodies.
     var receivedBytes: Int64 { running.withLock { $0!.origin.counters.bodyBytes } }
@@ -63,14 +67,16 @@ final class VolumeFixture: Sendable {
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
         let store = try Store(
-            directory: directory + "/cache", source: source, limits: CacheLimits(cap: cap), owner: "/nowhere")
+            directory: directory + "/cache",
+            source: ResourceURL(source).map { cacheKey.directory(of: $0) } ?? source, limits: CacheLimits(cap: cap),
+            owner: "/nowhere")
         var configuration = TransportConfiguration(version: "test")
         configuration.usesProxies = false
         let origin = try CurlOrigin(configuration)
         do {
             let volume = try Volume.open(
                 source, origin: origin, store: store,
-                options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer),
+                options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey),
                 logger: logger, kinds: kinds)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
@@ -90,6 +96,13 @@ final class VolumeFixture: Sendable {
     /// As umount and mount.
     func restart() throws {
         stop()
+        try start()
+    }
+
+    /// As umount, and mount of another place with the same cache directory.
+    func restart(at source: String) throws {
+        stop()
+        place.withLock { $0 = source }
         try start()
     }
 

@@ -1,0 +1,35 @@
+import ReelCache
+import ReelCore
+import ReelSources
+
+/// What files are known by: `CacheKey` decides it, and the memory of content information helps.
+extension Services {
+    /// The key under which the cache has the bytes of a file, or would have them.
+    /// - Parameter length: as a listing tells it; nil: it does not.
+    func key(of url: ResourceURL, length: Int64? = nil) -> String {
+        let mode = options.cacheKey
+        if mode.dependsOnFacts(url), let known = store.information(for: url.text)?.information {
+            return mode.key(of: url, known)
+        }
+        return mode.key(of: url, length: length)
+    }
+
+    func key(of entry: SourceEntry) -> String { key(of: entry.url, length: entry.length) }
+
+    /// Bytes of a file in the cache. Files that share a key share the sum, so that the length limits it.
+    /// - Parameter length: nil where it is not known.
+    func cachedBytes(of url: ResourceURL, _ length: Int64?) -> Int64 {
+        min(store.cachedBytes(of: key(of: url, length: length)), length ?? .max)
+    }
+
+    /// What is known of a file of which the cache has bytes that came from another URL; nil: it has none. The origin
+    /// has to confirm it.
+    /// - Parameter length: as a listing tells it.
+    func knownElsewhere(_ url: ResourceURL, length: Int64?) -> ContentInformation? {
+        let key = key(of: url, length: length)
+        guard key != url.text, let known = store.information(for: key)?.information, known.length != nil else {
+            return nil
+        }
+        return known
+    }
+}
