@@ -216,7 +216,7 @@ package struct Circuit: Sendable {
         switch failure {
         case nil, .status, .wrongAnswer, .untrusted, .changed: return answered(now)
         case .unreachable: return refused(now)
-        case .cancelled, .timedOut, .interrupted, .away:
+        case .cancelled, .timedOut, .interrupted, .away, .unresolved:
             // A request that ended early has learned nothing, nor has one that waited while others were answered.
             if owed == 0, mode == .closed, silence(now) < doubtAfter { silentSince = nil }
             return []

@@ -35,7 +35,7 @@ extension Ledger {
                 case .unreachable: .unreachable
                 case .away(.unreachable): .offline
                 case .timedOut, .away(.silent): .timedOut
-                case .status(401, _), .status(403, _): .accessDenied
+                case .status(401, _), .status(403, _), .unresolved: .accessDenied
                 case .status(404, _), .status(410, _), .changed: .changed
                 case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed
                 }

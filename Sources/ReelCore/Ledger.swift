@@ -221,6 +221,9 @@ package struct Ledger: Sendable {
     /// True while the stream is known and its bytes are wanted.
     package func isLive(_ id: StreamID) -> Bool { place(of: id, count: 1) != nil }
 
+    /// Why the stream's next request is made.
+    package func reason(of id: StreamID) -> OriginRequest.Reason { planner.streams[id]?.reason ?? .demand }
+
     /// Whether any read waits, or has waited, for bytes of this stream.
     package func isDemanded(_ id: StreamID) -> Bool { planner.streams[id]?.isDemanded ?? false }
 

@@ -11,6 +11,28 @@ package struct OriginRequest: Sendable {
         case ifChanged(entityTag: String?, lastModified: String?)
     }
 
+    /// What a request is made for.
+    package enum Reason: String, Codable, Sendable {
+        /// A read waits for the bytes, or an open.
+        case demand
+        /// Bytes in front of a reader.
+        case ahead
+        /// The first bytes of a file that is not known yet.
+        case head
+        /// The end of a media file, where players look after its beginning.
+        case tail
+        /// The next item of a queue.
+        case nextItem = "next item"
+        /// A second try beside a request that is silent.
+        case hedge
+        /// Another attempt after a failure.
+        case retry
+        /// Length and version of a file.
+        case probe
+        /// A folder, or a list.
+        case listing
+    }
+
     /// Its credentials go to its origin alone.
     package var url: ResourceURL
     /// As it stands in the request's first line.
@@ -35,6 +57,7 @@ package struct OriginRequest: Sendable {
     package var condition: Condition?
     /// Demanded bytes go before speculative ones when the connections to a host are all in use.
     package var isDemanded: Bool
+    package var reason: Reason
     /// The request ends with `.timedOut` when no byte arrived for this long, unless it pauses.
     package var stallLimit: Duration
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
@@ -45,12 +68,13 @@ package struct OriginRequest: Sendable {
     /// A GET without headers of its own.
     package init(
         url: ResourceURL, range: ByteRange? = nil, condition: Condition? = nil, isDemanded: Bool = true,
-        stallLimit: Duration = .seconds(30), connectLimit: Duration? = nil
+        reason: Reason = .demand, stallLimit: Duration = .seconds(30), connectLimit: Duration? = nil
     ) {
         self.url = url
         self.range = range
         self.condition = condition
         self.isDemanded = isDemanded
+        self.reason = reason
         self.stallLimit = stallLimit
         self.connectLimit = connectLimit
     }
@@ -88,7 +112,7 @@ package enum OriginStanding: Hashable, Sendable {
 /// The transport: sends requests, and hands the answers to receivers. The program has one, over libcurl.
 package protocol Origin: AnyObject, Sendable {
     /// Starts a request. Callable from any thread; never blocks and never calls the receiver before it returns.
-    /// - Parameter handle: a new one, used for no other request.
+    /// - Parameter handle: a new one, or that of a request that has ended, which goes on as this one.
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver)
 
     /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. A request that was not
@@ -217,6 +241,8 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case changed
     /// Not asked: the origin is known to be away (`Circuit`).
     case away(Outage)
+    /// Not asked: the user's resolver tells no place.
+    case unresolved
     /// Ended by `Origin.cancel`, or by the receiver.
     case cancelled
 }

@@ -31,6 +31,17 @@ struct Stream: Sendable {
     /// Its request has left the queue, so that its silence is the origin's.
     fileprivate(set) var isSent = false
 
+    /// Why its next request is made.
+    var reason: OriginRequest.Reason {
+        if attempts > 0 { return .retry }
+        if rival != nil { return .hedge }
+        switch purpose {
+        case .demand: return .demand
+        case .readahead: return .ahead
+        case .prebuffer: return .nextItem
+        }
+    }
+
     /// The bytes that it has yet to bring.
     var rest: ByteRange { ByteRange(position, max(position, end)) }
 

@@ -202,7 +202,7 @@ private final class FeedReading: MarkupHandler {
 
 /// A date as feeds write it, as seconds since 1970: RFC 822 (`Sun, 06 Nov 1994 08:49:37 +0100`, the day's name and the
 /// seconds may be missing) or RFC 3339. nil: neither.
-func feedDate(_ text: String) -> Int64? {
+package func feedDate(_ text: String) -> Int64? {
     guard text.utf8.count <= 64 else { return nil }
     let bytes = Array(text.utf8)[...]
     var cursor = ByteCursor(bytes)

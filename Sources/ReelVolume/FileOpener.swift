@@ -71,7 +71,8 @@ final class FileOpener: Sendable {
             case .information(let new): openVersion(node, url, files.learn(new, of: url), completion)
             case .failure(let failure):
                 switch VolumeError(failure) {
-                case .accessDenied: completion(.failure(.accessDenied))
+                // A resolver that needs the network gives no place offline.
+                case .accessDenied where failure != .unresolved: completion(.failure(.accessDenied))
                 case .stale where isMissing(url): completion(.failure(.stale))
                 default:
                     // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.
@@ -100,7 +101,7 @@ final class FileOpener: Sendable {
         switch failure {
         case nil, .wrongAnswer, .changed: true
         case .status(let status, _): status != 404 && status != 410
-        case .unreachable, .interrupted, .timedOut, .untrusted, .away, .cancelled: false
+        case .unreachable, .interrupted, .timedOut, .untrusted, .away, .unresolved, .cancelled: false
         }
     }
 

@@ -24,7 +24,7 @@ extension FileTable {
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {
         Version(
-            key: services.options.cacheKey.key(of: url, information), validator: information.validator,
+            key: services.key(of: url, information), validator: information.validator,
             length: information.length ?? 0)
     }
 

@@ -56,7 +56,7 @@ final class FileTable: Sendable {
         _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
     ) throws(CacheError) -> RemoteFile? {
         let wanted = Version(
-            key: services.options.cacheKey.key(of: url, information), validator: information.validator,
+            key: services.key(of: url, information), validator: information.validator,
             length: information.length ?? BlockSize.openEnd)
         let object = try services.store.object(for: wanted)
         let file = slots.withLock { slots -> RemoteFile? in

@@ -143,6 +143,7 @@ final class FolderFetch: Sendable {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
+            request.reason = .listing
             let handle = RequestHandle()
             services.send(request, as: handle, to: AnswerReceiver(self, handle, limit: longest, services, done))
             // This ends a body that drips for ever, too.

@@ -36,7 +36,8 @@ final class InformationRequest: OriginReceiver {
     ) {
         askingForBytes(ByteRange(0, 1), until: now() + limit, services) { range, left, done in
             let request = OriginRequest(
-                url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, stallLimit: left)
+                url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
+                stallLimit: left)
             services.send(request, to: InformationRequest(request, known, services, done))
         } completion: {
             completion($0)

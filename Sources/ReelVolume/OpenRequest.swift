@@ -52,7 +52,8 @@ final class OpenRequest: OriginReceiver {
         defer { tail?.start() }
         askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
             let open = OpenRequest(plan, range, done)
-            services.send(OriginRequest(url: url, range: range, stallLimit: left), as: open.handle, to: open)
+            services.send(
+                OriginRequest(url: url, range: range, reason: .head, stallLimit: left), as: open.handle, to: open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }
             completion(found)

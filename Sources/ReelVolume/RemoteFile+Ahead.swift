@@ -45,7 +45,9 @@ extension RemoteFile {
         let missing = state.withLock { $0.ledger.missing(in: ranges) }
         guard missing > 0, services.budget.withLock({ $0.spend(missing, on: spending, now: moment) }) else { return }
         services.ticker.add(self)
-        perform(decide { state in ranges.flatMap { state.ledger.prebuffer($0, now: moment) } })
+        perform(
+            decide { state in ranges.flatMap { state.ledger.prebuffer($0, now: moment) } },
+            for: spending == .tail ? .tail : .nextItem)
     }
 
     func cancelPrebuffer() { perform(decide { $0.ledger.cancelPrebuffer() }) }

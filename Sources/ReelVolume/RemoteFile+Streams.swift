@@ -4,10 +4,11 @@ import ReelThreads
 
 /// Does what the ledger decides, and tells it what came of it.
 extension RemoteFile {
-    func perform(_ actions: [Ledger.Action]) {
+    /// - Parameter reason: of the requests that it starts; nil: as the ledger knows them.
+    func perform(_ actions: [Ledger.Action], for reason: OriginRequest.Reason? = nil) {
         for action in actions {
             switch action {
-            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded)
+            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded, reason)
             case .stop(let id):
                 if let request = state.withLock({ $0.takeRequest(of: id) }) { services.cancel(request) }
             case .resume(let id):
@@ -35,7 +36,9 @@ extension RemoteFile {
         }
     }
 
-    private func start(_ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool) {
+    private func start(
+        _ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool, _ reason: OriginRequest.Reason?
+    ) {
         guard !range.isEmpty else { return }
         let handle = RequestHandle()
         // It may have been stopped or promoted since it was decided.
@@ -44,7 +47,8 @@ extension RemoteFile {
         let isDemanded = isDemanded || now.isDemanded
         let request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
-            isDemanded: isDemanded, stallLimit: services.options.timeout)
+            isDemanded: isDemanded, reason: reason ?? state.withLock { $0.ledger.reason(of: id) },
+            stallLimit: services.options.timeout)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
         services.send(request, as: handle, to: StreamReceiver(self, id, range))

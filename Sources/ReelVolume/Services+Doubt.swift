@@ -22,7 +22,8 @@ extension OriginFailure {
         case .changed, .wrongAnswer, .status(401, _), .status(403, _), .status(404, _), .status(410, _),
             .status(416, _):
             true
-        case .status, .unreachable, .interrupted, .timedOut, .untrusted, .away, .cancelled: false
+        case .status, .unreachable, .interrupted, .timedOut, .untrusted, .away, .unresolved, .cancelled:
+            false
         }
     }
 }

@@ -4,9 +4,20 @@ import ReelSources
 
 /// What files are known by: `CacheKey` decides it, and the memory of content information helps.
 extension Services {
+    /// The key of a version's bytes.
+    func key(of url: ResourceURL, _ information: ContentInformation) -> String {
+        resolvedKey(of: url) ?? options.cacheKey.key(of: url, information)
+    }
+
+    /// The key that the resolver has told for a file.
+    private func resolvedKey(of url: ResourceURL) -> String? {
+        resolver == nil ? nil : store.key(of: url).map { "key:" + $0 }
+    }
+
     /// The key under which the cache has the bytes of a file, or would have them.
     /// - Parameter length: as a listing tells it; nil: it does not.
     func key(of url: ResourceURL, length: Int64? = nil) -> String {
+        if let key = resolvedKey(of: url) { return key }
         let mode = options.cacheKey
         if mode.dependsOnFacts(url), let known = store.information(for: url.text)?.information {
             return mode.key(of: url, known)
@@ -31,5 +42,16 @@ extension Services {
             return nil
         }
         return known
+    }
+}
+
+/// The keys that a resolver tells outlive the mount: what is cached under them plays without it.
+extension Store {
+    fileprivate func key(of url: ResourceURL) -> String? { setting("key of " + url.text) }
+
+    /// - Parameter key: nil leaves what is known.
+    func remember(key: String?, of url: ResourceURL) {
+        guard let key, self.key(of: url) != key else { return }
+        set("key of " + url.text, key)
     }
 }

@@ -12,6 +12,8 @@ final class Services: Sendable {
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
+    /// nil: files are asked for at their URLs.
+    let resolver: Resolver?
     /// Changes each request before it leaves; nil until the source is known.
     private let source = Lock<(any Source)?>(nil)
     /// Makes files of several resources; nil before the volume is made, and after its end.
@@ -33,8 +35,14 @@ final class Services: Sendable {
     /// Set when the mount ends: the documents that are being read are then of no use.
     private let isEnding = Atomic(false)
 
-    init(origin: any Origin, store: Store, options: VolumeOptions, logger: Logger) {
+    /// - Parameter finder: the user's resolver.
+    init(
+        origin: any Origin, store: Store, options: VolumeOptions, finder: (any PlaceFinder)? = nil, logger: Logger
+    ) {
         self.store = store
+        resolver = finder.map { finder in
+            Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
+        }
         // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options
@@ -70,7 +78,7 @@ final class Services: Sendable {
         }
         let sent = source?.request(request) ?? request
         if let end = sent.expires, end < wallClock() { tell(request.url, expired: end) }
-        origin.start(handle, sent, receiver)
+        Exchange(sent, as: handle, to: receiver, self).begin()
         return handle
     }
 
@@ -113,6 +121,7 @@ final class Services: Sendable {
 
     /// Ends the threads where no volume was made.
     func shutdown() {
+        resolver?.stop()
         ticker.stop()
         endQueues()
     }

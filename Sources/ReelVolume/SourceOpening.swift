@@ -32,6 +32,7 @@ extension OriginFailure {
         case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
         case .changed: "it has changed meanwhile"
         case .away: "the origin is away"
+        case .unresolved: "the resolver tells no place"
         case .cancelled: "the request was cancelled"
         }
     }

@@ -47,8 +47,9 @@ final class TailPrefetch: OriginReceiver {
 
     func start() {
         services.send(
-            OriginRequest(url: url, range: range, isDemanded: false, stallLimit: services.options.timeout), as: handle,
-            to: self)
+            OriginRequest(
+                url: url, range: range, isDemanded: false, reason: .tail, stallLimit: services.options.timeout),
+            as: handle, to: self)
     }
 
     /// The version is known. Called by a receiver, so that no answer comes at the same time.

@@ -189,7 +189,7 @@ final class Tree: Sendable {
         guard let information, let length = information.length else {
             return services.cachedBytes(of: url, node.listed.length)
         }
-        let key = services.options.cacheKey.key(of: url, information)
+        let key = services.key(of: url, information)
         let version = Version(key: key, validator: information.validator, length: length)
         return files.file(for: version)?.cachedBytes ?? services.cachedBytes(of: url, length)
     }

@@ -25,12 +25,13 @@ package final class Volume: Sendable {
     /// - Parameters:
     ///   - source: a URL, or the path of a list.
     ///   - kinds: the kinds of sources, in the order in which they are asked.
+    ///   - finder: the user's resolver; nil: files are asked for at their URLs.
     /// - Throws: a sentence for the user.
     package static func open(
         _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
-        kinds: [any Source.Type] = SourceKinds.all
+        kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil
     ) throws(SourceError) -> Volume {
-        let services = Services(origin: origin, store: store, options: options, logger: logger)
+        let services = Services(origin: origin, store: store, options: options, finder: finder, logger: logger)
         do throws(SourceError) {
             let opened = try SourceOpening(services: services, kinds: kinds).open(source)
             // A line of a page is about as long as its entry.
@@ -65,6 +66,7 @@ package final class Volume: Sendable {
         guard !isShutDown.exchange(true, ordering: .relaxed) else { return }
         // The ticker first: files that end would look idle to it.
         services.ticker.stop()
+        services.resolver?.stop()
         for file in files.all { file.shutdown() }
         services.endQueues()
     }

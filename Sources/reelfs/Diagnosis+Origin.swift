@@ -226,7 +226,7 @@ extension Diagnosis {
             remedy = "Check the clock; add an authority of your own with update-ca-certificates."
         case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
         case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."
-        case .interrupted, .changed, .away, .cancelled: remedy = "Try again."
+        case .interrupted, .changed, .away, .unresolved, .cancelled: remedy = "Try again."
         }
         // Some reasons name the origin themselves.
         let reason = failure.reason.contains(place.origin) ? failure.reason : "\(place.origin): \(failure.reason)"

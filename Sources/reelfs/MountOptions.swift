@@ -31,6 +31,8 @@ struct MountOptions: Hashable, Sendable {
     var credentialsFile: String?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
+    /// Tells where the bytes of a file come from now.
+    var resolver: Command?
     var userAgent: String?
     /// The URL of an S3 service; nil: AWS.
     var endpoint: ResourceURL?

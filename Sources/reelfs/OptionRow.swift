@@ -46,6 +46,9 @@ struct ValueForm: Sendable {
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
     static let cacheKey = ValueForm(name: "key", completion: .list(CacheKey.allCases.map(\.rawValue)))
+    static let command = ValueForm(
+        name: "command", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
+        secretStart: { $0.firstIndex(of: " ") })
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let header = ValueForm(

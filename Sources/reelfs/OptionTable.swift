@@ -70,6 +70,10 @@ enum OptionTable {
             help: "Send a header \"Name: value\", or the headers in @FILE, with each request; may be repeated"
         ) { $0.headers.append(try header(text($1, $2))) },
         OptionRow(
+            name: "resolver", form: .command, scope: [.mount, .source],
+            help: "Ask a command, run without a shell, for the present place of each file: JSON in, JSON out"
+        ) { $0.resolver = try command($1, $2) },
+        OptionRow(
             name: "user-agent", form: .text, scope: [.mount, .source, .doctor], unset: "reelfs and its version",
             help: "User-Agent to send to the origin"
         ) { $0.userAgent = try printable($1, $2) },

@@ -103,6 +103,14 @@ func cacheKey(_ name: String, _ value: String?) throws(Failure) -> CacheKey {
     return key
 }
 
+/// A program and its arguments.
+func command(_ name: String, _ value: String?) throws(Failure) -> Command {
+    guard let command = Command(parsing: try text(name, value)) else {
+        throw .usage("option \(name) must be a program and its arguments, in words; quotes must be closed")
+    }
+    return command
+}
+
 /// Least severe first.
 let logLevels = ["trace", "debug", "info", "notice", "warning", "error", "critical"]
 

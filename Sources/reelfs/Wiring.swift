@@ -129,7 +129,7 @@ struct Wiring {
                 options: VolumeOptions(
                     timeout: .seconds(options.timeout), refresh: .seconds(options.refresh),
                     prebuffer: options.prebuffer, cacheKey: options.cacheKey),
-                logger: configuration.logger)
+                logger: configuration.logger, finder: options.resolver.map { ResolverCommand($0) })
         } catch {
             origin.shutdown()
             store.close()

@@ -11,6 +11,7 @@ import Testing
         [
             (.unreachable("refused"), 2, .unreachable),
             (.away(.unreachable), 0, .offline), (.away(.silent), 0, .timedOut),
+            (.unresolved, 0, .accessDenied),
             (.interrupted("reset"), often, .failed), (.timedOut, often, .timedOut),
         ] + [408, 429, 500, 503, 599].map { (.status($0, retryAfter: nil), often, .failed) }
         + [401, 403].map { (.status($0, retryAfter: nil), 0, .accessDenied) }

@@ -15,6 +15,7 @@ final class VolumeFixture: Sendable {
     let directory: String
     private let place: Mutex<String>
     private let cacheKey: CacheKey
+    private let finder: (any PlaceFinder)?
     private let cap: Int64
     private let timeout: Duration
     private let refresh: Duration
@@ -31,13 +32,14 @@ final class VolumeFixture: Sendable {
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
-        cacheKey: CacheKey = .url
+        cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         place = Mutex(source)
         self.cacheKey = cacheKey
+        self.finder = finder
         self.cap = cap
         self.timeout = timeout
         self.refresh = refresh
@@ -77,7 +79,7 @@ final class VolumeFixture: Sendable {
             let volume = try Volume.open(
                 source, origin: origin, store: store,
                 options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey),
-                logger: logger, kinds: kinds)
+                logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
             origin.shutdown()

@@ -139,7 +139,7 @@ struct HelpTests {
 
     static let completed: [(line: String, words: Set<String>)] = [
         ("reelfs um", ["umount"]), ("reelfs cache pr", ["prune"]),
-        ("reelfs mount --cache-", ["--cache-dir", "--cache-size", "--cache-age"]),
+        ("reelfs mount --cache-", ["--cache-dir", "--cache-size", "--cache-key", "--cache-age"]),
         ("reelfs mount --log-level not", ["notice"]), ("reelfs mount http://h/ /usr/sbi", ["/usr/sbin"]),
         ("reelfs mount --credentials /etc/host.c", ["/etc/host.conf"]),
     ]

@@ -74,7 +74,7 @@ struct OptionTests {
 
     /// A text for each kind of value, other than every default.
     static let samples = [
-        "key": "path",
+        "key": "path", "command": "/bin/true",
         "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
         "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
     ]
