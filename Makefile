@@ -13,7 +13,7 @@ BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev lib
                  python3
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex libnginx-mod-http-dav-ext? \
-                 apache2 lighttpd lighttpd-mod-webdav? caddy? rclone \
+                 apache2 lighttpd lighttpd-mod-webdav? caddy? rclone python3-venv \
                  ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish systemd
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv
@@ -22,10 +22,13 @@ SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap systemd-container i
                  nginx curl procps
 
 INSTALL_PACKAGES = Tests/install-packages
+# Where tests look for the servers that PyPI has and Debian has not.
+PYTHON_SERVERS   = .build-python
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
-SCRIPTS  = .ci/run Tests/install-packages Tests/Demo/demo Tests/System/make-tree Tests/System/deb Tests/System/boot \
+SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/Demo/demo \
+           Tests/System/make-tree Tests/System/deb Tests/System/boot \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
@@ -50,7 +53,8 @@ build:  ## The program, optimised: .build/release/reelfs
 
 test:  ## Every test, with real servers, players and mounts
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
-	swift build --build-tests
+	@# Beside the build, which takes longer.
+	Tests/install-python $(PYTHON_SERVERS) & swift build --build-tests && wait $$!
 	swift test --skip-build --disable-xctest
 
 test-system: deb  ## The package in small systems of its own: installed, removed, and booted (root)
@@ -125,4 +129,4 @@ lint:  ## The form of every source, without changing it
 	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 
 clean:  ## Everything that was built
-	rm -rf .build .build-tsan .build-asan .build-fuzz
+	rm -rf .build .build-tsan .build-asan .build-fuzz $(PYTHON_SERVERS)

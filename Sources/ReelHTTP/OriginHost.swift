@@ -24,7 +24,7 @@ final class OriginHost {
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?
     /// The request that a probe repeats: the last one that was answered, else the last one that went out.
-    var example: (url: ResourceURL, headers: [(name: String, value: String)])?
+    var example: OriginRequest?
     var isExampleAnswered = false
     /// When it went away, in seconds since 1970; nil: it has not.
     var awaySince: Int64?

@@ -27,7 +27,7 @@ final class OutageWatch {
     /// A request wants to go out. - Returns: nil where it may, and `ended` follows; else why it may not.
     func ask(_ request: OriginRequest, of host: OriginHost) -> Outage? {
         let outage = tell(host) { $0.ask($1) }
-        if outage == nil, !host.isExampleAnswered { host.example = (request.url, request.headers) }
+        if outage == nil, !host.isExampleAnswered { host.example = request }
         return outage
     }
 
@@ -35,7 +35,7 @@ final class OutageWatch {
 
     /// An answer has come. - Parameter request: the request whose head came; nil: bytes behind a head.
     func answered(_ host: OriginHost, _ request: OriginRequest?) {
-        if let request { (host.example, host.isExampleAnswered) = ((request.url, request.headers), true) }
+        if let request { (host.example, host.isExampleAnswered) = (request, true) }
         act(on: host, tell(host) { $0.answered($1) })
     }
 

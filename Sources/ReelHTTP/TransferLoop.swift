@@ -132,7 +132,7 @@ final class TransferLoop {
         guard let example = host.example else { return }
         var request = OriginRequest(
             url: example.url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
-        request.headers = example.headers
+        (request.headers, request.signed) = (example.headers, example.signed)
         let probe = Transfer.Probe(isKnock: isKnock, start: now())
         start(Transfer(RequestHandle(), request, ProbeReceiver(), of: host, in: self, probe: probe))
     }

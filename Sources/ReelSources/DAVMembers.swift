@@ -15,12 +15,14 @@ struct DAVResponse: Sendable {
         var length: Int64?
         /// Seconds since 1970.
         var modified: Int64?
+        var tag: EntryTag?
 
         /// What is told twice is as it was told first.
         mutating func complete(_ other: Properties) {
             isCollection = isCollection ?? other.isCollection
             length = length ?? other.length
             modified = modified ?? other.modified
+            tag = tag ?? other.tag
         }
     }
 }
@@ -84,7 +86,7 @@ struct DAVMembers: Sendable {
         var facts = ListingFacts()
         facts.length = properties.length ?? old?.length
         facts.modified = properties.modified ?? old?.modified
-        merge.add(ListingLink(name: name, isDirectory: isDirectory, url: url), facts)
+        merge.add(ListingLink(name: name, isDirectory: isDirectory, url: url), facts, tag: properties.tag)
     }
 
     func list() throws(SourceRefusal) -> EntryList {

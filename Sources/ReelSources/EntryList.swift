@@ -44,6 +44,12 @@ package struct EntryList: RandomAccessCollection, Sendable {
     /// Seconds since 1970, as `SourceEntry.modified`.
     package func modified(at place: Int) -> Int64? { storage.entries.records[place].modified }
 
+    /// nil: the source told none.
+    package func tag(at place: Int) -> EntryTag? { storage.entries.tag(at: place) }
+
+    /// Whether all entries have the tags that those in the same places of the other list have.
+    package func hasSameTags(as other: EntryList) -> Bool { storage.entries.hasSameTags(as: other.storage.entries) }
+
     /// Where the entry of that name stands, compared byte by byte; the first where several have it.
     package func place(of name: String) -> Int? { storage.entries.place(of: Array(name.utf8)[...]) }
 
@@ -72,12 +78,12 @@ package struct EntryList: RandomAccessCollection, Sendable {
         /// - Returns: false, and nothing taken, where the name is none that a directory can hold or there are too many;
         ///   what was read back from the cache is not trusted to be better.
         @discardableResult
-        package mutating func append(_ entry: SourceEntry) -> Bool {
+        package mutating func append(_ entry: SourceEntry, tag: EntryTag? = nil) -> Bool {
             let name = Array(entry.name.utf8)
             guard (1...SafeName.longest).contains(name.count), !name.contains(0), !name.contains(0x2F),
                 name != [0x2E], name != [0x2E, 0x2E], count < limit
             else { return false }
-            return entries.append(entry, name)
+            return entries.append(entry, name, tag)
         }
 
         /// What a later link tells of an entry that is there.
@@ -92,7 +98,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
 }
 
 extension EntryList: Equatable {
-    /// Packed alike, as the packing follows from the entries alone.
+    /// Tags do not count. Packed alike, as the packing follows from the entries alone.
     package static func == (one: EntryList, other: EntryList) -> Bool {
         one.storage === other.storage || one.storage.entries == other.storage.entries
     }

@@ -94,6 +94,10 @@ private final class FeedReading: MarkupHandler {
     private let itemName: String
     private let itemDepth: Int
     private var path: [String] = []
+    /// Of the elements in `path` that name a base for what is inside of them (`xml:base`).
+    private var bases: [(depth: Int, url: ResourceURL)] = []
+    /// Of the outlines in `path` that group feeds.
+    private var groups: [(depth: Int, title: String)] = []
     private var item: FeedItem?
     /// The text of the element at `valueDepth`, and of all inside of it; nil: it is not wanted.
     private var value: [UInt8]?
@@ -120,6 +124,9 @@ private final class FeedReading: MarkupHandler {
     func start(_ name: String, _ attributes: MarkupAttributes) {
         path.append(name)
         guard path.count <= Self.deepest else { return failure = .useless("its elements are nested too deeply") }
+        if let base = text(attributes, "xml:base").flatMap({ feed.resolve(located($0)) }) {
+            bases.append((path.count, base))
+        }
         if path.count == itemDepth, name == itemName { item = FeedItem() }
         // Of an episode and of the feed, and of the feed's image, which has an element of its own.
         let isPlain = path.count == (item == nil ? itemDepth : itemDepth + 1)
@@ -138,18 +145,26 @@ private final class FeedReading: MarkupHandler {
         case "link":
             switch text(attributes, "rel") {
             case "enclosure"? where item != nil: addMedia(attributes, "href")
-            case "next"? where item == nil: next = text(attributes, "href")
+            case "next"? where item == nil: next = text(attributes, "href").map(located)
             default: break
             }
         case "image", "thumbnail":
             let place = text(attributes, "href") ?? text(attributes, "url")
-            if item == nil, let place { feed.take(cover: place) }
+            if item == nil, let place { feed.take(cover: located(place)) }
         case "outline" where format == .opml:
-            guard let address = text(attributes, "xmlurl") else { return }
             let title = text(attributes, "title") ?? text(attributes, "text") ?? ""
-            attempt { () throws(SourceRefusal) in try feed.addFeed(title, address) }
+            if let address = text(attributes, "xmlurl").map(located) {
+                attempt { () throws(SourceRefusal) in try feed.addFeed(title, address, in: groups.map(\.title)) }
+            } else if !title.isEmpty {
+                groups.append((path.count, title))
+            }
         default: break
         }
+    }
+
+    /// The reference as it counts outside of its element.
+    private func located(_ reference: String) -> String {
+        bases.last.flatMap { $0.url.resolve(reference) }?.text ?? reference
     }
 
     private func text(_ attributes: MarkupAttributes, _ name: String) -> String? {
@@ -159,7 +174,7 @@ private final class FeedReading: MarkupHandler {
     private func media(_ attributes: MarkupAttributes, _ names: [String]) -> FeedMedia? {
         guard let url = names.lazy.compactMap({ self.text(attributes, $0) }).first else { return nil }
         let type = text(attributes, "type") ?? text(attributes, "enc:type")
-        return FeedMedia(url, type: type, medium: text(attributes, "medium"))
+        return FeedMedia(located(url), type: type, medium: text(attributes, "medium"))
     }
 
     private func addMedia(_ attributes: MarkupAttributes, _ names: String...) {
@@ -177,6 +192,8 @@ private final class FeedReading: MarkupHandler {
         if place < valueDepth { value = nil }
         if let text, place == valueDepth - 1 { take(name, listText(trimmedBytes(text[...]))) }
         path.removeSubrange(place...)
+        while let last = bases.last, last.depth > path.count { bases.removeLast() }
+        while let last = groups.last, last.depth > path.count { groups.removeLast() }
         if name == "group" { item?.endGroup() }
         if let item, path.count < itemDepth {
             self.item = nil
@@ -191,7 +208,7 @@ private final class FeedReading: MarkupHandler {
         case "title": if item?.title.isEmpty == true { item?.title = text }
         case "pubDate", "published", "date": if item?.published == nil { item?.published = feedDate(text) }
         case "updated": if item?.updated == nil { item?.updated = feedDate(text) }
-        default: if item == nil { feed.take(cover: text, isIcon: name == "icon") }
+        default: if item == nil { feed.take(cover: located(text), isIcon: name == "icon") }
         }
     }
 

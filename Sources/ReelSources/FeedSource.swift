@@ -1,6 +1,7 @@
 import ReelCore
 
-/// A feed of episodes (RSS, Atom, Media RSS, JSON Feed), or a list of feeds (OPML) with a folder a feed.
+/// A feed of episodes (RSS, Atom, Media RSS, JSON Feed), or a list of feeds (OPML) with a folder a feed and a folder a
+/// group of feeds.
 package struct FeedSource: Source {
     package static let kind = "feed"
     package static let fileExtensions: Set = ["atom", "opml", "rdf", "rss", "xml"]
@@ -11,6 +12,7 @@ package struct FeedSource: Source {
 
     package let root: SourcePlace
     private let format: FeedFormat?
+    private let signatures = QuerySignatures()
 
     package init(root: SourcePlace) {
         self.root = root
@@ -41,15 +43,21 @@ package struct FeedSource: Source {
     package var keepsDates: Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        FeedReader(folder, isRoot: folder == root, known: known)
+        FeedReader(folder, root: root, known: known, signatures)
     }
+
+    /// As an entry of a list of files.
+    package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 }
 
 /// Reads a feed and the pages that it continues on (`rel="next"`, RFC 5005).
 private struct FeedReader: FolderReader {
     private let place: SourcePlace
-    private let isRoot: Bool
+    /// The document that begins the folder: of a group of feeds that of the whole list.
+    private let document: SourcePlace
+    private let isList: Bool
     private let known: EntryList?
+    private let signatures: QuerySignatures
     private var body: AnswerBody
     /// Bytes of all pages.
     private var size = 0
@@ -59,15 +67,19 @@ private struct FeedReader: FolderReader {
     /// A feed of some thousand episodes has as many pages.
     private static let mostPages = 200
 
-    /// - Parameter isRoot: only there a list of feeds may be: one that names itself would be a tree without end.
-    init(_ place: SourcePlace, isRoot: Bool, known: EntryList?) {
+    /// - Parameter root: only there a list of feeds may be: one that names itself would be a tree without end.
+    init(_ place: SourcePlace, root: SourcePlace, known: EntryList?, _ signatures: QuerySignatures) {
         self.place = place
-        self.isRoot = isRoot
         self.known = known
-        body = AnswerBody(place)
+        self.signatures = signatures
+        feed.group = FeedGroup(root)
+        if let group = FeedGroup(place, of: root) { feed.group = group }
+        isList = place == root || feed.group.titles.count > 0
+        document = isList ? root : place
+        body = AnswerBody(document)
     }
 
-    mutating func start() -> FolderStep { .ask(.document(place)) }
+    mutating func start() -> FolderStep { .ask(.document(document)) }
 
     mutating func head(_ head: ResponseHead?) { body.begin(head) }
 
@@ -83,7 +95,7 @@ private struct FeedReader: FolderReader {
             throw pages.isEmpty
                 ? .foreign("it is no feed (RSS, Atom, JSON Feed or OPML)") : .useless("its next page is no feed")
         }
-        if format == .opml, !isRoot { throw .useless("it is a list of feeds inside a list of feeds") }
+        if format == .opml, !isList { throw .useless("it is a list of feeds inside a list of feeds") }
         feed.base = answer.base
         let next = try format.read(answer.bytes, &feed, StopCheck(isOver))
         if let next = next.flatMap({ feed.resolve($0) }), pages.count < Self.mostPages, pages.insert(next.text).inserted
@@ -92,8 +104,44 @@ private struct FeedReader: FolderReader {
             return .ask(.document(.url(next)))
         }
         let entries = feed.list()
+        signatures.add(feed.signatures)
         guard !entries.isEmpty || known != nil else { throw .useless("the feed names no media") }
         return .entries(known.map { entries.named(as: $0) } ?? entries, remark: feed.remark)
+    }
+}
+
+/// A group of feeds in a list of feeds, which is a folder of the list: the titles of the groups that lead to it.
+///
+/// A group has no address. Its folder has one made of the list's and the titles, which nothing is asked by.
+struct FeedGroup {
+    private(set) var titles: [String] = []
+    /// That of the list itself ends in `;groups/`.
+    private let url: ResourceURL
+
+    /// The list.
+    init(_ root: SourcePlace) {
+        // Of a list on the local disk: a name that no host has (RFC 2606).
+        let url = root.url ?? ResourceURL("http://list.invalid/")!
+        self.url = url.with(path: url.path + (url.path.hasSuffix("/") ? ";groups/" : "/;groups/"))
+    }
+
+    /// nil: the place is no group of the list.
+    init?(_ place: SourcePlace, of root: SourcePlace) {
+        let list = FeedGroup(root)
+        guard let url = place.url, url.isSameOrigin(as: list.url), url.query == list.url.query,
+            url.path.utf8.starts(with: list.url.path.utf8)
+        else { return nil }
+        titles = url.path.utf8.dropFirst(list.url.path.utf8.count).split(separator: 0x2F).map {
+            String(decoding: percentDecoded(Array($0)[...]), as: UTF8.self)
+        }
+        self.url = url
+    }
+
+    /// The folder of a group in this one; nil: no address can hold the title.
+    func folder(_ title: String) -> ResourceURL? {
+        if title == "." || title == ".." { return nil }
+        let path = url.path + percentEncodedSegment(title.utf8) + "/"
+        return path.utf8.count < ResourceURL.longest / 2 ? url.with(path: path) : nil
     }
 }
 
@@ -154,6 +202,10 @@ struct FeedMedia {
 struct FeedEntries {
     /// What references resolve against; nil: of a local file.
     var base: ResourceURL?
+    /// The part of a list of feeds that is read.
+    var group = FeedGroup(.path(""))
+    /// Of signed media, by their URLs without the signatures, which the entries have.
+    private(set) var signatures: [String: QuerySignature] = [:]
     private var entries = EntryList.Builder(limit: Playlist.mostEntries)
     private var names = UniqueNames()
     private var known: Set<String> = []
@@ -187,12 +239,20 @@ struct FeedEntries {
             }
             let suffix = one.type.flatMap(mediaExtension(ofType:)) ?? mediaExtension(of: url)
             let name = titledName(title, extension: suffix, at: url)
-            try add(SourceEntry(name: name, url: url, isDirectory: false, modified: date))
+            let split = QuerySignature.split(url)
+            if let split { signatures[split.url.text] = split.signature }
+            try add(SourceEntry(name: name, url: split?.url ?? url, isDirectory: false, modified: date))
         }
     }
 
-    /// Adds a feed of an OPML list.
-    mutating func addFeed(_ title: String, _ address: String) throws(SourceRefusal) {
+    /// Adds a feed of an OPML list, or the group that leads to it.
+    /// - Parameter titles: of the groups that it lies in, the outermost one first.
+    mutating func addFeed(_ title: String, _ address: String, in titles: [String]) throws(SourceRefusal) {
+        guard titles.starts(with: group.titles) else { return }
+        if let inner = titles.dropFirst(group.titles.count).first, let folder = group.folder(inner) {
+            let name = titledName(inner, extension: "", at: folder)
+            return try add(SourceEntry(name: name, url: folder, isDirectory: true))
+        }
         guard let url = resolve(address) else {
             skipped += 1
             return

@@ -17,7 +17,7 @@ struct ListingMerge: Sendable {
 
     init(limit: Int) { entries = EntryList.Builder(limit: limit) }
 
-    mutating func add(_ link: ListingLink, _ facts: ListingFacts) {
+    mutating func add(_ link: ListingLink, _ facts: ListingFacts, tag: EntryTag? = nil) {
         links += 1
         if let place = place(of: link) {
             return entries.complete(place, length: link.isDirectory ? nil : facts.length, modified: facts.modified)
@@ -27,7 +27,7 @@ struct ListingMerge: Sendable {
         let isTaken = entries.append(
             SourceEntry(
                 name: name, url: link.url, isDirectory: link.isDirectory,
-                length: link.isDirectory ? nil : facts.length, modified: facts.modified))
+                length: link.isDirectory ? nil : facts.length, modified: facts.modified), tag: tag)
         guard isTaken else { return isTooLarge = true }
         if !name.utf8.elementsEqual(link.name) {
             renamed[Key(name: link.name, isDirectory: link.isDirectory)] = place

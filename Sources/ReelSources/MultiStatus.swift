@@ -3,7 +3,6 @@ import ReelCore
 /// Reads the answer to a PROPFIND with Depth 1 (RFC 4918, section 13) as it comes, and keeps the folder's members alone.
 ///
 /// Elements count by namespace, name and parent: an answer with all properties may hold others of the same name.
-/// Entity tags are not asked for, as an entry has no place for one.
 struct MultiStatus: Sendable {
     private var stream = MarkupStream(.prefixedXML)
     private var state: State
@@ -59,7 +58,7 @@ struct MultiStatus: Sendable {
 
     fileprivate enum Element: Sendable {
         case multistatus, response, href, propstat, prop, status, resourcetype, collection, iscollection
-        case length, modified
+        case length, modified, tag
         case other
 
         /// Whether it counts there. - Parameter parent: nil: it is the root.
@@ -70,7 +69,7 @@ struct MultiStatus: Sendable {
             case .href, .propstat: parent == .response
             case .status: parent == .response || parent == .propstat
             case .prop: parent == .propstat
-            case .resourcetype, .iscollection, .length, .modified: parent == .prop
+            case .resourcetype, .iscollection, .length, .modified, .tag: parent == .prop
             case .collection: parent == .resourcetype
             case .other: false
             }
@@ -78,7 +77,7 @@ struct MultiStatus: Sendable {
 
         var hasText: Bool {
             switch self {
-            case .href, .status, .iscollection, .length, .modified: true
+            case .href, .status, .iscollection, .length, .modified, .tag: true
             default: false
             }
         }
@@ -87,7 +86,7 @@ struct MultiStatus: Sendable {
     fileprivate static let elements: [Substring: Element] = [
         "multistatus": .multistatus, "response": .response, "href": .href, "propstat": .propstat, "prop": .prop,
         "status": .status, "resourcetype": .resourcetype, "collection": .collection, "iscollection": .iscollection,
-        "getcontentlength": .length, "getlastmodified": .modified,
+        "getcontentlength": .length, "getlastmodified": .modified, "getetag": .tag,
     ]
 
     /// Of elements inside each other; six are needed.
@@ -191,6 +190,7 @@ private final class MultiStatusReading: MarkupHandler {
             state.properties.isCollection = isSet ? true : state.properties.isCollection ?? false
         case .length: state.properties.length = value.flatMap { $0.isEmpty ? nil : decimal($0) }
         case .modified: state.properties.modified = value.flatMap(davDate)
+        case .tag: state.properties.tag = value.flatMap { EntryTag($0) }
         case .prop, .resourcetype, .collection, .other: break
         }
     }

@@ -2,13 +2,15 @@ import ReelCore
 
 /// The storage of an `EntryList` and of its builder: a record for each entry, one text for all names, and a table that
 /// finds them.
-struct PackedEntries: Equatable {
+struct PackedEntries {
     private(set) var text: [UInt8] = []
     var records: [Record] = []
     /// The folder of the first entry: the others' are mostly the same.
     private(set) var folder: ResourceURL?
     private(set) var others: [ResourceURL] = []
     private var names = NameTable()
+    /// By place, up to the last entry that has one: most sources tell none.
+    private var tags: [EntryTag?] = []
 
     /// 24 bytes. An optional number would take 16.
     struct Record: Equatable {
@@ -56,6 +58,10 @@ struct PackedEntries: Equatable {
 
     func place(of name: ArraySlice<UInt8>) -> Int? { names.place(of: name, records, text) }
 
+    func tag(at place: Int) -> EntryTag? { place < tags.count ? tags[place] : nil }
+
+    func hasSameTags(as other: PackedEntries) -> Bool { tags == other.tags }
+
     func url(at place: Int) -> ResourceURL {
         let name = name(at: place)
         let rest = text[name.endIndex..<(place + 1 < records.count ? Int(records[place + 1].start) : text.count)]
@@ -73,7 +79,7 @@ struct PackedEntries: Equatable {
 
     /// - Parameter name: the entry's, of 1 to 255 bytes.
     /// - Returns: false, and nothing taken, where there is no room for more text.
-    mutating func append(_ entry: SourceEntry, _ name: [UInt8]) -> Bool {
+    mutating func append(_ entry: SourceEntry, _ name: [UInt8], _ tag: EntryTag?) -> Bool {
         guard text.count < Int(UInt32.max) >> 1 else { return false }
         var flags: Flags = entry.isDirectory ? .isDirectory : []
         let folder = folder ?? entry.url.folder
@@ -93,6 +99,10 @@ struct PackedEntries: Equatable {
         }
         records.append(Record(entry, start: start, nameCount: name.count, flags))
         names.insertLast(records, text)
+        if let tag {
+            tags += repeatElement(nil, count: records.count - 1 - tags.count)
+            tags.append(tag)
+        }
         return true
     }
 
@@ -105,6 +115,9 @@ struct PackedEntries: Equatable {
         result.text = []
         result.text.reserveCapacity(text.count)
         result.text += text
+        result.tags = []
+        result.tags.reserveCapacity(tags.count)
+        result.tags += tags
         return result
     }
 
@@ -112,6 +125,16 @@ struct PackedEntries: Equatable {
     var footprint: Int {
         records.capacity * MemoryLayout<Record>.stride + text.capacity
             + names.table.capacity * MemoryLayout<UInt32>.stride
+            + tags.capacity * MemoryLayout<EntryTag?>.stride
+    }
+}
+
+extension PackedEntries: Equatable {
+    /// Without the tags: they tell whether an entry is of another version, and are none of its facts. The names follow
+    /// from the text.
+    static func == (one: PackedEntries, other: PackedEntries) -> Bool {
+        one.records == other.records && one.text == other.text && one.folder == other.folder
+            && one.others == other.others
     }
 }
 
@@ -119,7 +142,7 @@ struct PackedEntries: Equatable {
 ///
 /// The hash is Swift's own, which is seeded in every process, so that no page can be written whose names all fall into
 /// one place. A `Dictionary` would hold each name once more.
-private struct NameTable: Equatable {
+private struct NameTable {
     private(set) var table = [UInt32](repeating: 0, count: 4)
 
     func place(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int? {

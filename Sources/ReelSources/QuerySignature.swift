@@ -1,8 +1,8 @@
 import ReelCore
 import Synchronization
 
-/// What signs a URL in its own query: who may read the resource and until when, nothing of what it is. With each
-/// signature the same resource has another URL.
+/// The parameters that sign a URL in its own query. They tell who may read the resource and until when, and nothing of
+/// what it is: with each new signature the same resource has another URL.
 package struct QuerySignature: Hashable, Sendable {
     /// The whole query, as it is sent.
     let query: String
@@ -109,7 +109,7 @@ package struct QuerySignature: Hashable, Sendable {
     }
 }
 
-/// The signatures that a list gave its entries last, by the URLs without them. They are remembered in memory alone.
+/// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.
 final class QuerySignatures: Sendable {
     private let signatures = Mutex<[String: QuerySignature]>([:])
 

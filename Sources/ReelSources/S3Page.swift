@@ -7,6 +7,7 @@ struct S3Page {
         var length: Int64?
         /// Seconds since 1970.
         var modified: Int64?
+        var tag: EntryTag?
     }
 
     /// With their keys decoded, in the order of the answer.
@@ -51,6 +52,7 @@ struct S3Page {
         case ["Contents", "LastModified"]:
             var cursor = ByteCursor(trimmedBytes(value[...]))
             object.modified = cursor.listingDate()
+        case ["Contents", "ETag"]: object.tag = EntryTag(value[...])
         case ["Contents"]:
             objects.append(object)
             object = Object()

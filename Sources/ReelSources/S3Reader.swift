@@ -102,23 +102,25 @@ struct S3Reader: FolderReader {
             hasMarker = true
             return
         }
-        try add(rest, isDirectory: false, object.length, object.modified)
+        try add(rest, isDirectory: false, object)
     }
 
     /// - Parameter key: a key in the folder, or the start of one.
     private mutating func addFolder(of key: [UInt8]) throws(SourceRefusal) {
         guard key.starts(with: prefix), let slash = key[prefix.count...].firstIndex(of: 0x2F) else { return }
-        try add(key[prefix.count..<slash], isDirectory: true, nil, nil)
+        try add(key[prefix.count..<slash], isDirectory: true, S3Page.Object())
     }
 
     private mutating func add(
-        _ rest: ArraySlice<UInt8>, isDirectory: Bool, _ length: Int64?, _ modified: Int64?
+        _ rest: ArraySlice<UInt8>, isDirectory: Bool, _ object: S3Page.Object
     ) throws(SourceRefusal) {
         let end: [UInt8] = isDirectory ? [0x2F] : []
         guard taken.insert(rest + end).inserted, let url = folder?.child(s3Path(rest) + end, query: nil) else { return }
         guard entries.count < Listing.mostEntries else { throw .tooManyEntries }
         let name = names.claim(SafeName.make(rest), beside: entries)
         entries.append(
-            SourceEntry(name: name, url: url, isDirectory: isDirectory, length: length, modified: modified))
+            SourceEntry(
+                name: name, url: url, isDirectory: isDirectory, length: object.length, modified: object.modified),
+            tag: object.tag)
     }
 }

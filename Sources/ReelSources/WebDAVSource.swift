@@ -58,7 +58,7 @@ private struct WebDAVReader: FolderReader {
 
     private static let body = """
         <?xml version="1.0" encoding="utf-8"?>
-        <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/></prop></propfind>
+        <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
         """
 
     /// Of entries, some hundred bytes each; none is kept as it came.

@@ -5,7 +5,7 @@ import ReelSources
 /// Compares a newer listing with the facts that the mount has shown of its files.
 ///
 /// A listing tells dates by the minute, an answer by the second. A file keeps the date that it shows where the listing
-/// agrees with it to the minute.
+/// agrees with it to the minute. Where both listings have entity tags of a file, another tag is another version.
 struct ListingNews {
     private let entries: EntryList
     /// The dates that stay, by place.
@@ -21,21 +21,25 @@ struct ListingNews {
     /// Compares one entry of an older listing. - Parameter directory: the one that both list.
     mutating func compare(_ older: EntryList, _ place: Int, _ directory: Directory) {
         guard !older.isDirectory(at: place) else { return }
-        compare(older.name(at: place), directory.facts(of: place, in: older)) { older.url(at: place).text }
+        compare(older.name(at: place), directory.facts(of: place, in: older), older.tag(at: place)) {
+            older.url(at: place).text
+        }
     }
 
     /// Compares a remembered entry.
     mutating func compare(_ stored: StoredEntry) {
         guard !stored.isDirectory else { return }
-        compare(stored.name, Node.Facts(length: stored.length, modified: stored.modified)) { stored.url }
+        compare(stored.name, Node.Facts(length: stored.length, modified: stored.modified), nil) { stored.url }
     }
 
-    private mutating func compare(_ name: String, _ shown: Node.Facts, _ key: () -> String) {
+    private mutating func compare(_ name: String, _ shown: Node.Facts, _ tag: EntryTag?, _ key: () -> String) {
         guard let place = entries.place(of: name), !entries.isDirectory(at: place) else { return }
         let told = Node.Facts(entries, at: place)
-        guard told != shown else { return }
+        let newTag = entries.tag(at: place)
+        let isOther = tag != nil && newTag != nil && tag != newTag
+        guard told != shown || isOther else { return }
         let url = entries.url(at: place)
-        if shown.agrees(with: told), ExactText(url.text) == ExactText(key()) {
+        if !isOther, shown.agrees(with: told), ExactText(url.text) == ExactText(key()) {
             kept[place] = shown.modified
         } else {
             contradicted.append(url)

@@ -91,7 +91,7 @@ final class ListingRefresher: Sendable {
         let list = news.list
         let isSame = old.map { $0.entries == list } ?? false
         // The same object, so that a refresh without news takes no memory.
-        let entries = isSame ? old!.entries : list
+        let entries = isSame && old!.entries.hasSameTags(as: list) ? old!.entries : list
         var listed = Directory.Listed(entries, fetchedAt: wallClock(), mark: mark)
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.replace(old, with: listed, isSame: isSame)

@@ -18,8 +18,8 @@ final class Services: Sendable {
     private let source = Lock<(any Source)?>(nil)
     /// Makes files of several resources; nil before the volume is made, and after its end.
     private let joined = Lock<JoinedFiles?>(nil)
-    /// When the log last reported an expired link: those of a list expire together.
-    private let expiryTold = Lock<Duration?>(nil)
+    /// For links that have expired.
+    let links = LinkRenewal()
     /// The kernel's cache; nil before the mount.
     let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
@@ -71,16 +71,33 @@ final class Services: Sendable {
     func send(
         _ request: OriginRequest, as handle: RequestHandle = RequestHandle(), to receiver: any OriginReceiver
     ) -> RequestHandle {
-        let source = source.withLock { $0 }
-        if let file = source?.joined(request.url), let joined = joinedFiles {
+        if let file = source.withLock({ $0 })?.joined(request.url), let joined = joinedFiles {
             joined.start(handle, request, file, receiver)
             return handle
         }
-        let sent = source?.request(request) ?? request
-        if let end = sent.expires, end < wallClock() { tell(request.url, expired: end) }
-        Exchange(sent, as: handle, to: receiver, self).begin()
+        let sent = made(request)
+        // A listing that waited for a listing would wait for ever.
+        guard isExpired(sent), request.reason != .listing else {
+            Exchange(sent, as: handle, to: receiver, self).begin()
+            return handle
+        }
+        links.renew { [self] in
+            let sent = made(request)
+            if isExpired(sent), links.isNews() {
+                let end = httpDateText(sent.expires ?? 0)
+                logger.warning("\(request.url): its link has expired at \(end); its list has to give a new one")
+            }
+            Exchange(sent, as: handle, to: receiver, self).begin()
+        }
         return handle
     }
+
+    /// The request as the source wants it.
+    private func made(_ request: OriginRequest) -> OriginRequest {
+        source.withLock { $0 }?.request(request) ?? request
+    }
+
+    private func isExpired(_ request: OriginRequest) -> Bool { request.expires.map { $0 < wallClock() } ?? false }
 
     /// nil before the volume is made, and after its end.
     var joinedFiles: JoinedFiles? { joined.withLock { $0 } }
@@ -101,17 +118,6 @@ final class Services: Sendable {
     /// As `Origin.resume`.
     func resume(_ handle: RequestHandle) {
         if joinedFiles?.withRequest(handle, { $0.resume() }) != true { origin.resume(handle) }
-    }
-
-    private func tell(_ url: ResourceURL, expired end: Int64) {
-        let moment = now()
-        let isDue = expiryTold.withLock { told in
-            if let last = told, moment - last < .seconds(60) { return false }
-            told = moment
-            return true
-        }
-        guard isDue else { return }
-        logger.warning("\(url): its link has expired at \(httpDateText(end)); its list has to give a new one")
     }
 
     /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.

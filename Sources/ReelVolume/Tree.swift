@@ -36,6 +36,11 @@ final class Tree: Sendable {
             listed: Node.Facts(), listing: listed)
         nodes = NodeTable(root: root, keepsDates: source.keepsDates)
         refresher = ListingRefresher(source, nodes, services)
+        guard source.isQueue(source.root), let list = root.directory else { return }
+        services.links.connect { [weak refresher, root] done in
+            guard let refresher else { return done() }
+            list.loading.join({ _ in done() }) { refresher.fetch(root, list, $0) }
+        }
     }
 
     /// The root, to which the names in `status` are relative; nil for a list, whose files may lie anywhere.

@@ -1,7 +1,7 @@
 import Glibc
 import ReelHTTP
 
-/// Keys and region where AWS's own tools look for them: in the environment, in `~/.aws/credentials`, in
+/// Reads keys and region from the places that AWS's own tools read: the environment, `~/.aws/credentials` and
 /// `~/.aws/config`.
 struct AWSProfile {
     private(set) var key: SigningKey?

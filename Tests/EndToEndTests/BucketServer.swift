@@ -9,14 +9,14 @@ final class BucketServer: Sendable {
     let keys: [String: String]
     private let process: ChildProcess
 
-    /// A machine without it skips its tests.
-    static let isInstalled =
-        (try? ChildProcess.run(["python3", "-c", "import boto3, moto.server"], within: .seconds(30)).status) == 0
-
+    /// Cancels the test where the machine lacks moto.
     /// - Parameters:
     ///   - objects: their contents by key.
     ///   - place: an empty directory.
     init(_ objects: [[UInt8]: [UInt8]], place: String) throws {
+        guard try pythonServer("moto_server") != nil, let python = try pythonServer("python3") else {
+            try Test.cancel("moto is not installed")
+        }
         mkdir(place, 0o755)
         var list = ""
         for (index, object) in objects.enumerated() {
@@ -29,7 +29,7 @@ final class BucketServer: Sendable {
             "HOME": place, "MOTO_S3_DEFAULT_MAX_KEYS": "7", "AWS_ACCESS_KEY_ID": "setup",
             "AWS_SECRET_ACCESS_KEY": "setup", "AWS_DEFAULT_REGION": "us-east-1", "no_proxy": "127.0.0.1",
         ]
-        let process = try ChildProcess(["python3", "serve.py"], environment: environment, directory: place)
+        let process = try ChildProcess([python, "serve.py"], environment: environment, directory: place)
         self.process = process
         var words: [Substring] = []
         let isReady = eventually(within: .seconds(60)) {

@@ -22,7 +22,6 @@ extension EndToEnd {
 
         @Test("Each object of a bucket is a file with its own bytes, whatever its key, also without the service")
         func oddBucket() throws {
-            guard BucketServer.isInstalled else { try Test.cancel("moto is not installed") }
             var objects = Dictionary(uniqueKeysWithValues: Self.oddKeys.map { (Array($0.utf8), Self.content($0)) })
             let film = FileOrigin(length: 3 << 20 + 5)
             objects[Array("film.mkv".utf8)] = film.whole
@@ -56,7 +55,6 @@ extension EndToEnd {
 
         @Test("A prefix is a mount of its own, wrong keys and none are refused, doctor signs as the mount does")
         func keys() throws {
-            guard BucketServer.isInstalled else { try Test.cancel("moto is not installed") }
             let film = FileOrigin(length: 900_000)
             try withScene(limit: .seconds(120)) { scene in
                 let server = try BucketServer([Array("a b/film.mkv".utf8): film.whole], place: scene.work("server"))
@@ -82,6 +80,32 @@ extension EndToEnd {
                     let report = try ChildProcess.run(words, environment: server.keys, within: .seconds(60))
                     #expect(report.status == 0 && report.output.contains("bucket (S3)"), "\(report)")
                 }
+            }
+        }
+
+        @Test("A bucket of rclone is the local tree for its key alone, also after its server has gone")
+        func rclone() throws {
+            guard let program = try pythonServer("rclone") else { try Test.cancel("rclone 1.75 is not installed") }
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                try makeOddTree(root + "/films", folder: "colon:folder", names: ServerTests.oddNames)
+                let server = try RealServer(root: root, place: scene.work("server")) {
+                    $0.rclone(program, serve: "s3", "--auth-key", "AKIDEXAMPLE,hunter2")
+                }
+                let options = ["--endpoint", server.url]
+                var keys = ["AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "wrong"]
+                do {
+                    defer { server.stop() }
+                    let end = try scene.tryMount("s3://films", options, environment: keys)
+                    #expect(end.status == 32 && end.errors.contains("the origin answers 403"), "\(end)")
+                    keys["AWS_SECRET_ACCESS_KEY"] = "hunter2"
+                    let mount = try scene.mount("s3://films", options, environment: keys)
+                    try expectSame(root + "/films", mount.path)
+                    try mount.unmount()
+                }
+                let mount = try scene.mount("s3://films", options, environment: keys)
+                try expectSame(root + "/films", mount.path)
             }
         }
 

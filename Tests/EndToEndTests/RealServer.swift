@@ -13,7 +13,7 @@ final class RealServer: Sendable {
 
     let port: UInt16
     private let process: ChildProcess
-    /// nginx only: a line a request, `status bytes method target`.
+    /// Of nginx alone.
     private let accessLog: String
 
     var url: String { "http://127.0.0.1:\(port)/" }
@@ -22,21 +22,37 @@ final class RealServer: Sendable {
     ///   - root: what is served at `/`.
     ///   - place: an empty directory for configuration and logs.
     convenience init(_ kind: Kind, root: String, place: String) throws {
-        try self.init(kind.rawValue, place: place) { port in
-            try command(kind, root: root, place: place, port: port)
+        try self.init(root: root, place: place) { server in
+            switch kind {
+            case .nginx:
+                let types = "video/mp4 mp4; video/x-matroska mkv; audio/mpeg mp3; audio/flac flac;"
+                return try server.nginx(http: "types { text/html html; \(types) }", server: "autoindex on;")
+            case .apache2:
+                let folder = "Options Indexes\nIndexOptions FancyIndexing"
+                return try server.apache(modules: ["autoindex"], folder: folder)
+            case .lighttpd:
+                return try server.lighttpd(module: "mod_dirlisting", "dir-listing.activate = \"enable\"")
+            case .caddy: return try server.caddy()
+            case .python3:
+                return [
+                    "python3", "-m", "http.server", "--bind", "127.0.0.1", "--directory", root, "\(server.port)",
+                ]
+            case .rclone: return server.rclone(serve: "http")
+            }
         }
     }
 
-    /// - Parameter words: writes the configuration for a port, and tells what runs the server in the foreground.
-    init(_ name: String, place: String, _ words: (UInt16) throws -> [String]) throws {
+    /// - Parameter words: writes the configuration, and tells what runs the server in the foreground.
+    init(root: String, place: String, _ words: (ServerConfiguration) throws -> [String]) throws {
         mkdir(place, 0o755)
         accessLog = place + "/access.log"
-        var failure = ""
+        var (failure, command) = ("", [String]())
         // Somebody else may take the port between the look and the use.
         for _ in 0..<3 {
             let port = try freePort()
             let environment = ["HOME": place, "XDG_DATA_HOME": place, "XDG_CONFIG_HOME": place, "TZ": "UTC"]
-            let process = try ChildProcess(try words(port), environment: environment, directory: place)
+            command = try words(ServerConfiguration(root: root, place: place, port: port))
+            let process = try ChildProcess(command, environment: environment, directory: place)
             var end: ChildProcess.End?
             let answers = eventually(within: .seconds(15)) {
                 end = process.poll()
@@ -52,7 +68,7 @@ final class RealServer: Sendable {
             }
             failure = process.said.errors
         }
-        throw ChildError(words: [name], reason: "does not start: \(failure)")
+        throw ChildError(words: command, reason: "does not start: \(failure)")
     }
 
     func stop() {
@@ -84,83 +100,5 @@ private func accepts(_ port: UInt16) -> Bool {
         $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
             connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
         }
-    }
-}
-
-/// Writes the server's configuration. - Returns: what runs it in the foreground.
-private func command(_ kind: RealServer.Kind, root: String, place: String, port: UInt16) throws -> [String] {
-    func configuration(_ text: String) throws -> String {
-        try writeFile(place + "/configuration", text.utf8)
-        return place + "/configuration"
-    }
-    switch kind {
-    case .nginx:
-        let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        let temporary = folders.map { "\($0)_temp_path \(place)/\($0);" }.joined(separator: "\n")
-        let user = geteuid() == 0 ? "user root;" : ""
-        let file = try configuration(
-            """
-            \(user) daemon off; master_process off; pid \(place)/pid; error_log stderr;
-            events {}
-            http {
-                \(temporary)
-                types { text/html html; video/mp4 mp4; video/x-matroska mkv; audio/mpeg mp3; audio/flac flac; }
-                log_format short '$status $body_bytes_sent $request_method $request_uri';
-                access_log \(place)/access.log short;
-                server { listen 127.0.0.1:\(port); root \(root); autoindex on; }
-            }
-            """)
-        return ["nginx", "-c", file, "-p", place]
-    case .apache2:
-        let modules = ["mpm_event", "authz_core", "autoindex", "dir", "mime"].map {
-            "LoadModule \($0)_module /usr/lib/apache2/modules/mod_\($0).so"
-        }
-        let file = try configuration(
-            """
-            \(modules.joined(separator: "\n"))
-            ServerRoot \(place)
-            PidFile \(place)/pid
-            DefaultRuntimeDir \(place)
-            Mutex posixsem
-            Listen 127.0.0.1:\(port)
-            ServerName localhost
-            ErrorLog \(place)/error
-            TypesConfig /etc/mime.types
-            DocumentRoot \(root)
-            AllowEncodedSlashes On
-            <Directory "\(root)">
-                Options Indexes
-                IndexOptions FancyIndexing
-                Require all granted
-            </Directory>
-            """)
-        return ["apache2", "-X", "-f", file]
-    case .lighttpd:
-        let file = try configuration(
-            """
-            server.modules = ("mod_dirlisting")
-            server.document-root = "\(root)"
-            server.bind = "127.0.0.1"
-            server.port = \(port)
-            dir-listing.activate = "enable"
-            """)
-        return ["lighttpd", "-D", "-f", file]
-    case .caddy:
-        let file = try configuration(
-            """
-            {
-                admin off
-                auto_https off
-            }
-            http://:\(port) {
-                bind 127.0.0.1
-                root * \(root)
-                file_server browse
-            }
-            """)
-        return ["caddy", "run", "--adapter", "caddyfile", "--config", file]
-    case .python3: return ["python3", "-m", "http.server", "--bind", "127.0.0.1", "--directory", root, "\(port)"]
-    case .rclone:
-        return ["rclone", "serve", "http", root, "--addr", "127.0.0.1:\(port)", "--config", place + "/rclone.conf"]
     }
 }

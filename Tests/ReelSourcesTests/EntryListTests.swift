@@ -47,6 +47,26 @@ import Testing
         #expect(list != EntryList(other))
     }
 
+    @Test("Tags take eight bytes an entry where there are any, and make no other list")
+    func tags() throws {
+        func list(_ tags: [EntryTag?]) -> EntryList {
+            var builder = EntryList.Builder()
+            for (place, tag) in tags.enumerated() {
+                builder.append(
+                    SourceEntry(name: "\(place)", url: url("http://h/\(place)"), isDirectory: false), tag: tag)
+            }
+            return builder.list()
+        }
+        let tag = EntryTag(Array("\"one\"".utf8)[...])
+        #expect(MemoryLayout<EntryTag?>.stride <= 8 && tag != nil)
+        let (plain, some) = (list([nil, nil, nil]), list([nil, tag, nil]))
+        #expect(plain == some && !plain.hasSameTags(as: some) && some.hasSameTags(as: list([nil, tag, nil])))
+        #expect((0..<3).map { some.tag(at: $0) } == [nil, tag, nil])
+        let many = list(Array(repeating: tag, count: 100_000))
+        #expect(many.footprint < 100 * many.count)
+        #expect(many.replacing(dates: [7: 8]).tag(at: 7) == tag)
+    }
+
     @Test("Names that no directory can hold are not taken")
     func refusals() {
         let names = ["", ".", "..", "a/b", "a\0b", String(repeating: "x", count: 256)]

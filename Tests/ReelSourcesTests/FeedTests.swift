@@ -116,13 +116,83 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
             <outline text="News"><outline text="A&amp;B" type="rss" xmlUrl="http://a/feed"/></outline>
             <outline title="A&amp;B" text="x" xmlUrl="https://b/feed.xml"/><outline xmlUrl="mailto:x"/>
             <outline text="Again" xmlUrl="http://a/feed"/></body></opml>
-            """, ["A&B/ → http://a/feed", "A&B (2)/ → https://b/feed.xml"]
+            """, ["News/ → \(place)/;groups/News/", "A&B/ → https://b/feed.xml", "Again/ → http://a/feed"]
         ),
     ]
 
     @Test("Every dialect: a date, a title and an extension make the name", arguments: dialects)
     func dialect(_ document: String, _ entries: [String]) throws {
         #expect(try read(document).shown == entries)
+    }
+
+    @Test("A reference counts from the innermost xml:base, which counts from the one around it")
+    func bases() throws {
+        let text = """
+            <feed xmlns="http://www.w3.org/2005/Atom" xml:base="../media/"><logo>logo.png</logo>
+            <entry xml:base="2024/"><link rel="enclosure" href="one.mp3"/></entry>
+            <entry><link xml:base="http://cdn/x/" rel="enclosure" href="two.mp3"/>
+            <link rel="enclosure" href="/three.mp3"/><link rel="enclosure" href="http://o/four.mp3"/></entry>
+            <entry xml:base="mailto:x"><link rel="enclosure" href="five.mp3"/></entry></feed>
+            """
+        #expect(
+            try read(text).map(\.url.text) == [
+                "http://h/media/2024/one.mp3", "http://cdn/x/two.mp3", "http://h/three.mp3", "http://o/four.mp3",
+                "http://h/media/five.mp3", "http://h/media/logo.png",
+            ])
+    }
+
+    @Test(
+        "Groups of a list of feeds are folders, those of one title one folder", arguments: [nil, "http://h/l?token=1"])
+    func groups(_ address: String?) throws {
+        let text = """
+            <opml><body><outline text="News"><outline text="A/B"><outline text="One" xmlUrl="http://a/1"/></outline>
+            <outline text="Two" xmlUrl="http://a/2"/><outline text="Empty"/></outline><outline text="">
+            <outline text="Three" xmlUrl="http://a/3"/></outline><outline text="News"><outline text="Four"
+            xmlUrl="http://a/4"/></outline><outline text="A/B"><outline text="Five" xmlUrl="http://a/5"/></outline>
+            </body></opml>
+            """
+        let root = address.map { SourcePlace.url(ResourceURL($0)!) } ?? .path("/list.opml")
+        let source = FeedSource(root: root)
+        func tree(_ place: SourcePlace, _ path: String) throws -> [String] {
+            var reader = source.list(place, known: nil)
+            let head = root.url.map { ResponseHead(status: 200, headers: [("Content-Length", "1")], url: $0) }
+            let answer = SourceAnswer(root, head, Array(text.utf8))
+            guard case .entries(let entries, nil)? = try reader.read(answer, { false }) else {
+                throw SourceRefusal.cutShort
+            }
+            return try entries.flatMap { entry in
+                #expect(entry.isDirectory)
+                let path = path + "/" + entry.name
+                return entry.url.host == "a" ? [path + " " + entry.url.path] : try tree(.url(entry.url), path)
+            }
+        }
+        #expect(
+            try tree(root, "") == [
+                "/News/A%2FB/One /1", "/News/Two /2", "/News/Four /4", "/Three /3", "/A%2FB/Five /5",
+            ])
+    }
+
+    @Test("A signed file of a feed is known without its signature, and asked for with it; each feed has its own")
+    func signatures() throws {
+        let source = FeedSource(root: .url(ResourceURL("http://h/list")!))
+        func list(_ place: String, _ name: String, _ signature: String) throws -> ResourceURL {
+            let query = "X-Amz-Signature=\(signature)&amp;X-Amz-Expires=60"
+            let text = rss("<item><title>One</title><enclosure url='http://cdn/\(name)?\(query)'/></item>")
+            let place = SourcePlace.url(ResourceURL(place)!)
+            let head = ResponseHead(status: 200, headers: [("Content-Length", "1")], url: place.url!)
+            var reader = source.list(place, known: nil)
+            guard
+                case .entries(let entries, _)? = try reader.read(
+                    SourceAnswer(place, head, Array(text.utf8)), { false })
+            else { throw SourceRefusal.cutShort }
+            return entries[0].url
+        }
+        let first = try list("http://h/a", "1.mp3", "aa")
+        let second = try list("http://h/b", "2.mp3", "bb")
+        #expect(first.text == "http://cdn/1.mp3" && second.text == "http://cdn/2.mp3")
+        _ = try list("http://h/a", "1.mp3", "cc")
+        let sent = [first, second].map { source.request(OriginRequest(url: $0)).url.query }
+        #expect(sent == ["X-Amz-Signature=cc&X-Amz-Expires=60", "X-Amz-Signature=bb&X-Amz-Expires=60"])
     }
 
     @Test("Episodes have the date of their publication, and never a length that a feed tells")

@@ -296,6 +296,26 @@ import Testing
         }
     }
 
+    /// Quoted or not, weak or strong: Apache's is weak while the file is fresh, WsgiDAV's has no quotes.
+    @Test(
+        arguments: [
+            ("\"a1\"", true), ("&quot;a1&quot;", true), ("a1", true), ("W/\"a1\"", true), (" W/&quot;a1&quot;\n", true),
+            ("<![CDATA[\"a1\"]]>", true), ("\"a2\"", false), ("\"A1\"", false), ("\"a1-gzip\"", false), ("", nil),
+            ("\"\"", nil), ("a b", nil), (String(repeating: "a", count: 2000), nil),
+        ] as [(String, Bool?)])
+    func anEntryHasTheEntityTagOfTheAnswerInAnySpelling(_ text: String, _ isSame: Bool?) throws {
+        func tag(_ text: String, status: String = "200 OK") throws -> EntryTag? {
+            let property =
+                "<D:propstat><D:prop><D:getetag>\(text)</D:getetag></D:prop><D:status>HTTP/1.1 \(status)"
+                + "</D:status></D:propstat></D:response>"
+            let member = Self.file("/dav/a").replacing("</D:response>", with: property)
+            return try Self.read(Self.document(Self.own + member).utf8).tag(at: 0)
+        }
+        let known = try #require(try tag("\"a1\""))
+        #expect(try tag(text).map { $0 == known } == isSame)
+        #expect(try tag(text, status: "404 Not Found") == nil)
+    }
+
     /// A name that it cannot write as a URL becomes the folder's with sabre, and the folder is empty otherwise.
     @Test func aFolderThatIsNamedTwiceIsACollection() throws {
         #expect(try Self.read(Self.document(Self.own + Self.file("/dav/")).utf8).isEmpty)

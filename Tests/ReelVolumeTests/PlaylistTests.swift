@@ -94,6 +94,48 @@ import Testing
         #expect(throws: VolumeError.accessDenied) { try fixture.lookup("other.mkv").get() }
     }
 
+    /// Before a reader gets an error, and once for all links.
+    @Test func anExpiredLinkHasTheListGiveANewOne() throws {
+        let film = FileOrigin(length: 300_000)
+        let requests = Shared(0)
+        let expires = Shared("20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=old")
+        let server = try ScriptedServer { request in
+            if request.path == "/list.m3u" {
+                requests.value += 1
+                let lines = ["one", "two"].map { "/\($0).mkv?X-Amz-Date=\(expires.value)\n" }
+                return ServerStep.answer(body: "#EXTM3U\n" + lines.joined())
+            }
+            return request.target.contains("new") ? film.answer(request) : ServerStep.answer(403)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(5), refresh: .seconds(3600))
+        defer { fixture.remove() }
+        expires.value = "20240501T123456Z&X-Amz-Expires=4000000000&X-Amz-Signature=new"
+        #expect(fixture.names() == .success(["one.mkv", "two.mkv"]) && requests.value == 1)
+        for name in ["one.mkv", "two.mkv"] {
+            let file = try fixture.open(name).get()
+            #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
+            fixture.volume.close(file)
+        }
+        #expect(requests.value == 2)
+    }
+
+    /// A list that gives no new one is not asked for each read.
+    @Test func aListWithExpiredLinksIsAskedForNewOnesOnceAWhile() throws {
+        let server = try ScriptedServer { request in
+            guard request.path == "/list.m3u" else { return ServerStep.answer(403) }
+            let links = (0..<9).map { "/\($0).mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=6&X-Amz-Signature=a\n" }
+            return ServerStep.answer(body: "#EXTM3U\n" + links.joined())
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(5), refresh: .seconds(3600))
+        defer { fixture.remove() }
+        for place in 0..<9 {
+            #expect(throws: VolumeError.accessDenied) { try fixture.lookup("\(place).mkv").get() }
+        }
+        #expect(server.requests.count { $0.path == "/list.m3u" } == 2)
+    }
+
     @Test func anEntryKeepsItsNameForAsLongAsItsURLIsListed() throws {
         try withList { fixture, list, _ in
             list.value = "#EXTM3U\n#EXTINF:1,Song\n/a.mp3\n#EXTINF:2,Song\n/b.mp3\n"

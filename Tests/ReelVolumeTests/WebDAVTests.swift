@@ -9,11 +9,11 @@ import Testing
 
 /// WebDAV collections: found, listed, refreshed, remembered.
 @Suite struct WebDAVTests {
-    private static func response(_ href: String, length: Int64? = nil) -> String {
+    private static func response(_ href: String, length: Int64? = nil, tag: String = "") -> String {
         let type = length == nil ? "<D:collection/>" : ""
         return "<D:response><D:href>\(href)</D:href><D:propstat><D:prop><D:resourcetype>\(type)</D:resourcetype>"
             + (length.map { "<D:getcontentlength>\($0)</D:getcontentlength>" } ?? "")
-            + "<D:getlastmodified>Mon, 06 May 2024 07:08:09 GMT</D:getlastmodified></D:prop>"
+            + tag + "<D:getlastmodified>Mon, 06 May 2024 07:08:09 GMT</D:getlastmodified></D:prop>"
             + "<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>"
     }
 
@@ -26,9 +26,11 @@ import Testing
         let failure = Shared<[ServerStep]?>(nil)
         /// Of `/films/`.
         let names = Shared(["one.mkv"])
+        /// Of its members: the property `getetag`.
+        let tag = Shared("")
 
         init(page: [ServerStep]) throws {
-            let (film, failure, names) = (film, failure, names)
+            let (film, failure, names, tag) = (film, failure, names, tag)
             let page = Shared(page)
             self.page = page
             server = try ScriptedServer { request in
@@ -36,7 +38,8 @@ import Testing
                 case ("PROPFIND", _) where failure.value != nil: return failure.value!
                 case ("PROPFIND", "/films"): return ServerStep.answer(301, [("Location", "/films/")])
                 case ("PROPFIND", "/films/"):
-                    return answer("/films/", names.value.map { response("/films/\($0)", length: 300_000) })
+                    return answer(
+                        "/films/", names.value.map { response("/films/\($0)", length: 300_000, tag: tag.value) })
                 case ("PROPFIND", "/films/sub/"):
                     return answer("/films/sub/", [response("/films/sub/two.mkv", length: 300_000)])
                 case ("GET", let path) where path.hasSuffix(".mkv"): return film.answer(request)
@@ -171,6 +174,37 @@ import Testing
             #expect(fixture.names() == all)
             library.names.value = ["one.mkv", "new.mkv"]
             #expect(eventually { fixture.names() == .success(["one.mkv", "new.mkv", "sub"]) })
+        }
+    }
+
+    /// Of the same length and date: a moment after an open no other question would be asked.
+    @Test func anotherEntityTagInTheListingIsAnotherVersionOfTheFile() throws {
+        try withLibrary { fixture, library in
+            library.tag.value = "<D:getetag>\"v1\"</D:getetag>"
+            #expect(eventually { fixture.names() == all && library.requests("PROPFIND").count > 1 })
+            func bytes() -> [UInt8]? {
+                guard let file = try? fixture.open("one.mkv").get() else { return nil }
+                defer { fixture.volume.close(file) }
+                return try? fixture.readAll(file).get()
+            }
+            let whole = { library.film.expectedBytes(ByteRange(0, 300_000)) }
+            let first = whole()
+            #expect(bytes() == first)
+            var version = library.film.version
+            (version.bytes, version.entityTag) = (GeneratedBytes(seed: 2), "\"v2\"")
+            library.film.change(to: version)
+            // As before: the listing tells nothing new.
+            library.tag.value = "<D:getetag>W/&quot;v1&quot;</D:getetag>"
+            let asked = library.requests("PROPFIND").count
+            #expect(eventually { fixture.names() == all && library.requests("PROPFIND").count > asked + 2 })
+            #expect(bytes() == first)
+            library.tag.value = "<D:getetag>v2</D:getetag>"
+            let isNew = eventually {
+                _ = fixture.names()
+                return bytes() == whole()
+            }
+            #expect(isNew)
+            #expect(whole() != first)
         }
     }
 
