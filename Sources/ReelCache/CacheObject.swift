@@ -35,8 +35,8 @@ package enum CacheRead: Hashable, Sendable {
 ///
 /// One thread writes and discards. Any thread reads, and loses the blocks that it finds damaged.
 package final class CacheObject: Sendable {
-    /// The version that it holds bytes of.
-    package var version: Version { file.version }
+    /// The version that it holds bytes of, as the store names it that was asked for it.
+    package var version: Version { KeyScope.split(file.version) }
     /// Bytes; `BlockSize.openEnd` until its end is known.
     package var length: Int64 { file.length }
 

@@ -24,11 +24,12 @@ extension Store {
             (try index.rows(where: "NOT superseded ORDER BY last_use DESC"), try index.pins())
         }
         guard let (rows, pins) = found else { return [] }
-        return rows.map { row in
+        return rows.compactMap { row in
             let file = files.file(row.id)
             let version = file?.version ?? row.version
+            guard let key = scope.outside(version.key) else { return nil }
             return ObjectSummary(
-                key: version.key, length: version.isOpenEnded ? nil : version.length,
+                key: key, length: version.isOpenEnded ? nil : version.length,
                 cachedBytes: file?.bytesOnDisk ?? row.cached, lastUse: file?.lastUse ?? row.lastUse,
                 isPinned: pins.contains(ExactText(version.key)))
         }
@@ -38,20 +39,23 @@ extension Store {
     package func versions() throws(CacheError) -> [Version] {
         commit()
         return try index.read { (index) throws(CacheError) in
-            try index.rows(where: "NOT superseded AND cached > 0 ORDER BY last_use DESC").map(\.version)
+            try index.rows(where: "NOT superseded AND cached > 0 ORDER BY last_use DESC").compactMap {
+                scope.outside($0.version)
+            }
         }
     }
 
     /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
     package func cachedBytes(of key: String) -> Int64 {
-        cachedBytes("key = ?", [.text(key)]) { _ in true }.values.reduce(0, +)
+        cachedBytes("key = ?", [.text(scope.inside(key))]) { _ in true }.values.reduce(0, +)
     }
 
     /// Bytes of filled blocks under each key that begins with `prefix`. Keys of which nothing is cached are left out.
     /// - Parameter isDeep: also keys with a slash behind the prefix, in their path.
     package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
         // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
-        let found = cachedBytes("key >= ? AND key < ?", [.text(prefix), .text(prefix + "\u{10FFFF}")]) { key in
+        let (first, prefix) = (scope.inside(prefix), prefix)
+        let found = cachedBytes("key >= ? AND key < ?", [.text(first), .text(first + "\u{10FFFF}")]) { key in
             let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
             return isDeep || !name.contains(UInt8(ascii: "/"))
         }
@@ -67,7 +71,8 @@ extension Store {
             try index.all(sql, values) { ($0.integer(0), $0.text(1), $0.integer(2)) }
         }
         var result: [ExactText: Int64] = [:]
-        for (row, key, cached) in rows ?? [] where isWanted(key) {
+        for (row, inside, cached) in rows ?? [] {
+            guard let key = scope.outside(inside), isWanted(key) else { continue }
             result[ExactText(key), default: 0] += files.file(row)?.bytesOnDisk ?? cached
         }
         return result
@@ -77,14 +82,17 @@ extension Store {
 
     /// Keys that are never evicted, also those of which nothing is cached yet.
     package func pins() throws(CacheError) -> Set<ExactText> {
-        try index.read { (index) throws(CacheError) in try index.pins() }
+        let all = try index.read { (index) throws(CacheError) in try index.pins() }
+        return Set(all.compactMap { scope.outside($0.text).map { ExactText($0) } })
     }
 
     /// Keeps every version of these keys from eviction, or allows it again. One transaction, durable when it returns.
     package func pin(_ keys: some Collection<String>, _ isPinned: Bool = true) throws(CacheError) {
         try index.write { (index) throws(CacheError) in
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
-            try index.transaction { () throws(CacheError) in for key in keys { try index.run(sql, [.text(key)]) } }
+            try index.transaction { () throws(CacheError) in
+                for key in keys { try index.run(sql, [.text(scope.inside(key))]) }
+            }
             files.mayHaveEvictable = true
         }
     }
@@ -93,7 +101,9 @@ extension Store {
 
     /// Frees the bytes that are cached under a key, pinned or not. Blocks that readers of an open file need right now
     /// stay, and files that the kernel reads itself. On the thread that writes. - Returns: bytes freed.
-    package func evict(key: String) throws(CacheError) -> Int64 { try evictor.evict(key: key) }
+    package func evict(key: String) throws(CacheError) -> Int64 {
+        try evictor.evict(key: scope.inside(key))
+    }
 
     /// Evicts until at most `bytes` are in use, or only pinned and open files are left. On the thread that writes.
     /// - Parameter share: bytes; this call frees no more, as streams stand still meanwhile.
@@ -110,6 +120,7 @@ extension Store {
     /// - Parameter progress: gets the bytes verified since the last call; false ends the work.
     /// - Returns: damaged blocks. Of a file that is gone: all that were filled, and no row tells of it any more.
     package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
+        let version = scope.inside(version)
         var bad: [Int] = []
         var extent = 0
         // Taken anew for each extent: an object without a holder cannot be evicted.
@@ -135,7 +146,7 @@ extension Store {
     /// Takes blocks out that `verify` found bad: the next read fetches them again. Of a closed file.
     package func lose(_ blocks: [Int], of version: Version) throws(CacheError) {
         objectStore.found(damaged: blocks.count)
-        guard case .object(let object) = try objectStore.known(version) else { return }
+        guard case .object(let object) = try objectStore.known(scope.inside(version)) else { return }
         for run in runs(of: blocks) { try object.discard(run) }
     }
 }

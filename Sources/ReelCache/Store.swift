@@ -8,6 +8,8 @@ import ReelCore
 /// memory. Locks: see `CacheIndex`; a commit holds one of its own (`Committer`). The store calls nothing outside of
 /// this module under a lock, except the listener to the disk's health, which hears of a failed commit under the
 /// committer's.
+///
+/// `scoped` gives a store of the same parts for one of several sources.
 package final class Store: Sendable {
     let index: CacheIndex
     let files: DataFiles
@@ -19,6 +21,8 @@ package final class Store: Sendable {
     private let directory: CacheDirectory
     private let metadata: Metadata
     let objectStore: ObjectStore
+    /// Which of the cache's keys are this store's.
+    let scope: KeyScope
 
     /// Opens the cache of one source, alone.
     /// - Parameters:
@@ -73,9 +77,35 @@ package final class Store: Sendable {
         metadata = Metadata(index, evictor.commits, reached)
         committer = Committer(index, files, metadata, evictor, verified)
         objectStore = ObjectStore(evictor, committer, verified)
+        scope = KeyScope()
         let surplus = quota.shortfall(0)
         if surplus > 0 { _ = try? evictor.evict(surplus) }
         try committer.start()
+    }
+
+    private init(_ whole: Store, _ scope: KeyScope) {
+        index = whole.index
+        files = whole.files
+        quota = whole.quota
+        disk = whole.disk
+        verified = whole.verified
+        evictor = whole.evictor
+        committer = whole.committer
+        directory = whole.directory
+        metadata = whole.metadata
+        objectStore = whole.objectStore
+        self.scope = scope
+    }
+
+    /// The part of this cache that belongs to one of several sources: the same cap, and keys of its own, so that
+    /// sources which name the same URL share nothing. Only the whole store is closed.
+    /// - Parameter name: of 32 hexadecimal digits, as `sourceDirectoryName` makes it.
+    package func scoped(_ name: String) -> Store { Store(self, KeyScope(name: name)) }
+
+    /// The names of all scopes of which something is cached or pinned, sorted.
+    package var scopes: [String] {
+        let keys = objects().map(\.key) + ((try? pins()) ?? []).map(\.text)
+        return Set(keys.compactMap { KeyScope.split($0).scope }).sorted()
     }
 
     /// Commits, ends the thread and unlocks the directory. Objects that still live can only be read.
@@ -93,10 +123,12 @@ package final class Store: Sendable {
 
     /// The object of a version: the living instance, or the one that the index knows, or a new empty one; in memory
     /// alone where disk or index do not take it.
-    package func object(for version: Version) throws(CacheError) -> CacheObject { try objectStore.object(for: version) }
+    package func object(for version: Version) throws(CacheError) -> CacheObject {
+        try objectStore.object(for: scope.inside(version))
+    }
 
     /// Removes a superseded version, at once or with its last holder. Does nothing where it is not known.
-    package func forget(_ version: Version) { objectStore.forget(version) }
+    package func forget(_ version: Version) { objectStore.forget(scope.inside(version)) }
 
     // MARK: State
 
@@ -126,12 +158,15 @@ package final class Store: Sendable {
     // MARK: Metadata
 
     /// Content information of a resource, as last remembered; nil where there is none.
-    package func information(for key: String) -> StoredInformation? { metadata.information(for: key) }
+    package func information(for key: String) -> StoredInformation? {
+        metadata.information(for: scope.inside(key))
+    }
 
     /// Remembers a fact: readers see it at once, the next commit writes it.
     package func remember(_ information: ContentInformation, for key: String, checkedAt: Int64) {
         metadata.add {
-            $0.information[ExactText(key)] = StoredInformation(information: information, checkedAt: checkedAt)
+            $0.information[ExactText(scope.inside(key))] = StoredInformation(
+                information: information, checkedAt: checkedAt)
         }
     }
 
@@ -143,22 +178,24 @@ package final class Store: Sendable {
     /// - Returns: the time at which the listing was fetched, in seconds since 1970; nil where there is none.
     package func listing(
         _ directory: String, begin: () -> Void, _ take: (StoredEntry) -> Void
-    ) -> (fetchedAt: Int64, complete: Bool)? { metadata.listing(directory, begin: begin, take) }
+    ) -> (fetchedAt: Int64, complete: Bool)? { metadata.listing(scope.inside(directory), begin: begin, take) }
 
     /// Whether there is a remembered listing, even an empty one.
-    package func hasListing(_ directory: String) -> Bool { metadata.hasListing(directory) }
+    package func hasListing(_ directory: String) -> Bool { metadata.hasListing(scope.inside(directory)) }
 
     /// Whether a remembered listing has any entries.
-    package func hasEntries(_ directory: String) -> Bool { metadata.hasEntries(directory) }
+    package func hasEntries(_ directory: String) -> Bool { metadata.hasEntries(scope.inside(directory)) }
 
     /// Remembers a listing: readers see it at once, the next commit writes it whole.
     package func remember(_ listing: StoredListing, for directory: String) {
-        metadata.add { $0.listings[ExactText(directory)] = listing }
+        metadata.add { $0.listings[ExactText(scope.inside(directory))] = listing }
     }
 
     /// A small fact of the mount.
-    package func setting(_ name: String) -> String? { metadata.setting(name) }
+    package func setting(_ name: String) -> String? { metadata.setting(scope.inside(name)) }
 
     /// Remembers a fact: readers see it at once, the next commit writes it.
-    package func set(_ name: String, _ value: String) { metadata.add { $0.settings[ExactText(name)] = value } }
+    package func set(_ name: String, _ value: String) {
+        metadata.add { $0.settings[ExactText(scope.inside(name))] = value }
+    }
 }

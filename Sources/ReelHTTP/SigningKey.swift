@@ -3,7 +3,7 @@ import ReelCore
 
 /// The keys of an S3 service, by which libcurl signs requests (AWS Signature Version 4). Neither prints nor reflects
 /// them.
-package struct SigningKey: Sendable, CustomStringConvertible, CustomReflectable {
+package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The access key, which signed requests show.
     package let id: String
     private let secret: String

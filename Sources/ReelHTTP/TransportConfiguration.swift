@@ -47,7 +47,7 @@ package struct TransportConfiguration: Sendable {
     }
 
     /// Refuses what could add lines to a request, or contradict those it has.
-    func check() throws(TransportError) {
+    package func check() throws(TransportError) {
         try Self.check(headers)
         guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
         guard signingKey?.isSendable ?? true, region.map(isSigningRegion) ?? true else { throw .badSigningKey }

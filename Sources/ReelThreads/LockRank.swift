@@ -1,6 +1,8 @@
 /// The order of the program's locks. While a thread holds a lock it may take only locks of a later rank, and none under
 /// a leaf. The page Architecture has the same table; a test compares the two.
 @usableFromInline package enum LockRank: Int, CaseIterable, Sendable {
+    /// Which of several transports writes to the cache; held over one call of a receiver.
+    case writer
     /// The nodes that the kernel knows, and the listings of directories.
     case tree
     /// The reader of one folder's listing, while it reads.

@@ -113,6 +113,7 @@ final class FolderFetch: Sendable {
         switch end {
         case .whole: perform { reader, isOver throws(SourceRefusal) in try reader.end(isOver) }
         case .over(let outcome): finish(outcome)
+        case .cancelled: finish(.failure(.timedOut))
         }
     }
 
@@ -177,8 +178,17 @@ private enum AnswerEnd: Attempted {
     case whole
     /// The folder's fetch ends with it.
     case over(FolderFetch.Outcome)
+    /// Its time was over, or the transport has ended: not asked again.
+    case cancelled
 
-    var failure: OriginFailure? { if case .over(.failure(let failure)) = self { failure } else { nil } }
+    var failure: OriginFailure? {
+        switch self {
+        case .whole: nil
+        case .over(.failure(let failure)): failure
+        case .over: nil
+        case .cancelled: .cancelled
+        }
+    }
 }
 
 /// Takes one answer piece by piece to the reader, up to a limit, as the origin is not trusted.
@@ -276,8 +286,8 @@ private final class AnswerReceiver: OriginReceiver {
     func ended(_ failure: OriginFailure?) {
         // After the pieces that came before.
         services.later { [self] in
-            let failed = failure.map { FolderFetch.Outcome.failure($0 == .cancelled ? .timedOut : $0) }
-            done((state.withLock { $0.outcome } ?? failed).map { .over($0) } ?? .whole)
+            if let outcome = state.withLock({ $0.outcome }) { return done(.over(outcome)) }
+            done(failure.map { $0 == .cancelled ? .cancelled : .over(.failure($0)) } ?? .whole)
         }
     }
 }

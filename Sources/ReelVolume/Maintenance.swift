@@ -4,7 +4,7 @@ import ReelThreads
 
 /// The commands on a mount's cache while it runs: list, pin, evict, prune, verify. Each call may take a while, so its
 /// thread must be allowed to wait.
-package struct Maintenance: Sendable {
+package struct Maintenance: CacheCommands {
     let tree: Tree
     let files: FileTable
     let services: Services

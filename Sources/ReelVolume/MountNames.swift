@@ -8,6 +8,8 @@ package struct MountNames: Sendable {
     private let root: ResourceURL?
     /// The names of a list's entries, by key.
     private let names: [ExactText: String]
+    /// Those of the sources of a catalogue that is not mounted, by scope, each with the path of its folder.
+    private var sources: [String: (names: MountNames, path: String)] = [:]
 
     init(root: ResourceURL?, entries: some Sequence<SourceEntry>, key: (SourceEntry) -> String) {
         self.root = root
@@ -20,12 +22,21 @@ package struct MountNames: Sendable {
     /// The names in a cache that is not mounted, where those of a list's entries are not known.
     package init(_ store: Store) {
         self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: []) { $0.url.text }
+        for scope in store.scopes {
+            let part = store.scoped(scope)
+            if let path = part.setting("path") { sources[scope] = (MountNames(part), path) }
+        }
     }
 
     /// The path of a resource, without a leading `/` and without a query, which may be a secret; nil where it is not
     /// known.
     package func path(ofKey key: String) -> String? {
         if let name = names[ExactText(key)] { return name }
+        let (scope, inner) = splitScope(ofKey: key)
+        if let scope {
+            guard let source = sources[scope] else { return nil }
+            return source.names.path(ofKey: inner).map { source.path + "/" + $0 }
+        }
         if let name = CacheKey.name(inKey: key) { return name }
         guard let root, let url = root.resolve(key), url.isSameOrigin(as: root), url.path.hasPrefix(root.path) else {
             return nil
@@ -54,7 +65,8 @@ extension Store {
             }
     }
 
-    private func describe(_ key: String) -> String {
-        ResourceURL(key)?.description ?? (key.hasPrefix("/") ? key : CacheKey.name(inKey: key) ?? "?")
+    private func describe(_ inside: String) -> String {
+        let key = splitScope(ofKey: inside).key
+        return ResourceURL(key)?.description ?? (key.hasPrefix("/") ? key : CacheKey.name(inKey: key) ?? "?")
     }
 }

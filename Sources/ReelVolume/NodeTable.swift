@@ -8,7 +8,8 @@ import ReelThreads
 /// there, and no object. The table makes a `Node` for a directory that is entered, for a file that is opened, and for
 /// an entry that has become another one than the list's.
 final class NodeTable: Sendable {
-    /// A `NodeID` is the slot's number and, above it, the number of its earlier uses, so no `NodeID` comes twice.
+    /// A `NodeID` is the slot's number and, above it, the number of its earlier uses in 20 bits, so that none comes
+    /// again soon. The highest 12 bits are 0: a catalogue has the number of the source there.
     fileprivate struct Slot {
         /// A count at its largest value stays, and the node with it: the kernel never counts so many.
         var references: UInt32 = 0
@@ -183,7 +184,7 @@ final class NodeTable: Sendable {
             for child in family?.slots ?? [] where child != 0 { state.slots[Int(child)].place = NodeTable.noPlace }
             node = state.slots[slot].node
             state.slots[slot].node = nil
-            state.slots[slot].generation &+= 1
+            state.slots[slot].generation = (state.slots[slot].generation &+ 1) & 0xF_FFFF
             state.slots[slot].place = state.free
             state.free = UInt32(slot)
         }

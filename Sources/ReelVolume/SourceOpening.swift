@@ -52,6 +52,14 @@ struct SourceOpening {
     /// As long as an open waits for a confirmation.
     private static let knownLimit = Duration.seconds(2)
 
+    /// What is remembered of a source with its listing, without a request; nil: not enough to show it.
+    func remembered(_ address: String) -> Opened? {
+        let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first
+        let known = own ?? ResourceURL(address).flatMap { remembered(.url($0)) }
+        guard let known, known is FileSource || services.store.hasListing(known.root.key) else { return nil }
+        return Opened(source: known)
+    }
+
     /// - Parameter address: of the source: a URL, or the path of a local file.
     func open(_ address: String) throws(SourceError) -> Opened {
         let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first

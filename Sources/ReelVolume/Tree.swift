@@ -21,7 +21,8 @@ final class Tree: Sendable {
     /// The value of `user.reelfs.socket` on the root; nil: no such attribute.
     private let socketPath = Lock<String?>(nil)
 
-    init(_ opened: SourceOpening.Opened, _ files: FileTable, _ services: Services) {
+    /// - Parameter inode: of the root; all others are made from it.
+    init(_ opened: SourceOpening.Opened, _ files: FileTable, _ services: Services, inode: UInt64) {
         self.services = services
         self.files = files
         source = opened.source
@@ -32,7 +33,7 @@ final class Tree: Sendable {
         // A list alone tells the names of its files.
         if listed == nil, source.isQueue(source.root) { listed = services.remembered(source.root) }
         root = Node(
-            id: rootNode, parent: rootNode, name: "", inode: rootNode, place: source.root, isDirectory: true,
+            id: rootNode, parent: rootNode, name: "", inode: inode, place: source.root, isDirectory: true,
             listed: Node.Facts(), listing: listed)
         nodes = NodeTable(root: root, keepsDates: source.keepsDates)
         refresher = ListingRefresher(source, nodes, services)
@@ -63,6 +64,13 @@ final class Tree: Sendable {
         } work: { done in
             if let listed = directory.recall(services.remembered(directory.place)) { return done(.success(listed)) }
             refresher.fetch(node, directory, done)
+        }
+    }
+
+    /// Lists the root anew in the background, where a remembered listing is shown.
+    func refreshRoot() {
+        listing(of: root) { [self] _ in
+            if let directory = root.directory, directory.listing != nil { refresher.contradicted(root, directory) }
         }
     }
 

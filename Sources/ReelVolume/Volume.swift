@@ -15,7 +15,7 @@ package final class Volume: Sendable {
     let opener: FileOpener
     let prebuffer: Prebuffer
     /// The commands on the mount's cache.
-    package let maintenance: Maintenance
+    package let commands: Maintenance
     /// The number of calls of `forget`.
     private let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
@@ -26,30 +26,39 @@ package final class Volume: Sendable {
     ///   - source: a URL, or the path of a list.
     ///   - kinds: the kinds of sources, in the order in which they are asked.
     ///   - finder: the user's resolver; nil: files are asked for at their URLs.
+    ///   - inode: the inode number of the root.
+    ///   - asks: false: a source that is remembered is opened without a request, and listed anew in the background.
     /// - Throws: a sentence for the user.
     package static func open(
         _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
-        kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil
+        kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil, inode: UInt64 = rootNode,
+        asks: Bool = true
     ) throws(SourceError) -> Volume {
         let services = Services(origin: origin, store: store, options: options, finder: finder, logger: logger)
         do throws(SourceError) {
-            let opened = try SourceOpening(services: services, kinds: kinds).open(source)
+            let opening = SourceOpening(services: services, kinds: kinds)
+            if !asks, let known = opening.remembered(source) {
+                let volume = Volume(known, services, inode: inode)
+                volume.tree.refreshRoot()
+                return volume
+            }
+            let opened = try opening.open(source)
             // A line of a page is about as long as its entry.
             services.giveBackMemory(after: opened.listed?.entries.footprint ?? 0)
-            return Volume(opened, services)
+            return Volume(opened, services, inode: inode)
         } catch {
             services.shutdown()
             throw error
         }
     }
 
-    private init(_ opened: SourceOpening.Opened, _ services: Services) {
+    private init(_ opened: SourceOpening.Opened, _ services: Services, inode: UInt64) {
         self.services = services
         files = FileTable(services)
-        tree = Tree(opened, files, services)
+        tree = Tree(opened, files, services, inode: inode)
         prebuffer = Prebuffer(tree, files, services)
         opener = FileOpener(tree, files, prebuffer, services)
-        maintenance = Maintenance(tree: tree, files: files, services: services)
+        commands = Maintenance(tree: tree, files: files, services: services)
         services.connect(tree.source)
         services.connect(JoinedFiles(files, services))
     }

@@ -34,6 +34,16 @@ package struct VolumeStatus: Codable, Sendable {
         package var since: Int64
     }
 
+    /// A source of a catalogue that is not open, so that nothing of it is shown.
+    package struct ClosedSource: Codable, Sendable {
+        /// The path of its folder inside the mount.
+        package var path: String
+        /// Why, as a sentence; nil: the first attempt is under way.
+        package var trouble: String?
+        /// Seconds since 1970.
+        package var since: Int64?
+    }
+
     /// The size of the cache, the index among it.
     package var cacheUsed: Int64
     /// The cap of the cache.
@@ -63,6 +73,8 @@ package struct VolumeStatus: Codable, Sendable {
     package var outages: [Outage] = []
     /// Directories that show an old listing; at most some hundreds.
     package var staleDirectories: [StaleDirectory] = []
+    /// Sources of a catalogue that are not open; nil where none is, or the mount is of one source.
+    package var closedSources: [ClosedSource]?
     /// Open files first, then those with cached bytes, by path; at most some hundreds.
     package var files: [File]
 }

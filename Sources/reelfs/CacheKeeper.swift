@@ -150,7 +150,8 @@ extension Store {
             report.files += 1
             guard !bad.isEmpty else { continue }
             report.damagedBlocks += bad.count
-            report.addDamaged(names.path(ofKey: version.key) ?? ResourceURL(version.key)?.description ?? "?")
+            report.addDamaged(
+                names.path(ofKey: version.key) ?? ResourceURL(splitScope(ofKey: version.key).key)?.description ?? "?")
             if repairs { try lose(bad, of: version) }
         }
         return report

@@ -6,7 +6,7 @@ import ReelVolume
 /// The requests that a daemon performs for clients of its control socket.
 struct ControlService: Sendable {
     let mount: MountRequest
-    let volume: Volume
+    let volume: any MountedVolume
     /// nil until it is mounted.
     let session: Monitor<FuseSession?>
 

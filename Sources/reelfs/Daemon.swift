@@ -120,7 +120,7 @@ enum Daemon {
             let session = try result.get()
             wiring.volume.connect(session.kernelCache)
             try session.start()
-            signals.serve { session.stop() }
+            signals.serve(reload: wiring.reload) { session.stop() }
             return session
         } catch {
             throw .mount(said.map { "mounting on \(shown(request.mountpoint)) was refused: \($0)" } ?? error.message)

@@ -44,6 +44,10 @@ extension Diagnosis {
                 "\(shown(outage.origin)) is offline (\(outage.kind)); cached data can be read",
                 "The mount reconnects by itself.")
         }
+        for source in (volume.closedSources ?? []).prefix(4) {
+            guard let trouble = source.trouble else { continue }
+            bad("\(shown(source.path)) shows nothing: \(trouble)", "The next look at the folder tries again.")
+        }
         if let stale = staleText(volume) { note("the last good listing is shown for \(stale.count): \(stale.first)") }
     }
 

@@ -39,7 +39,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
         let place = place.map { options.address(of: $0) }
-        if let place, SourceKinds.url(of: place) == nil {
+        if let place, Catalogue.isMeant(by: place) {
+            try examine(catalogue: absolute(place), options, &diagnosis)
+        } else if let place, SourceKinds.url(of: place) == nil {
             // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
             try examine(mount: place, options, seconds, &diagnosis)
@@ -76,6 +78,44 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         }
         // mountinfo shows *** for user and password.
         try examine(source, url.with(credentials: nil), options, seconds, isOfMount: true, &diagnosis)
+    }
+
+    /// A line a source. A mistake in the file ends the command, as it ends a mount.
+    private func examine(
+        catalogue path: String, _ options: MountOptions, _ diagnosis: inout Diagnosis
+    ) throws(Failure) {
+        let catalogue = try Catalogue.load(path, options)
+        diagnosis.add(SystemFacts.gather(options))
+        diagnosis.add(
+            CacheFacts.gather(try SourceDirectory.root(options), source: path), CacheLimits(options))
+        diagnosis.ok("\(shown(path)): \(count(catalogue.sources.count, "source"))")
+        for (source, entry) in zip(catalogue.sources, try catalogue.entries()) {
+            let name = shown(source.path.joined(separator: "/"))
+            guard let url = SourceKinds.url(of: entry.address) else {
+                let isThere = access(entry.address, R_OK) == 0
+                if isThere { diagnosis.ok("\(name): a list on this machine") }
+                if !isThere { diagnosis.bad("\(name): \(shown(entry.address)): \(reason())", nil) }
+                continue
+            }
+            let configuration = try SourceConfiguration(source.source, source.options)
+            let origin: CurlOrigin
+            do throws(TransportError) { origin = try CurlOrigin(configuration.transport) } catch {
+                throw .mount("the transport cannot start: \(error)")
+            }
+            defer { origin.shutdown() }
+            var examination = OriginExamination(origin, limit: .seconds(source.options.timeout))
+            let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: entry.address) }.first
+            switch examination.source(url, own: own) {
+            case .found(.tree(let kind, let entries, _, let remark), _, _):
+                diagnosis.ok("\(name): \(kind), \(count(entries, "entry", plural: "entries"))")
+                if let remark { diagnosis.note("\(name): \(remark)") }
+            case .found(.file, _, _): diagnosis.ok("\(name): a file")
+            case .found(.page(let reason), _, _): diagnosis.bad("\(name): \(reason)", nil)
+            case .failed(let probe):
+                let reason = if case .failure(let failure) = probe.outcome { failure.reason } else { "no answer" }
+                diagnosis.bad("\(name): \(reason)", "Run `reelfs doctor URL` with the source's options to see more.")
+            }
+        }
     }
 
     private func examine(

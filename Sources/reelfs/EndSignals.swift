@@ -3,6 +3,8 @@ import ReelThreads
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
+/// With a catalogue, SIGHUP has it read again once the mount serves, and nothing before.
+///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
 /// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
 /// session.
@@ -10,7 +12,7 @@ final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening
         case mounting(isAsked: Bool)
-        case serving(@Sendable () -> Void)
+        case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Void)?)
     }
 
     private let phase = Lock(Phase.opening)
@@ -28,7 +30,7 @@ final class EndSignals: Sendable {
             var number: Int32 = 0
             while true {
                 sigwait(&set, &number)
-                take(ready)
+                take(number, ready)
             }
         }
     }
@@ -36,18 +38,21 @@ final class EndSignals: Sendable {
     /// A mount begins.
     func keep() { phase.withLock { $0 = .mounting(isAsked: false) } }
 
-    /// The mount is made. - Parameter stop: ends it; called at once if a signal has come meanwhile.
-    func serve(_ stop: @escaping @Sendable () -> Void) {
+    /// The mount is made.
+    /// - Parameters:
+    ///   - reload: what SIGHUP does; nil: it ends the mount, too.
+    ///   - stop: ends it; called at once if a signal has come meanwhile.
+    func serve(reload: (@Sendable () -> Void)?, _ stop: @escaping @Sendable () -> Void) {
         let isAsked = phase.withLock { phase in
-            defer { phase = .serving(stop) }
+            defer { phase = .serving(stop: stop, reload: reload) }
             if case .mounting(true) = phase { return true }
             return false
         }
         if isAsked { stop() }
     }
 
-    private func take(_ ready: ReadyPipe?) {
-        let stop: (@Sendable () -> Void)? = phase.withLock { phase in
+    private func take(_ number: Int32, _ ready: ReadyPipe?) {
+        let action: (@Sendable () -> Void)? = phase.withLock { phase in
             switch phase {
             case .opening:
                 ready?.say(Failure.interrupted.line)
@@ -55,9 +60,9 @@ final class EndSignals: Sendable {
             case .mounting:
                 phase = .mounting(isAsked: true)
                 return nil
-            case .serving(let stop): return stop
+            case .serving(let stop, let reload): return number == SIGHUP ? reload ?? stop : stop
             }
         }
-        stop?()
+        action?()
     }
 }

@@ -15,6 +15,9 @@ func statusText(_ status: MountStatus) -> String {
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
     for outage in volume.outages { text += "\n  offline \(printable(outage.origin)) (\(outage.kind))" }
+    for source in volume.closedSources ?? [] {
+        text += "\n  closed  \(printable(source.path)): \(printable(source.trouble ?? "it is being opened"))"
+    }
     if let stale = staleText(volume) {
         text += "\n  stale   \(stale.count): \(stale.first)" + (volume.staleDirectories.count > 1 ? ", …" : "")
     }

@@ -7,33 +7,57 @@ import ReelHTTP
 import ReelSources
 import ReelVolume
 
-/// The parts that a volume is made from, checked and absolute.
-struct FilesystemConfiguration {
-    var request: MountRequest
+/// One source and how to ask for it, checked and absolute.
+struct SourceConfiguration {
     /// A URL as given, or the absolute path of a list.
     var source: String
     /// With user and password of `credentials=FILE`: only for the volume, never to be shown.
     var sourceWithCredentials: String
+    var transport: TransportConfiguration
+
+    /// Reads the files that options name.
+    init(_ given: String, _ options: MountOptions) throws(Failure) {
+        try requireReadable(given)
+        let address = options.address(of: given)
+        let url = SourceKinds.url(of: address)
+        let isBucket = S3Address(address) != nil
+        source = url != nil ? address : absolute(address)
+        let credentials = try FilesystemConfiguration.credentials(options.credentialsFile, for: url)
+        if let url, let credentials, !isBucket {
+            sourceWithCredentials = credentials.source(url, givenAs: given)
+        } else {
+            sourceWithCredentials = source
+        }
+        transport = try TransportConfiguration(url, options, credentials, isBucket: isBucket)
+    }
+}
+
+/// The parts that a volume is made from, checked and absolute.
+struct FilesystemConfiguration {
+    enum Tree {
+        case source(SourceConfiguration)
+        case catalogue([CatalogueEntry])
+    }
+
+    var request: MountRequest
+    /// A URL as given, or the absolute path of a list or a catalogue.
+    var source: String
+    var tree: Tree
     /// This source's own directory inside the cache.
     var directory: String
-    var transport: TransportConfiguration
     var logger: Logger
 
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
-        try requireReadable(request.source)
-        let address = request.options.address(of: request.source)
-        let url = SourceKinds.url(of: address)
-        let isBucket = S3Address(address) != nil
-        source = url != nil ? address : absolute(address)
-        let credentials = try Self.credentials(request.options.credentialsFile, for: url)
-        if let url, let credentials, !isBucket {
-            sourceWithCredentials = credentials.source(url, givenAs: request.source)
+        if Catalogue.isMeant(by: request.source) {
+            source = absolute(request.source)
+            tree = .catalogue(try Catalogue.load(source, request.options).entries())
         } else {
-            sourceWithCredentials = source
+            let one = try SourceConfiguration(request.source, request.options)
+            source = one.source
+            tree = .source(one)
         }
         directory = try SourceDirectory.prepare(source, request.options)
-        transport = try TransportConfiguration(url, request.options, credentials, isBucket: isBucket)
         self.request = request
         self.logger = logger
     }
@@ -106,38 +130,79 @@ struct SocketPlace {
     }
 }
 
+extension VolumeOptions {
+    init(_ options: MountOptions) {
+        self.init(
+            timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
+            cacheKey: options.cacheKey)
+    }
+}
+
 /// Joins tree, cache and origin.
 struct Wiring {
-    let volume: Volume
+    let volume: any MountedVolume
+    /// Reads the catalogue again; nil: the source is none.
+    let reload: (@Sendable () -> Void)?
     private let socket: SocketPlace
     private let store: Store
-    private let origin: CurlOrigin
+    /// nil: each source of a catalogue has its own.
+    private let origin: CurlOrigin?
 
     /// Opens the cache and the source; asks the origin for the kind of the source.
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
-        let options = configuration.request.options
         store = try Self.store(configuration)
-        do throws(TransportError) {
-            origin = try CurlOrigin(configuration.transport)
-        } catch {
-            store.close()
-            throw .mount("the transport cannot start: \(error)")
-        }
-        do throws(SourceError) {
-            volume = try Volume.open(
-                configuration.sourceWithCredentials, origin: origin, store: store,
-                options: VolumeOptions(
-                    timeout: .seconds(options.timeout), refresh: .seconds(options.refresh),
-                    prebuffer: options.prebuffer, cacheKey: options.cacheKey),
-                logger: configuration.logger, finder: options.resolver.map { ResolverCommand($0) })
-        } catch {
-            origin.shutdown()
-            store.close()
-            throw .mount("\(error)")
+        switch configuration.tree {
+        case .source(let source):
+            do throws(Failure) {
+                let (one, origin) = try Self.open(source, store, configuration)
+                (volume, self.origin, reload) = (one, origin, nil)
+            } catch {
+                store.close()
+                throw error
+            }
+        case .catalogue(let entries):
+            let joined = CatalogueVolume(entries, store: store, logger: configuration.logger)
+            (volume, origin, reload) = (joined, nil, Self.reload(joined, configuration))
         }
         // Only now: until the origin has answered a signal ends the process as it stands.
         socket = SocketPlace(cache: configuration.directory, isWritable: store.isWritable)
         volume.announce(socketPath: socket.path)
+    }
+
+    private static func open(
+        _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration
+    ) throws(Failure) -> (Volume, CurlOrigin) {
+        let origin: CurlOrigin
+        do throws(TransportError) {
+            origin = try CurlOrigin(source.transport)
+        } catch {
+            throw .mount("the transport cannot start: \(error)")
+        }
+        do throws(SourceError) {
+            let volume = try Volume.open(
+                source.sourceWithCredentials, origin: origin, store: store,
+                options: VolumeOptions(configuration.request.options), logger: configuration.logger,
+                finder: configuration.request.options.resolver.map { ResolverCommand($0) })
+            return (volume, origin)
+        } catch {
+            origin.shutdown()
+            throw .mount("\(error)")
+        }
+    }
+
+    /// A catalogue with a mistake changes nothing.
+    private static func reload(
+        _ volume: CatalogueVolume, _ configuration: FilesystemConfiguration
+    ) -> @Sendable () -> Void {
+        let (path, options, logger) = (configuration.source, configuration.request.options, configuration.logger)
+        return {
+            do throws(Failure) {
+                volume.replace(with: try Catalogue.load(path, options).entries())
+                logger.notice("the catalogue was read again")
+            } catch {
+                logger.error("the catalogue was read again, and nothing changes: \(error.sentence)")
+            }
+        }
     }
 
     var socketPath: String { socket.path }
@@ -176,7 +241,7 @@ struct Wiring {
     func stop() {
         socket.remove()
         volume.shutdown()
-        origin.shutdown()
+        origin?.shutdown()
         store.close()
     }
 }

@@ -53,6 +53,22 @@ extension FuzzTarget {
                 try require(!isTold, "\(failure)")
             }
         },
+        FuzzTarget("catalogue") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            do {
+                let catalogue = try Catalogue(parsing: text, path: "/all.toml", MountOptions())
+                let paths = catalogue.sources.map(\.path)
+                for (index, path) in paths.enumerated() {
+                    let areNames = path.allSatisfy { !$0.isEmpty && $0 != "." && $0 != ".." && !$0.contains("/") }
+                    try require(areNames && !path.isEmpty, "the path \(path)")
+                    for other in paths[..<index] {
+                        try require(zip(path, other).contains { $0 != $1 }, "\(path) lies in \(other)")
+                    }
+                }
+            } catch let failure as Failure {
+                try require(failure.sentence.utf8.count < 1000, "\(failure)")
+            }
+        },
         FuzzTarget("mountinfo") { bytes in
             for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
                 if let mount = Mount(line: line) { _ = (mount.isOurs, mount.options) }

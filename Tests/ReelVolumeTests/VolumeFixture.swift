@@ -11,7 +11,7 @@ import TestKit
 @testable import ReelVolume
 
 /// A volume without a kernel: a scripted origin, the real transport, a cache in a directory of its own.
-final class VolumeFixture: Sendable {
+final class VolumeFixture: KernelCaller, Sendable {
     let directory: String
     private let place: Mutex<String>
     private let cacheKey: CacheKey
@@ -61,6 +61,7 @@ final class VolumeFixture: Sendable {
 
     var source: String { place.withLock { $0 } }
     var volume: Volume { running.withLock { $0!.volume } }
+    var filesystem: any Filesystem { volume }
     /// What the transport has handed on of all bodies.
     var receivedBytes: Int64 { running.withLock { $0!.origin.counters.bodyBytes } }
     var store: Store { running.withLock { $0!.store } }
@@ -112,14 +113,19 @@ final class VolumeFixture: Sendable {
         stop()
         removeTree(directory)
     }
+}
 
-    // MARK: What the kernel would ask
+/// Calls a filesystem as the kernel would.
+protocol KernelCaller: Sendable {
+    var filesystem: any Filesystem { get }
+}
 
+extension KernelCaller {
     func lookup(_ path: String) -> Result<Entry, VolumeError> {
         var node = rootNode
         var result: Result<Entry, VolumeError> = .failure(.notFound)
         for name in path.split(separator: "/") {
-            result = wait { self.volume.lookup(String(name), in: node, $0) }
+            result = wait { filesystem.lookup(String(name), in: node, $0) }
             guard case .success(let entry) = result else { return result }
             node = entry.node
         }
@@ -134,7 +140,7 @@ final class VolumeFixture: Sendable {
             case .success(let found): entry = found
             case .failure(let error): return .failure(error)
             }
-            let opened = wait { self.volume.open(entry.node, $0) }
+            let opened = wait { filesystem.open(entry.node, $0) }
             if case .failure(.stale) = opened, attempt == 0 { continue }
             return opened
         }
@@ -145,7 +151,7 @@ final class VolumeFixture: Sendable {
         let parked = TestRead()
         var answer = ReadAnswer.parked
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-            answer = volume.read(file, offset: offset, into: UnsafeMutableRawBufferPointer(buffer)) { parked }
+            answer = filesystem.read(file, offset: offset, into: UnsafeMutableRawBufferPointer(buffer)) { parked }
             if case .read(let count) = answer { filled = count }
         }
         return switch answer {
@@ -176,7 +182,7 @@ final class VolumeFixture: Sendable {
             case .failure(let error): return .failure(error)
             }
         }
-        return wait { (done: @escaping Completion<any DirectoryHandle>) in self.volume.openDirectory(node, done) }
+        return wait { (done: @escaping Completion<any DirectoryHandle>) in filesystem.openDirectory(node, done) }
             .map { directory in
                 var names: [String] = []
                 directory.items(from: 2, withAttributes: false) {

@@ -1,0 +1,303 @@
+import Logging
+import ReelCache
+import ReelCore
+import ReelThreads
+
+/// One source of a catalogue, ready to be opened.
+package struct CatalogueEntry: Sendable {
+    /// The folder of the tree at which it is shown: one name or several.
+    package var path: [String]
+    /// A URL with its user and password, or the path of a list.
+    package var address: String
+    /// Names its keys in the cache: 32 hexadecimal digits.
+    package var scope: String
+    /// Equal where a new reading of the catalogue says the same of the source: secrets are compared, too.
+    package var fingerprint: String
+    package var options: VolumeOptions
+    /// Starts a transport of the source's own; throws a sentence.
+    package var connect: @Sendable () throws(CatalogueFailure) -> CatalogueConnection
+
+    package init(
+        path: [String], address: String, scope: String, fingerprint: String, options: VolumeOptions,
+        connect: @escaping @Sendable () throws(CatalogueFailure) -> CatalogueConnection
+    ) {
+        self.path = path
+        self.address = address
+        self.scope = scope
+        self.fingerprint = fingerprint
+        self.options = options
+        self.connect = connect
+    }
+
+    /// The path in the mount.
+    var name: String { path.joined(separator: "/") }
+}
+
+/// How one source of a catalogue is asked.
+package struct CatalogueConnection: Sendable {
+    let origin: any Origin
+    let finder: (any PlaceFinder)?
+    let end: @Sendable () -> Void
+
+    /// - Parameters:
+    ///   - finder: the user's resolver for this source; nil: files are asked for at their URLs.
+    ///   - end: ends the transport.
+    package init(_ origin: any Origin, finder: (any PlaceFinder)? = nil, end: @escaping @Sendable () -> Void) {
+        self.origin = origin
+        self.finder = finder
+        self.end = end
+    }
+}
+
+/// Why a source of a catalogue cannot be used; one sentence for the user.
+package struct CatalogueFailure: Error, Hashable, Sendable {
+    package var sentence: String
+    package init(_ sentence: String) { self.sentence = sentence }
+}
+
+/// One source of a mounted catalogue: opened in the background, tried again at a look where that failed.
+///
+/// opening → open, or failed → opening …; ended from any of them.
+final class CatalogueSource: Sendable {
+    /// A look this long after a failure starts the next attempt.
+    private static let pause = Duration.seconds(5)
+    /// A look waits this long for another attempt; for the first one as long as any call.
+    private static let patience = Duration.seconds(2)
+
+    struct Running: Sendable {
+        let volume: Volume
+        let end: @Sendable () -> Void
+    }
+
+    private enum Phase: Sendable {
+        case opening
+        case open(Running)
+        case failed(VolumeError, at: Duration)
+        case ended
+    }
+
+    private struct State: Sendable {
+        var phase = Phase.opening
+        /// Ends the transport of the attempt under way.
+        var attempt: (@Sendable () -> Void)?
+        var waiting: [Int: Completion<Volume>] = [:]
+        var next = 0
+        /// Why the last attempt failed, and when (seconds since 1970); nil: it did not.
+        var trouble: (sentence: String, error: VolumeError, since: Int64)?
+        /// Handles of programs.
+        var handles = 0
+        var isAttempting = false
+    }
+
+    let number: UInt64
+    let entry: CatalogueEntry
+    /// The inode number of its folder.
+    let inode: UInt64
+    private let shared: CatalogueServices
+    private let state = Monitor(State())
+
+    init(_ number: UInt64, _ entry: CatalogueEntry, inode: UInt64, _ shared: CatalogueServices) {
+        self.number = number
+        self.entry = entry
+        self.inode = inode
+        self.shared = shared
+    }
+
+    // MARK: Using
+
+    /// The volume, where it is open.
+    var volume: Volume? {
+        state.withLock(notifying: false) { if case .open(let running) = $0.phase { running.volume } else { nil } }
+    }
+
+    /// Why the source is not open; nil: it is, or was not tried yet.
+    var trouble: (sentence: String, since: Int64)? {
+        state.withLock(notifying: false) { $0.trouble.map { ($0.sentence, $0.since) } }
+    }
+
+    /// Gives the volume: at once where it is open, else after the attempt to open it, or with the error of the last.
+    func use(_ completion: @escaping Completion<Volume>) {
+        enum Answer {
+            case now(Result<Volume, VolumeError>)
+            case wait(Int, Duration, starts: Bool)
+        }
+        let answer = state.withLock(notifying: false) { state -> Answer in
+            var starts = false
+            switch state.phase {
+            case .open(let running): return .now(.success(running.volume))
+            case .ended: return .now(.failure(.stale))
+            case .failed(let error, let moment):
+                guard now() - moment >= Self.pause else { return .now(.failure(error)) }
+                state.phase = .opening
+                starts = true
+            case .opening: break
+            }
+            state.next += 1
+            state.waiting[state.next] = completion
+            return .wait(state.next, state.trouble == nil ? entry.options.timeout : Self.patience, starts: starts)
+        }
+        switch answer {
+        case .now(let result): completion(result)
+        case .wait(let number, let limit, let starts):
+            shared.ticker.after(limit) { [self] in giveUp(number) }
+            if starts { start() }
+        }
+    }
+
+    private func giveUp(_ number: Int) {
+        let (completion, error) = state.withLock(notifying: false) { state in
+            (state.waiting.removeValue(forKey: number), state.trouble?.error ?? .timedOut)
+        }
+        completion?(.failure(error))
+    }
+
+    /// A program has opened a file of it.
+    func opened() { state.withLock(notifying: false) { $0.handles += 1 } }
+
+    /// A program has closed one.
+    func closed() { state.withLock { $0.handles -= 1 } }
+
+    /// Waits until no program has a file open. - Returns: false where the mount ends before.
+    func waitUntilUnused(_ isOver: @escaping @Sendable () -> Bool) -> Bool {
+        while !isOver() {
+            if state.wait(atMost: .milliseconds(200), { $0.handles == 0 ? true : nil }) == true { return true }
+        }
+        return false
+    }
+
+    // MARK: Opening
+
+    /// Opens it in the background.
+    func start() {
+        state.withLock(notifying: false) { $0.isAttempting = true }
+        let thread = Thread("source-open") { [self] in
+            attempt()
+            state.withLock { $0.isAttempting = false }
+        }
+        guard let thread else {
+            state.withLock { $0.isAttempting = false }
+            return settle(.failed, "the system has no thread to spare")
+        }
+        thread.detach()
+    }
+
+    private func attempt() {
+        let connection: CatalogueConnection
+        do throws(CatalogueFailure) {
+            connection = try entry.connect()
+        } catch {
+            return settle(.failed, error.sentence)
+        }
+        let end: @Sendable () -> Void = {
+            connection.finder?.stop()
+            connection.end()
+        }
+        let isWanted = state.withLock(notifying: false) { state in
+            guard case .opening = state.phase else { return false }
+            state.attempt = end
+            return true
+        }
+        guard isWanted else { return end() }
+        do throws(SourceError) {
+            let volume = try Volume.open(
+                entry.address, origin: GatedOrigin(connection.origin, shared.gate),
+                store: shared.store.scoped(entry.scope),
+                options: entry.options, logger: shared.logger, finder: connection.finder, inode: inode, asks: false)
+            settle(Running(volume: volume, end: end))
+        } catch {
+            end()
+            settle(VolumeError(error), "\(error)")
+        }
+    }
+
+    private func settle(_ running: Running) {
+        shared.connectKernel(running.volume, number)
+        let waiting: [Completion<Volume>]? = state.withLock { state in
+            guard case .opening = state.phase else { return nil }
+            state.phase = .open(running)
+            state.attempt = nil
+            state.trouble = nil
+            defer { state.waiting = [:] }
+            return Array(state.waiting.values)
+        }
+        guard let waiting else {
+            running.volume.shutdown()
+            return running.end()
+        }
+        // The kernel's cache may have come meanwhile.
+        shared.connectKernel(running.volume, number)
+        shared.store.scoped(entry.scope).set("path", entry.name)
+        shared.appeared(self)
+        for completion in waiting { completion(.success(running.volume)) }
+    }
+
+    private func settle(_ error: VolumeError, _ sentence: String) {
+        let (waiting, isNew) = state.withLock { state -> ([Completion<Volume>], Bool) in
+            guard case .opening = state.phase else { return ([], false) }
+            let isNew = state.trouble?.sentence != sentence
+            state.phase = .failed(error, at: now())
+            state.attempt = nil
+            state.trouble = (sentence, error, state.trouble?.since ?? wallClock())
+            defer { state.waiting = [:] }
+            return (Array(state.waiting.values), isNew)
+        }
+        if isNew { shared.logger.warning("\(entry.name): \(sentence)") }
+        for completion in waiting { completion(.failure(error)) }
+    }
+
+    // MARK: Ending
+
+    /// Ends requests, threads and waits; returns when nothing of it uses the cache.
+    func end() {
+        let (phase, attempt, waiting) = state.withLock { state in
+            defer { (state.phase, state.attempt, state.waiting) = (.ended, nil, [:]) }
+            return (state.phase, state.attempt, Array(state.waiting.values))
+        }
+        attempt?()
+        if case .open(let running) = phase {
+            running.volume.shutdown()
+            running.end()
+        }
+        for completion in waiting { completion(.failure(.stale)) }
+        state.wait { $0.isAttempting ? nil : () }
+    }
+}
+
+/// What the sources of a mounted catalogue share.
+final class CatalogueServices: Sendable {
+    let store: Store
+    let logger: Logger
+    let ticker = Ticker()
+    let gate = WriterGate()
+    private let kernel = Lock<(any KernelCache)?>(nil)
+    private let listener = Lock<(@Sendable (CatalogueSource) -> Void)?>(nil)
+
+    init(_ store: Store, _ logger: Logger) {
+        self.store = store
+        self.logger = logger
+    }
+
+    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+
+    func connect(_ cache: any KernelCache) { kernel.withLock { $0 = cache } }
+
+    func connectKernel(_ volume: Volume, _ number: UInt64) {
+        if let kernelCache { volume.connect(NumberedKernelCache(kernelCache, number)) }
+    }
+
+    /// Tells of each source that is open from then on.
+    func listen(_ body: @escaping @Sendable (CatalogueSource) -> Void) { listener.withLock { $0 = body } }
+
+    fileprivate func appeared(_ source: CatalogueSource) { listener.withLock { $0 }?(source) }
+}
+
+extension VolumeError {
+    /// Of a folder whose source cannot be opened.
+    fileprivate init(_ error: SourceError) {
+        switch error {
+        case .notFound, .notUsable: self = .failed
+        // A folder of the catalogue is there; ESTALE would have the kernel look for another.
+        case .origin(_, let failure): self = VolumeError(failure) == .stale ? .failed : VolumeError(failure)
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/// A filesystem with a cache and commands, as the program mounts it: of one source (`Volume`), or of the sources of a
+/// catalogue (`CatalogueVolume`).
+package protocol MountedVolume: Filesystem {
+    /// The commands on the mount's cache.
+    var maintenance: any CacheCommands { get }
+
+    /// Tells this cache from here on when something has changed that the kernel may have kept.
+    func connect(_ cache: any KernelCache)
+
+    /// Shows the path of the control socket as an attribute of the root.
+    func announce(socketPath path: String)
+
+    /// The state that `reelfs status` shows.
+    func status() -> VolumeStatus
+
+    /// Fails the calls that wait, stops the requests, and ends the threads. The caller closes the store.
+    func shutdown()
+}
+
+extension Volume: MountedVolume {
+    package var maintenance: any CacheCommands { commands }
+}
+
+/// The commands on a mount's cache while it runs. Each call may take a while, so its thread must be allowed to wait.
+package protocol CacheCommands: Sendable {
+    /// All files that are cached in part, open or pinned; the last used first.
+    func cachedFiles() -> [CachedFile]
+
+    /// Pins files or unpins them; a pinned file leaves the cache only by command. A directory stands for the files that
+    /// are listed or cached below it at this moment, and for none that come later.
+    /// - Parameter path: inside the mount, without a leading `/`; empty for all of it.
+    /// - Throws: a sentence for the user: the path is not listed, or the index failed.
+    func pin(_ path: String, _ isPinned: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
+        -> MaintenanceReport
+
+    /// Frees the cached bytes of files, pinned or not, but for those that readers need at this moment.
+    func evict(_ path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
+
+    /// Evicts the longest unused data until at most `bytes` are in use; pinned and open files stay.
+    func prune(to bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
+
+    /// Verifies everything, or one file or directory. A bad block is never served from then on; without a repair the
+    /// next read fetches it again.
+    /// - Parameters:
+    ///   - path: inside the mount, without a leading `/`; nil for everything, listed or not.
+    ///   - repairs: remove the bad blocks, fetch them again at once, and fetch nothing else.
+    func verify(_ path: String?, repairs: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
+        -> MaintenanceReport
+}
+
+extension CacheCommands {
+    /// Without a client that follows the work.
+    package func pin(_ path: String, _ isPinned: Bool) throws(MaintenanceFailure) -> MaintenanceReport {
+        try pin(path, isPinned, MaintenanceWatch())
+    }
+
+    /// Without a client that follows the work.
+    package func evict(_ path: String) throws(MaintenanceFailure) -> MaintenanceReport {
+        try evict(path, MaintenanceWatch())
+    }
+
+    /// Without a client that follows the work.
+    package func prune(to bytes: Int64) throws(MaintenanceFailure) -> MaintenanceReport {
+        try prune(to: bytes, MaintenanceWatch())
+    }
+
+    /// Without a client that follows the work.
+    package func verify(_ path: String?, repairs: Bool) throws(MaintenanceFailure) -> MaintenanceReport {
+        try verify(path, repairs: repairs, MaintenanceWatch())
+    }
+}
