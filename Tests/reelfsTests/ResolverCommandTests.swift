@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import TestKit
 import Testing
 
@@ -20,7 +21,14 @@ import Testing
             defer { unlink(path) }
             try #require(writeFile(path, script))
             let command = ResolverCommand(try #require(Command(parsing: "/bin/sh \(path)")))
-            return command.find(PlaceQuestion(url: Self.url, reason: reason, status: status), within: limit)
+            let question = PlaceQuestion(url: Self.url, reason: reason, status: status)
+            let answer = Monitor<Result<PlaceAnswer, PlaceFailure>?>(nil)
+            // As the daemon does: there a command that does not read its question raises no SIGPIPE.
+            Thread("resolver") {
+                let found = command.find(question, within: limit)
+                answer.withLock { $0 = found }
+            }?.detach()
+            return try #require(answer.wait(atMost: .seconds(30)) { $0 })
         }
     }
 
