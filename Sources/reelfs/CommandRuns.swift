@@ -27,8 +27,8 @@ final class CommandRuns: Sendable {
 
     private let state = Monitor(State())
 
-    /// Runs a command to its end and waits for it: without a shell, in a session of its own. To be called on a `Thread`,
-    /// which a command that does not read its input ends by no SIGPIPE.
+    /// Runs a command to its end and waits for it: without a shell, in a session of its own. To be called on a
+    /// `Thread`, which a command that does not read its input ends by no SIGPIPE.
     /// - Parameters:
     ///   - input: for its stdin.
     ///   - limit: bytes that it may write to stdout.

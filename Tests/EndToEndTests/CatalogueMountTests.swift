@@ -116,10 +116,9 @@ extension EndToEnd {
             }
         }
 
-        @Test(
-            "A WebDAV collection of a real server, with a password of its own, stands beside other sources",
-            .enabled(if: WebDAVServer.apache2.isInstalled))
+        @Test("A WebDAV collection of a real server, with a password of its own, stands beside other sources")
         func collection() throws {
+            try WebDAVServer.apache2.require()
             let film = FileOrigin(length: 100_000)
             let server = try filmServer(film)
             defer { server.stop() }
