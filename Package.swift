@@ -42,7 +42,7 @@ let package = Package(
         .target(name: "ReelCore"),
         .target(name: "ReelThreads", dependencies: ["CLinux"]),
         .target(name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CLinux"]),
-        .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl"]),
+        .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl", "CCrypto"]),
         .target(name: "ReelSources", dependencies: ["ReelCore"]),
         .target(
             name: "ReelVolume",

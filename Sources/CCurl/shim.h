@@ -4,6 +4,7 @@
 #include <curl/curl.h>
 
 typedef size_t (*reel_data_callback)(char *bytes, size_t size, size_t count, void *context);
+typedef int (*reel_request_callback)(void *context, char *address, char *local, int port, int local_port);
 typedef curl_socket_t (*reel_socket_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
 
 // curl_easy_setopt(3), curl_multi_setopt(3) and curl_easy_getinfo(3) are variadic, and macros that want a constant
@@ -28,6 +29,28 @@ static inline CURLcode reel_set_socket_callback(CURL *easy, CURLoption option, r
 }
 static inline CURLcode reel_set_debug_callback(CURL *easy, CURLoption option, curl_debug_callback value) {
     return (curl_easy_setopt)(easy, option, value);
+}
+// From 7.80.0 on: told of each address that a request goes to, that of an idle connection as well.
+static inline CURLcode reel_set_request_callback(CURL *easy, reel_request_callback value, void *context) {
+#if LIBCURL_VERSION_NUM >= 0x075000
+    (curl_easy_setopt)(easy, CURLOPT_PREREQDATA, context);
+    return (curl_easy_setopt)(easy, CURLOPT_PREREQFUNCTION, value);
+#else
+    (void)easy, (void)value, (void)context;
+    return CURLE_OK;
+#endif
+}
+// A share for cookies alone. It takes no locks: one thread uses it.
+static inline CURLSHcode reel_share_cookies(CURLSH *share) {
+    return (curl_share_setopt)(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
+}
+static inline long reel_count_cookies(CURL *easy) {
+    struct curl_slist *cookies = NULL;
+    long count = 0;
+    (curl_easy_getinfo)(easy, CURLINFO_COOKIELIST, &cookies);
+    for (struct curl_slist *cookie = cookies; cookie; cookie = cookie->next) count++;
+    curl_slist_free_all(cookies);
+    return count;
 }
 static inline CURLMcode reel_multi_set_long(CURLM *multi, CURLMoption option, long value) {
     return (curl_multi_setopt)(multi, option, value);

@@ -7,6 +7,8 @@ struct EasyHandle: ~Copyable {
     var opened: ContinuousClock.Instant?
     /// The request has left.
     var isAsked = false
+    /// The jar that the handle uses, which must live longer.
+    var cookies: CookieJar?
     private var headers: UnsafeMutablePointer<curl_slist>?
 
     /// nil: no memory.
@@ -29,6 +31,9 @@ struct EasyHandle: ~Copyable {
     func set(_ option: CURLoption, _ callback: reel_data_callback) { reel_set_data_callback(pointer, option, callback) }
     func set(_ option: CURLoption, _ callback: curl_debug_callback) {
         reel_set_debug_callback(pointer, option, callback)
+    }
+    func set(beforeRequest callback: reel_request_callback, context: UnsafeMutableRawPointer) {
+        reel_set_request_callback(pointer, callback, context)
     }
     func set(_ option: CURLoption, _ callback: reel_socket_callback) {
         reel_set_socket_callback(pointer, option, callback)

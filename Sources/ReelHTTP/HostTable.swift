@@ -42,12 +42,13 @@ final class HostTable {
         return host
     }
 
-    /// Makes room for a host. The next request to a forgotten one learns everything anew.
+    /// Makes room for a host. The next request to a forgotten one learns everything anew. Hosts with a Digest login
+    /// stay, up to twice the limit, as the first request after it would show the password.
     private func forget() {
         guard hosts.count >= Self.limit else { return }
-        hosts = hosts.filter { !($1.isIdle && $1.standing == nil) }
+        hosts = hosts.filter { !($1.isIdle && $1.standing == nil && $1.digest == nil) }
         guard hosts.count >= Self.limit else { return }
-        for host in hosts.values where host.isIdle {
+        for host in hosts.values where host.isIdle && (host.digest == nil || hosts.count > 2 * Self.limit) {
             hosts[host.name] = nil
             news.standings.withLock { $0[host.name] = nil }
         }

@@ -21,6 +21,15 @@ final class OriginHost {
     /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.
     var region: String?
 
+    /// nil: it has got and set no cookies yet.
+    var cookies: CookieJar?
+    /// nil: it has asked for none, or for one of another form (`asksForDigest`).
+    var digest: DigestLogin?
+    /// It has asked for a Digest login: passwords do not go there in the clear again.
+    var asksForDigest = false
+    /// The reach of the address that last answered for it; nil: not known, or hidden by a proxy.
+    var reach: AddressReach?
+
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?
     /// The request that a probe repeats: the last one that was answered, else the last one that went out.

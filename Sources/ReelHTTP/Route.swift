@@ -15,6 +15,8 @@ struct Route {
     private(set) var isRemembered: Bool
     /// Whether the request's own origin has answered with a redirect: a refusal at another place is not its own.
     private(set) var isRedirected = false
+    /// How the request proves who asks.
+    var login = LoginAttempt()
     /// The places that redirected to `place`, the first one first.
     private var visited: [String] = []
     /// How often the original URL was asked again.
@@ -48,14 +50,19 @@ struct Route {
     }
 
     /// The verdict on a redirect of the request.
-    /// - Parameter location: the header's value.
-    func redirect(_ request: OriginRequest, to location: String, from host: String) -> Transfer.Verdict {
+    /// - Parameters:
+    ///   - location: the header's value.
+    ///   - isTooNarrow: whether a host is no place for a redirect of this request (`AddressReach`).
+    func redirect(
+        _ request: OriginRequest, to location: String, from host: String, isTooNarrow: (ResourceURL) -> Bool
+    ) -> Transfer.Verdict {
         guard location.utf8.count <= Self.locationLimit else {
             return .failed(.wrongAnswer("\(host): a redirect to a URL that is too long"))
         }
         guard let target = place.resolve(location) else {
             return .failed(.wrongAnswer("\(host): a redirect to no http(s) URL"))
         }
+        guard !isTooNarrow(target) else { return .failed(.wrongAnswer(AddressReach.refusal(of: host))) }
         guard request.isReading || request.isPublic || target.isSameOrigin(as: request.url) else {
             return .failed(.wrongAnswer("\(host): a redirect of \(request.method) to another origin"))
         }

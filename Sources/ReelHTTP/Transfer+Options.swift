@@ -16,6 +16,7 @@ extension Transfer {
         easy.set(CURLOPT_WRITEDATA, context: context)
         easy.set(CURLOPT_OPENSOCKETFUNCTION, openSocket)
         easy.set(CURLOPT_OPENSOCKETDATA, context: context)
+        easy.set(beforeRequest: checkAddress, context: context)
         // Only this callback sees the bytes that frame a body. It costs a microsecond or two a request.
         easy.set(CURLOPT_DEBUGFUNCTION, receiveRaw)
         easy.set(CURLOPT_DEBUGDATA, context: context)
@@ -42,7 +43,11 @@ extension Transfer {
         easy.set(CURLOPT_DNS_CACHE_TIMEOUT, 60)
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         if !configuration.usesProxies { easy.set(CURLOPT_PROXY, "") }
-        if let file = configuration.certificateAuthorities { easy.set(CURLOPT_CAINFO, file) }
+        if let file = configuration.certificateAuthorities {
+            easy.set(CURLOPT_CAINFO, file)
+            // Else libcurl would go on taking those of the system's directory as well.
+            easy.set(CURLOPT_CAPATH, nil)
+        }
         // The size in curl's own program. curl allocates it for each request: half a megabyte would come from the
         // system each time, page by page, which takes as long as all the receiving.
         easy.set(CURLOPT_BUFFERSIZE, 100 << 10)
@@ -69,8 +74,13 @@ extension Transfer {
             if let tag { lines.append("If-None-Match: " + tag) }
             if let date { lines.append("If-Modified-Since: " + date) }
         }
-        if isAtHome || request.isPublic { lines += request.headers.map(headerLine) }
-        if isAtHome { lines += addSecrets(to: easy, configuration) }
+        let disclosure = disclosure
+        if disclosure.headers { lines += request.headers.map(headerLine) }
+        lines += addLogin(to: easy, disclosure)
+        if let jar = cookieJar(disclosure) {
+            jar.attach(to: easy)
+            easy.cookies = jar
+        }
         easy.set(headers: lines)
     }
 
@@ -89,24 +99,6 @@ extension Transfer {
         // Without curl's guess of the body's type, and without a round trip in which the origin may refuse it.
         let isTyped = request.headers.contains { asciiLowercased($0.name) == "content-type" }
         return isTyped ? ["Expect:"] : ["Expect:", "Content-Type:"]
-    }
-
-    /// - Returns: header lines.
-    private func addSecrets(to easy: borrowing EasyHandle, _ configuration: TransportConfiguration) -> [String] {
-        // Of a bucket, the host of all regions is trusted, and that of its region is asked.
-        let isTrusted = configuration.trusts(request.url)
-        var lines = isTrusted ? configuration.headers.map(headerLine) : []
-        if let key = configuration.signingKey, configuration.signs(request) {
-            lines += key.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
-        } else if let credentials = request.url.credentials {
-            easy.set(CURLOPT_USERNAME, credentials.user)
-            easy.set(CURLOPT_PASSWORD, credentials.password)
-        } else if isTrusted {
-            // curl looks at the host's name alone, so `trusts` decides about scheme and port.
-            easy.set(CURLOPT_NETRC, Int(CURL_NETRC_OPTIONAL.rawValue))
-            if let file = configuration.netrcFile { easy.set(CURLOPT_NETRC_FILE, file) }
-        }
-        return lines
     }
 
     /// Why the request cannot be sent at all; nil: it can. Texts of an origin or a listing could add lines to it.
@@ -138,7 +130,7 @@ private func isTarget(_ text: String) -> Bool {
 }
 
 /// A field in curl's form (CURLOPT_HTTPHEADER(3)).
-private func headerLine(_ field: (name: String, value: String)) -> String {
+func headerLine(_ field: (name: String, value: String)) -> String {
     field.value.isEmpty ? field.name + ";" : field.name + ": " + field.value
 }
 
@@ -174,7 +166,34 @@ private func receiveRaw(
 private func openSocket(
     _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
 ) -> curl_socket_t {
-    guard let address = address?.pointee else { return CURL_SOCKET_BAD }
-    if let context { Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue().connects() }
-    return socket(address.family, address.socktype | Int32(SOCK_CLOEXEC.rawValue), address.protocol)
+    guard let address, let context else { return CURL_SOCKET_BAD }
+    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+    var port = [CChar](repeating: 0, count: 16)
+    let code = withUnsafePointer(to: &address.pointee.addr) {
+        getnameinfo(
+            $0, address.pointee.addrlen, &name, socklen_t(name.count), &port, socklen_t(port.count),
+            NI_NUMERICHOST | NI_NUMERICSERV)
+    }
+    guard code == 0, transfer.mayReach(text(name), Int(text(port)) ?? 0) else {
+        return CURL_SOCKET_BAD
+    }
+    transfer.connects()
+    let (family, kind) = (address.pointee.family, address.pointee.socktype)
+    return socket(family, kind | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+}
+
+/// Up to the end of a C string.
+private func text(_ characters: [CChar]) -> String {
+    String(decoding: characters.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+}
+
+/// CURLOPT_PREREQFUNCTION(3): an idle connection may lead to an address that `openSocket` would refuse this request.
+private func checkAddress(
+    _ context: UnsafeMutableRawPointer?, _ address: UnsafeMutablePointer<CChar>?,
+    _ local: UnsafeMutablePointer<CChar>?, _ port: Int32, _ localPort: Int32
+) -> Int32 {
+    guard let context, let address else { return CURL_PREREQFUNC_ABORT }
+    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    return transfer.mayReach(String(cString: address), Int(port)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }

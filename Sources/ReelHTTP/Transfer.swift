@@ -4,15 +4,17 @@ import ReelCore
 
 /// One request on its way, over all redirects. Belongs to the transport's thread.
 ///
-/// Legal transitions: waiting → running (a slot is free), running ⇄ paused (the receiver's word, `resume`), running →
+/// Legal transitions: waiting ⇄ held (until a token has come), waiting → running (a slot is free), running ⇄ paused (the receiver's word, `resume`), running →
 /// waiting (redirected, or the original URL asked again), any → gone (the loop drops it once `ended` was called).
 final class Transfer {
-    enum Stage { case waiting, running, paused }
+    enum Stage { case waiting, held, running, paused }
 
     /// The next step after curl has given up the answer at hand.
     enum Verdict {
         case failed(OriginFailure)
         case redirected(ResourceURL)
+        /// The place asks for a login that the transport can give.
+        case logInAgain
         /// The place that a redirect named no longer answers.
         case askOriginal
     }
@@ -36,10 +38,10 @@ final class Transfer {
     /// The host of `route.place`, whose queue it stands in.
     var host: OriginHost
     /// The loop outlives its transfers: it drops them all before it returns.
-    private unowned let loop: TransferLoop
+    unowned let loop: TransferLoop
 
     var stage = Stage.waiting
-    private(set) var route: Route
+    var route: Route
     private(set) var answer = AnswerProgress()
     /// nil: curl does not have it.
     var easy: EasyHandle?
@@ -98,7 +100,7 @@ final class Transfer {
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
-        case .running: stallEnd
+        case .running, .held: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
         case .waiting: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
         }
@@ -133,11 +135,13 @@ final class Transfer {
         case .complete:
             if !(300...399).contains(answer.collector.status) { lastByte = .now }
             if let opened = easy?.opened { host.reached = max(opened, host.reached ?? opened) }
+            // Another address of the same name was refused (`mayReach`).
+            if answer.verdict != nil { return false }
             return judgeHead()
         }
     }
 
-    private func fail(_ failure: OriginFailure) { answer.verdict = .failed(failure) }
+    func fail(_ failure: OriginFailure) { answer.verdict = .failed(failure) }
 
     private func judgeHead() -> Bool {
         let collector = answer.collector
@@ -146,6 +150,7 @@ final class Transfer {
             fail(.wrongAnswer("\(host.name): a transfer coding that was not asked for"))
             return false
         }
+        noteLogin(head)
         var verdict: Verdict?
         switch head.status {
         case _ where request.accepted.contains(head.status):
@@ -161,7 +166,10 @@ final class Transfer {
         // 303 names another resource, to be read with GET, and so answers no other request.
         case 301, 302, 307, 308,
             303 where request.isReading:
-            verdict = head["location"].map { route.redirect(request, to: $0, from: host.name) }
+            verdict = head["location"].map {
+                route.redirect(request, to: $0, from: host.name, isTooNarrow: isTooNarrow)
+            }
+        case 401 where mayLogInAgain(head): verdict = .logInAgain
         case 401, 403, 404, 410: if route.mayBeUsedUp(head.status) { verdict = .askOriginal }
         default: break
         }

@@ -15,6 +15,7 @@ final class TransferLoop {
     private let mailbox: Mailbox
     let configuration: TransportConfiguration
     private let hosts: HostTable
+    let tokens: TokenKeeper
     private var transfers: [RequestHandle: Transfer] = [:]
     /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
@@ -27,6 +28,7 @@ final class TransferLoop {
         self.mailbox = mailbox
         self.configuration = configuration
         self.news = news
+        tokens = TokenKeeper(configuration.tokenSource, mailbox)
         hosts = HostTable(slots: configuration.connectionsPerOrigin, news)
     }
 
@@ -150,7 +152,22 @@ final class TransferLoop {
         // All redirects of a request together have the time of one.
         if transfer.route.isFirst { transfer.lastByte = .now }
         expect(transfer)
-        hosts.enqueue(transfer)
+        switch tokens.state(for: transfer) {
+        case .unneeded, .present: hosts.enqueue(transfer)
+        case .awaited:
+            transfer.stage = .held
+            tokens.hold(transfer.id)
+        case .failed: finish(transfer, with: .failed(.status(401, retryAfter: nil)))
+        }
+    }
+
+    /// The command that prints a token has ended. - Parameter token: nil: without one.
+    func take(token: String?) {
+        for id in tokens.take(token) {
+            guard let transfer = transfers[id], transfer.stage == .held else { continue }
+            transfer.stage = .waiting
+            enqueue(transfer)
+        }
     }
 
     private func startWaiting() {
@@ -231,6 +248,7 @@ final class TransferLoop {
         }
         switch transfer.stage {
         case .waiting: queue.remove(of: transfer.resource) { $0 === transfer }
+        case .held: break
         case .running: queue.release(transfer.resource)
         case .paused: queue.releasePaused()
         }
@@ -239,6 +257,9 @@ final class TransferLoop {
         case .redirected(let target):
             transfer.receiver.redirected()
             transfer.ask { $0.follow(target) }
+            enqueue(transfer)
+        case .logInAgain:
+            transfer.ask { _ in }
             enqueue(transfer)
         case .askOriginal:
             transfer.home.redirects.forget(transfer.resource)

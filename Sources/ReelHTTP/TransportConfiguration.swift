@@ -20,7 +20,16 @@ package struct TransportConfiguration: Sendable {
     package var connectionsPerOrigin = 16
     /// The path of a file of credentials; nil: `~/.netrc`.
     package var netrcFile: String?
-    /// The path of a PEM file; nil: the system's authorities.
+    /// Runs the command that prints a bearer token, and tells the token, nil where there is none; nil: no such command.
+    /// The transport runs it once at a time. It must not block.
+    package var tokenSource: (@Sendable (_ deliver: @escaping @Sendable (String?) -> Void) -> Void)?
+    /// Lines of a Netscape cookie file, for the trusted origins.
+    package var cookies: [String] = []
+    /// Shown to the trusted origins that ask for one.
+    package var clientCertificate: ClientCertificate?
+    /// The reach of an address in text; nil: it is a name. Tests have no public addresses.
+    var reach: @Sendable (String) -> AddressReach? = { AddressReach(host: $0) }
+    /// The path of a PEM file, in place of the system's authorities; nil: those.
     package var certificateAuthorities: String?
     /// Whether requests use the proxies that the environment names.
     package var usesProxies = true
@@ -51,6 +60,7 @@ package struct TransportConfiguration: Sendable {
         try Self.check(headers)
         guard isHeaderValue(userAgent) else { throw .badHeaderValue("User-Agent") }
         guard signingKey?.isSendable ?? true, region.map(isSigningRegion) ?? true else { throw .badSigningKey }
+        guard cookies.allSatisfy(isHeaderValue) else { throw .badCookies }
         guard connectionsPerOrigin > 0, connectTimeout > .zero else { throw .badLimit }
     }
 
@@ -60,6 +70,20 @@ package struct TransportConfiguration: Sendable {
             guard isHeaderValue(header.value) else { throw .badHeaderValue(header.name) }
             guard !reserved.contains(asciiLowercased(header.name)) else { throw .reservedHeader(header.name) }
         }
+    }
+}
+
+/// The paths of a certificate and its key (PEM). libcurl reads them for each connection, so that renewed ones need no
+/// new mount.
+package struct ClientCertificate: Sendable {
+    package var certificate: String
+    /// nil: the certificate's file holds the key as well.
+    package var key: String?
+    /// nil: the key is not encrypted.
+    package var passphrase: String?
+
+    package init(certificate: String, key: String?, passphrase: String?) {
+        (self.certificate, self.key, self.passphrase) = (certificate, key, passphrase)
     }
 }
 
@@ -73,6 +97,8 @@ package enum TransportError: Error, Hashable, Sendable {
     case reservedHeader(String)
     /// Keys or a region that no header can hold.
     case badSigningKey
+    /// Cookies with control characters.
+    case badCookies
     /// A limit that is not positive.
     case badLimit
     /// libcurl or the system gave no handle or thread.
@@ -91,7 +117,7 @@ private func isSigningRegion(_ text: String) -> Bool {
 }
 
 /// RFC 9110, section 5.6.2.
-private func isTokenByte(_ byte: UInt8) -> Bool {
+func isTokenByte(_ byte: UInt8) -> Bool {
     switch byte {
     case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
     default: "!#$%&'*+-.^_`|~".utf8.contains(byte)

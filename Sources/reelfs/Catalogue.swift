@@ -1,3 +1,4 @@
+import Logging
 import ReelCache
 import ReelCore
 import ReelHTTP
@@ -173,11 +174,12 @@ struct Catalogue {
 
 extension Catalogue {
     /// The sources as the volume opens them. Reads the files that options name.
-    func entries() throws(Failure) -> [CatalogueEntry] {
+    /// - Parameter logger: told why a token command failed.
+    func entries(_ logger: Logger? = nil) throws(Failure) -> [CatalogueEntry] {
         var entries: [CatalogueEntry] = []
         for source in sources {
             do throws(Failure) {
-                entries.append(try entry(source))
+                entries.append(try entry(source, logger))
             } catch {
                 throw .usage("\(place(source.line)): \(error.sentence)")
             }
@@ -185,9 +187,9 @@ extension Catalogue {
         return entries
     }
 
-    private func entry(_ source: Source) throws(Failure) -> CatalogueEntry {
+    private func entry(_ source: Source, _ logger: Logger?) throws(Failure) -> CatalogueEntry {
         let configuration = try SourceConfiguration(source.source, source.options)
-        let (transport, resolver) = (configuration.transport, source.options.resolver)
+        let (transport, options) = (configuration.transport, source.options)
         do throws(TransportError) { try transport.check() } catch { throw .usage("\(error)") }
         return CatalogueEntry(
             path: source.path, address: configuration.sourceWithCredentials, scope: scope(of: source),
@@ -197,8 +199,13 @@ extension Catalogue {
             options: VolumeOptions(source.options)
         ) { () throws(CatalogueFailure) in
             do throws(TransportError) {
-                let origin = try CurlOrigin(transport)
-                return CatalogueConnection(origin, finder: resolver.map { ResolverCommand($0) }) { origin.shutdown() }
+                let commands = CommandRuns()
+                let running = transport.running(options, with: commands) { logger?.error("\($0)") }
+                let origin = try CurlOrigin(running)
+                return CatalogueConnection(origin, finder: options.resolver.map { ResolverCommand($0) }) {
+                    origin.shutdown()
+                    commands.stop()
+                }
             } catch {
                 throw CatalogueFailure("the transport cannot start: \(error)")
             }

@@ -3,13 +3,15 @@ import ReelCore
 
 /// The file that `credentials=FILE` names: secrets for the source's origin, and for no other.
 ///
-/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`) and `header=Name: value`; the first
-/// two as in mount.cifs(8). For a bucket, the first three are the access key, the secret key and the session's token.
+/// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`), `passphrase=` (of the key that
+/// `key=FILE` names) and `header=Name: value`; the first two as in mount.cifs(8). For a bucket, the first three are the access key, the secret key and the session's token.
 /// Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
 struct CredentialFile: Hashable, Sendable {
     var user: String?
     var password: String?
     var token: String?
+    /// Of the private key that `key=FILE` names.
+    var passphrase: String?
     var headers: [HeaderField] = []
 
     /// Errors name the file and the line, and repeat no text of it.
@@ -18,7 +20,7 @@ struct CredentialFile: Hashable, Sendable {
             let place = "credentials file \(shown(path)), line \(line.number)"
             let pair = line.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard pair.count == 2, pair[1].utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-                throw .usage("\(place): must be username=…, password=…, token=… or header=Name: value")
+                throw .usage("\(place): must be username=…, password=…, token=…, passphrase=… or header=Name: value")
             }
             let value = String(pair[1])
             switch trimmedSpaces(pair[0]) {
@@ -27,12 +29,13 @@ struct CredentialFile: Hashable, Sendable {
             case "token":
                 token = value
                 headers.append(HeaderField(name: "Authorization", value: "Bearer " + value))
+            case "passphrase": passphrase = value
             case "header":
                 guard let field = HeaderField(parsing: value) else {
                     throw .usage("\(place): a header must be \"Name: value\"")
                 }
                 headers.append(field)
-            default: throw .usage("\(place): only username, password, token and header are known")
+            default: throw .usage("\(place): only username, password, token, passphrase and header are known")
             }
         }
         // RFC 7617, section 2: the colon ends the user's name.

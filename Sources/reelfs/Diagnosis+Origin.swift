@@ -25,8 +25,10 @@ struct OriginFacts {
     var speeds: [Speed] = []
     /// Seconds that the film lasts, as the user says.
     var duration: Int64?
-    /// Whether credentials that the user gave are sent.
-    var sendsCredentials = false
+    /// The login that the user gave, and that is sent.
+    var login = LoginKind.none
+    /// Why the command of `--token-command` printed no token.
+    var loginFailure: String?
     /// Whether this is the source of a mount: its daemon may have credentials and headers that are not known here.
     var isOfMount = false
 
@@ -207,6 +209,10 @@ extension Diagnosis {
     private mutating func addFailure(_ failure: OriginFailure, _ facts: OriginFacts) {
         let place = facts.first.place ?? facts.url
         let remedy: String
+        if let reason = facts.loginFailure {
+            return bad(
+                reason, "Run the command yourself, as the user who mounts: it must print a token, alone on a line.")
+        }
         switch failure {
         case .status(401, _) where facts.isOfMount, .status(403, _) where facts.isOfMount:
             return note(
@@ -214,8 +220,8 @@ extension Diagnosis {
                 "To check more, give them here as well, with --credentials or --header.")
         case .status(401, _), .status(403, _):
             remedy =
-                facts.sendsCredentials
-                ? "The given credentials are wrong."
+                facts.login != .none
+                ? "The origin refused \(facts.login.rawValue): \(facts.login.remedy)"
                 : "Put user and password into a file for --credentials, or into ~/.netrc."
         case .status(404, _), .status(410, _): remedy = "Check the path of the URL; a directory's ends with a slash."
         case .status(429, _), .status(503, _): remedy = "The server is overloaded, or limits requests: try later."
@@ -223,7 +229,8 @@ extension Diagnosis {
         case .status: remedy = "Check the URL; a browser may show what the server wants."
         case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."
         case .untrusted:
-            remedy = "Check the clock; add an authority of your own with update-ca-certificates."
+            remedy =
+                "Check the clock; add an authority of your own with update-ca-certificates or --cacert."
         case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
         case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."
         case .interrupted, .changed, .away, .unresolved, .cancelled: remedy = "Try again."

@@ -5,6 +5,7 @@ import ReelCore
 import ReelFuse
 import ReelHTTP
 import ReelSources
+import ReelThreads
 
 struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
@@ -98,11 +99,16 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
                 continue
             }
             let configuration = try SourceConfiguration(source.source, source.options)
+            let commands = CommandRuns()
+            let transport = configuration.transport.running(source.options, with: commands) { _ in }
             let origin: CurlOrigin
-            do throws(TransportError) { origin = try CurlOrigin(configuration.transport) } catch {
+            do throws(TransportError) { origin = try CurlOrigin(transport) } catch {
                 throw .mount("the transport cannot start: \(error)")
             }
-            defer { origin.shutdown() }
+            defer {
+                origin.shutdown()
+                commands.stop()
+            }
             var examination = OriginExamination(origin, limit: .seconds(source.options.timeout))
             let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: entry.address) }.first
             switch examination.source(url, own: own) {
@@ -126,28 +132,36 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let isBucket = S3Address(source) != nil
         let url = isBucket ? given : secrets.flatMap { ResourceURL($0.source(given)) } ?? given
         let configuration = try TransportConfiguration(url, options, secrets, isBucket: isBucket)
+        let commands = CommandRuns()
+        let complaints = Lock<[String]>([])
+        let transport = configuration.running(options, with: commands) { sentence in
+            complaints.withLock { $0.append(sentence) }
+        }
         let origin: CurlOrigin
         do throws(TransportError) {
-            origin = try CurlOrigin(configuration)
+            origin = try CurlOrigin(transport)
         } catch {
             throw .mount("the transport cannot start: \(error)")
         }
-        defer { origin.shutdown() }
+        defer {
+            origin.shutdown()
+            commands.stop()
+        }
         var examination = OriginExamination(origin, limit: .seconds(options.timeout))
-        let hasSecrets =
-            url.credentials != nil || !options.headers.isEmpty || secrets != nil || configuration.signingKey != nil
+        let login = LoginKind(url, options, secrets, configuration)
         let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: source) }.first
         var facts: OriginFacts
         switch examination.source(url, own: own.map { $0.root.url == url ? $0 : type(of: $0).init(root: .url(url)) }) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)
         case .found(let found, let file, let first):
             diagnosis.add(found)
-            if hasSecrets { diagnosis.addSecrets(sentTo: url) }
+            if login != .none { diagnosis.addSecrets(sentTo: url) }
             guard let file else { return }
             facts = examination.file(file, first: first)
         }
         facts.duration = seconds
-        facts.sendsCredentials = hasSecrets && facts.url.isSameOrigin(as: url)
+        facts.login = facts.url.isSameOrigin(as: url) ? login : .none
+        facts.loginFailure = complaints.withLock { $0.first }
         facts.isOfMount = isOfMount
         diagnosis.add(facts)
     }

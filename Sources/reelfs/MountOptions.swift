@@ -29,6 +29,14 @@ struct MountOptions: Hashable, Sendable {
     var headers: [HeaderOption] = []
     /// The daemon reads it, and sends its contents to the source's origin only.
     var credentialsFile: String?
+    /// A Netscape cookie file.
+    var cookieFile: String?
+    /// PEM files: a client certificate, its key unless the certificate's file holds it, and authorities.
+    var certificateFile: String?
+    var keyFile: String?
+    var authorityFile: String?
+    /// Prints a bearer token.
+    var tokenCommand: Command?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
     /// Tells where the bytes of a file come from now.

@@ -51,12 +51,32 @@ enum OptionTable {
         ) { $0.allowOther = try !flag($1, $2) },
         OptionRow(
             name: "config", form: .file, scope: [.mount, .doctor],
-            help: "Read more options from a file, one per line: name = value"
+            help: "Read options from a file, a line each: name = value"
         ) { $0.optionFile = try text($1, $2) },
         OptionRow(
             name: "credentials", form: .file, scope: [.mount, .source, .doctor],
             help: "Read username=, password=, token= or header= for the source's origin from a file with mode 0600"
         ) { $0.credentialsFile = try text($1, $2) },
+        OptionRow(
+            name: "cookies", form: .file, scope: [.mount, .source, .doctor],
+            help: "Netscape cookie file for the source's origin"
+        ) { $0.cookieFile = try text($1, $2) },
+        OptionRow(
+            name: "cert", form: .file, scope: [.mount, .source, .doctor],
+            help: "Client certificate for the source's origin, PEM"
+        ) { $0.certificateFile = try text($1, $2) },
+        OptionRow(
+            name: "key", form: .file, scope: [.mount, .source, .doctor],
+            help: "Private key of --cert, PEM"
+        ) { $0.keyFile = try text($1, $2) },
+        OptionRow(
+            name: "cacert", form: .file, scope: [.mount, .source, .doctor], unset: "the system's",
+            help: "Authorities to trust, PEM"
+        ) { $0.authorityFile = try text($1, $2) },
+        OptionRow(
+            name: "token-command", form: .command, scope: [.mount, .source, .doctor],
+            help: "Run a command that prints a bearer token"
+        ) { $0.tokenCommand = try command($1, $2) },
         OptionRow(
             name: "endpoint", form: .url, scope: [.mount, .source, .doctor], unset: "AWS",
             help: "URL of the S3 service that an s3:// source is asked of"

@@ -51,7 +51,7 @@ struct FilesystemConfiguration {
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
         if Catalogue.isMeant(by: request.source) {
             source = absolute(request.source)
-            tree = .catalogue(try Catalogue.load(source, request.options).entries())
+            tree = .catalogue(try Catalogue.load(source, request.options).entries(logger))
         } else {
             let one = try SourceConfiguration(request.source, request.options)
             source = one.source
@@ -95,6 +95,15 @@ extension TransportConfiguration {
             if let token = credentials?.token { secrets.removeAll { $0.value == "Bearer " + token } }
         }
         headers = (try HeaderOption.load(options.headers) + secrets).map { ($0.name, $0.value) }
+        if let file = options.cookieFile { cookies = try cookieLines(file) }
+        clientCertificate = try ClientCertificate(options, passphrase: credentials?.passphrase)
+        certificateAuthorities = try options.authorityFile.map { (file) throws(Failure) in
+            try PEMFile(file, kind: "authority file", mustHold: "CERTIFICATE", isSecret: false).path
+        }
+        // As with credentials: only a list itself can say which of its hosts a secret is for.
+        if source == nil, clientCertificate != nil || options.tokenCommand != nil {
+            throw .usage("options cert and token-command need a URL as source")
+        }
         // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
@@ -147,6 +156,7 @@ struct Wiring {
     private let store: Store
     /// nil: each source of a catalogue has its own.
     private let origin: CurlOrigin?
+    private let commands = CommandRuns()
 
     /// Opens the cache and the source; asks the origin for the kind of the source.
     init(_ configuration: FilesystemConfiguration) throws(Failure) {
@@ -154,7 +164,7 @@ struct Wiring {
         switch configuration.tree {
         case .source(let source):
             do throws(Failure) {
-                let (one, origin) = try Self.open(source, store, configuration)
+                let (one, origin) = try Self.open(source, store, configuration, commands)
                 (volume, self.origin, reload) = (one, origin, nil)
             } catch {
                 store.close()
@@ -170,11 +180,14 @@ struct Wiring {
     }
 
     private static func open(
-        _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration
+        _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration,
+        _ commands: CommandRuns
     ) throws(Failure) -> (Volume, CurlOrigin) {
+        let (logger, options) = (configuration.logger, configuration.request.options)
         let origin: CurlOrigin
         do throws(TransportError) {
-            origin = try CurlOrigin(source.transport)
+            let transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
+            origin = try CurlOrigin(transport)
         } catch {
             throw .mount("the transport cannot start: \(error)")
         }
@@ -186,6 +199,7 @@ struct Wiring {
             return (volume, origin)
         } catch {
             origin.shutdown()
+            commands.stop()
             throw .mount("\(error)")
         }
     }
@@ -197,7 +211,7 @@ struct Wiring {
         let (path, options, logger) = (configuration.source, configuration.request.options, configuration.logger)
         return {
             do throws(Failure) {
-                volume.replace(with: try Catalogue.load(path, options).entries())
+                volume.replace(with: try Catalogue.load(path, options).entries(logger))
                 logger.notice("the catalogue was read again")
             } catch {
                 logger.error("the catalogue was read again, and nothing changes: \(error.sentence)")
@@ -242,6 +256,7 @@ struct Wiring {
         socket.remove()
         volume.shutdown()
         origin?.shutdown()
+        commands.stop()
         store.close()
     }
 }

@@ -25,7 +25,22 @@ extension FuzzTarget {
                 }
                 try check(judge(head, to: url, asked: asked, isConditional: true, known: nil), asked)
             }
-        }
+        },
+        FuzzTarget("login") { bytes in
+            let challenges = LoginChallenge.parse(String(decoding: bytes, as: UTF8.self))
+            guard var login = DigestLogin.strongest(of: challenges) else { return }
+            let pair = ResourceURL.Credentials(user: "a\"b", password: "c")
+            login.follow(String(decoding: bytes, as: UTF8.self))
+            let line = login.answer("GET", "/x", pair) ?? ""
+            try require(isHeaderValue(line), "a line that cannot be sent")
+            // The origin reads its own words again.
+            let read = LoginChallenge.parse(line).first?.parameters
+            try require(read?["realm"] == login.realm && read?["nonce"] == login.nonce, line)
+        },
+        FuzzTarget("netrc") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            for host in ["h", "", "machine"] { _ = Netrc.login(for: host, parsing: text) }
+        },
     ]
 
     private static func check(_ verdict: HeadVerdict, _ asked: ByteRange?) throws(FuzzFinding) {

@@ -12,20 +12,38 @@ package final class SecureDoor: Sendable {
     /// PEM: whoever trusts it trusts this door.
     package var certificate: String { directory + "/cert.pem" }
 
-    package init(before server: ScriptedServer) throws {
+    /// One certificate and its key, by which a client may show who it is.
+    package var clientCertificate: (certificate: String, key: String) {
+        (directory + "/client.pem", directory + "/client-key.pem")
+    }
+
+    /// The name that each connection asked for, and whether it showed the client's certificate.
+    package var connections: [(name: String, isShown: Bool)] {
+        process.said.output.split(separator: "\n").dropFirst().map { line in
+            let words = line.split(separator: " ")
+            return (String(words[0]), words.last == "shown")
+        }
+    }
+
+    /// - Parameter demandsCertificate: no client gets in without.
+    package init(before server: ScriptedServer, demandsCertificate: Bool = false) throws {
         var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw ServerError(errno: errno) }
         let directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         self.directory = directory
         do {
-            let made = try ChildProcess.run([
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-days",
-                "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
-                directory + "/key.pem", "-out", directory + "/cert.pem",
+            for (name, key) in [("cert.pem", "key.pem"), ("client.pem", "client-key.pem")] {
+                let made = try ChildProcess.run([
+                    "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=DNS:localhost,DNS:other.localhost", "-keyout", directory + "/" + key, "-out",
+                    directory + "/" + name,
+                ])
+                guard made.status == 0 else { throw ChildError(words: ["openssl"], reason: made.errors) }
+            }
+            let process = try ChildProcess([
+                "python3", "-c", Self.program, directory, "\(server.port)", demandsCertificate ? "2" : "1",
             ])
-            guard made.status == 0 else { throw ChildError(words: ["openssl"], reason: made.errors) }
-            let process = try ChildProcess(["python3", "-c", Self.program, directory, "\(server.port)"])
             var port: UInt16?
             eventually {
                 port = UInt16(trimmed(process.said.output))
@@ -61,6 +79,14 @@ package final class SecureDoor: Sendable {
         directory, inner = sys.argv[1], int(sys.argv[2])
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(directory + "/cert.pem", directory + "/key.pem")
+        context.verify_mode = ssl.VerifyMode(int(sys.argv[3]))
+        context.load_verify_locations(directory + "/client.pem")
+        names = {}
+
+        def note(connection, name, context):
+            names[id(connection)] = name
+
+        context.sni_callback = note
 
         async def pump(reader, writer):
             try:
@@ -71,6 +97,9 @@ package final class SecureDoor: Sendable {
                 writer.close()
 
         async def serve(reader, writer):
+            connection = writer.get_extra_info("ssl_object")
+            shown = "shown" if connection.getpeercert(binary_form=True) else "none"
+            print(names.pop(id(connection), None) or "-", shown, flush=True)
             there, back = await asyncio.open_connection("127.0.0.1", inner)
             await asyncio.gather(pump(reader, back), pump(there, writer), return_exceptions=True)
 

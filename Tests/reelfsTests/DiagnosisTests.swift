@@ -351,8 +351,14 @@ struct DiagnosisTests {
     func credentials() {
         let refused = OriginFailure.status(401, retryAfter: nil)
         var diagnosis = Diagnosis()
-        diagnosis.add(Self.origin(.failure(refused)) { $0.sendsCredentials = true })
-        #expect(diagnosis.findings[0].remedy == "The given credentials are wrong.")
+        diagnosis.add(Self.origin(.failure(refused)) { $0.login = .password })
+        #expect(diagnosis.findings[0].remedy?.hasPrefix("The origin refused user and password: check both") == true)
+        diagnosis = Diagnosis()
+        diagnosis.add(
+            Self.origin(.failure(refused)) {
+                ($0.login, $0.loginFailure) = (.tokenCommand, "print, the token command, ended with status 3")
+            })
+        #expect(diagnosis.findings[0].fact == "print, the token command, ended with status 3")
         diagnosis = Diagnosis()
         diagnosis.add(Self.origin(.failure(refused)) { $0.isOfMount = true })
         #expect(diagnosis.isWell)
@@ -456,7 +462,7 @@ struct DiagnosisTests {
         diagnosis.add(
             Self.origin(.success(Self.information(tag: nil, length: 1 << 50))) {
                 $0.first = Self.place("http://\(String(repeating: "h", count: 200))/", 9)
-                ($0.keepsConnections, $0.sendsCredentials) = (false, true)
+                ($0.keepsConnections, $0.login) = (false, .password)
                 $0.speeds = [Self.speed(1, 1e9), Self.speed(2, 1e9), Self.speed(4, 0, .timedOut)]
                 $0.duration = 1
             })

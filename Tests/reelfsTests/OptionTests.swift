@@ -60,6 +60,13 @@ struct OptionTests {
                 $0.userAgent = #"A, "B""#; $0.timeout = 5
             }
         ),
+        (
+            #"token_command=/bin/show "a b"\, c,cookies=/c,cert=/d,key=/e,cacert=/f"#,
+            {
+                $0.tokenCommand = Command(parsing: #"/bin/show "a b", c"#)
+                ($0.cookieFile, $0.certificateFile, $0.keyFile, $0.authorityFile) = ("/c", "/d", "/e", "/f")
+            }
+        ),
         (#"user_agent=A "B""#, { $0.userAgent = #"A "B""# }),
     ]
 
@@ -76,7 +83,8 @@ struct OptionTests {
     static let samples = [
         "key": "path", "command": "/bin/true",
         "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
-        "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
+        "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/",
+        "region": "eu-west-1",
     ]
 
     @Test(

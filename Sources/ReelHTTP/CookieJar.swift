@@ -1,0 +1,58 @@
+import CCurl
+import ReelCore
+
+/// The cookies of one origin (RFC 6265, as libcurl keeps them). Each scheme, host and port has a jar of its own: libcurl
+/// alone would send a host's cookies to all its ports.
+///
+/// Belongs to the transport's thread.
+final class CookieJar {
+    private let share: UnsafeMutableRawPointer
+    /// It holds cookies of the user's file, which are secrets for the source's origin.
+    let isSeeded: Bool
+    /// Set-Cookie lines since the cookies were last counted.
+    private var lines = 0
+
+    /// After so many lines the cookies are counted: most lines set again what is there.
+    private static let countInterval = 64
+    /// As many as libcurl sends at a time; RFC 6265, section 6.1, asks for 50.
+    private static let limit = 150
+
+    /// - Parameter cookies: lines of a Netscape cookie file. Those of other domains are never sent.
+    init?(_ cookies: [String]) {
+        guard let share = curl_share_init() else { return nil }
+        self.share = share
+        isSeeded = !cookies.isEmpty
+        reel_share_cookies(share)
+        guard !cookies.isEmpty, let easy = EasyHandle() else { return }
+        attach(to: easy)
+        for line in cookies { easy.set(CURLOPT_COOKIELIST, line) }
+    }
+
+    deinit { curl_share_cleanup(share) }
+
+    /// Lets a request send and take cookies. The handle must not outlive the jar.
+    func attach(to easy: borrowing EasyHandle) {
+        easy.set(CURLOPT_SHARE, context: share)
+        // Without a file, libcurl keeps cookies in memory and writes them nowhere.
+        easy.set(CURLOPT_COOKIEFILE, "")
+    }
+
+    /// An answer has set cookies. - Returns: whether an origin makes the jar hold more than any needs.
+    func isTooFull(afterSetting count: Int, by handle: UnsafeMutableRawPointer) -> Bool {
+        lines += count
+        guard lines >= Self.countInterval else { return false }
+        lines = 0
+        return reel_count_cookies(handle) > Self.limit
+    }
+}
+
+extension OriginHost {
+    /// Its jar, made where it has none; nil: no memory.
+    func cookieJar(_ configuration: TransportConfiguration) -> CookieJar? {
+        if cookies == nil {
+            let isTrusted = configuration.trustedOrigins?.contains(name) ?? true
+            cookies = CookieJar(isTrusted ? configuration.cookies : [])
+        }
+        return cookies
+    }
+}

@@ -1,0 +1,105 @@
+import Glibc
+import ReelCore
+
+/// Finds a login in a file of the form that curl, ftp(1) and others share (`.netrc`).
+enum Netrc {
+    /// Looks into the file anew, as each may be changed while a mount lives.
+    /// - Parameter path: nil: `~/.netrc`.
+    /// - Returns: nil: no such file, or no word of the host in it.
+    static func login(for host: String, in path: String?) -> ResourceURL.Credentials? {
+        guard let path = path ?? homeFile, let text = contents(path) else { return nil }
+        return login(for: String(host.filter { $0 != "[" && $0 != "]" }), parsing: text)
+    }
+
+    /// The first entry of the host, else a `default` before it: those behind a `default` count for nothing. Words may
+    /// stand in double quotes, in which `\` makes the next character part of the word. A line that begins with `#` is a
+    /// comment.
+    static func login(for host: String, parsing text: String) -> ResourceURL.Credentials? {
+        var words = words(text)[...]
+        while let word = words.popFirst() {
+            let isMeant: Bool
+            switch word {
+            case "machine": isMeant = words.popFirst().map { asciiLowercased($0) == asciiLowercased(host) } ?? false
+            case "default": isMeant = true
+            default: continue
+            }
+            guard isMeant else { continue }
+            var found = ResourceURL.Credentials(user: "", password: "")
+            while let word = words.popFirst(), word != "machine", word != "default" {
+                switch word {
+                case "login": found.user = words.popFirst() ?? ""
+                case "password": found.password = words.popFirst() ?? ""
+                case "account": _ = words.popFirst()
+                default: break
+                }
+            }
+            return found.user.isEmpty && found.password.isEmpty ? nil : found
+        }
+        return nil
+    }
+
+    private static func words(_ text: String) -> [String] {
+        var words: [String] = []
+        var isMacro = false
+        for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
+            // A macro ends with an empty line.
+            if isMacro {
+                isMacro = !trimmed(line).isEmpty
+                continue
+            }
+            var cursor = ByteCursor(trimmedBytes(Array(line.utf8)[...]))
+            if cursor.peek() == UInt8(ascii: "#") { continue }
+            while !cursor.isAtEnd {
+                cursor.take(while: isBlank)
+                let word = word(&cursor)
+                isMacro = word == "macdef"
+                if isMacro { break }
+                words.append(word)
+            }
+        }
+        return words
+    }
+
+    private static func word(_ cursor: inout ByteCursor) -> String {
+        guard cursor.take(UInt8(ascii: "\"")) else {
+            return String(decoding: cursor.take { !isBlank($0) }, as: UTF8.self)
+        }
+        return String(decoding: quotedRest(&cursor), as: UTF8.self)
+    }
+
+    private static var homeFile: String? {
+        if let home = getenv("HOME") { return String(cString: home) + "/.netrc" }
+        guard let entry = getpwuid(geteuid()) else { return nil }
+        return String(cString: entry.pointee.pw_dir) + "/.netrc"
+    }
+
+    private static func contents(_ path: String) -> String? {
+        let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: limit)
+        var count = 0
+        while count < bytes.count {
+            let read = bytes.withUnsafeMutableBytes {
+                Glibc.read(file, $0.baseAddress! + count, $0.count - count)
+            }
+            guard read > 0 else { break }
+            count += read
+        }
+        return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+
+    /// Bytes of a file to read: hundreds of entries.
+    private static let limit = 64 << 10
+}
+
+/// The bytes up to a double quote, which is taken as well; a `\` makes the next byte part of them (RFC 9110, section
+/// 5.6.4). All of the rest where no quote ends it.
+func quotedRest(_ cursor: inout ByteCursor) -> [UInt8] {
+    var bytes: [UInt8] = []
+    while let byte = cursor.take(count: 1).first {
+        if byte == UInt8(ascii: "\"") { break }
+        bytes.append(byte == UInt8(ascii: "\\") ? cursor.take(count: 1).first ?? byte : byte)
+    }
+    return bytes
+}

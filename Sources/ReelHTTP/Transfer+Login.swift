@@ -1,0 +1,182 @@
+import CCurl
+import ReelCore
+
+/// How one request proves who asks, and how often that was refused.
+struct LoginAttempt {
+    enum Way {
+        /// Without a login, or with one that cannot be replaced.
+        case fixed
+        case basic
+        /// - Parameter nonce: nil: there was none yet, and Basic would show the password.
+        case digest(nonce: String?)
+        /// - Parameter serial: as of `TokenKeeper`.
+        case token(serial: Int)
+    }
+
+    var way = Way.fixed
+    var refusals = 0
+    /// The place wants Basic, and its origin wants Digest elsewhere.
+    var wantsBasic = false
+
+    /// A stale nonce, and after it another realm's.
+    static let limit = 2
+}
+
+extension Transfer {
+    /// What the request may carry to `route.place`.
+    var disclosure: Disclosure {
+        Disclosure(
+            from: route.original, at: route.place, isTrusted: loop.configuration.trusts(request.url),
+            isPublic: request.isPublic)
+    }
+
+    // MARK: The request
+
+    /// Adds what the user gave for the origin: headers, certificate, and one login. A header of the user's own goes
+    /// before a signature, that before a token, and that before user and password.
+    /// - Returns: header lines.
+    func addLogin(to easy: borrowing EasyHandle, _ disclosure: Disclosure) -> [String] {
+        let configuration = loop.configuration
+        route.login.way = .fixed
+        var lines = disclosure.secrets ? configuration.headers.map(headerLine) : []
+        if disclosure.secrets { configuration.clientCertificate?.show(with: easy) }
+        if disclosure.secrets, let key = configuration.signingKey, configuration.signs(request) {
+            return lines + key.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
+        }
+        let given = request.headers + (disclosure.secrets ? configuration.headers : [])
+        guard disclosure.credentials, !given.contains(where: { asciiLowercased($0.name) == "authorization" })
+        else { return lines }
+        if disclosure.secrets, let token = loop.tokens.current {
+            route.login.way = .token(serial: token.serial)
+            lines.append("Authorization: Bearer " + token.text)
+        } else if let pair = credentials(disclosure) {
+            if let line = addPassword(of: pair, to: easy) { lines.append(line) }
+        }
+        return lines
+    }
+
+    private func credentials(_ disclosure: Disclosure) -> ResourceURL.Credentials? {
+        if let pair = request.url.credentials { return pair }
+        // The file knows hosts alone, so `trusts` has decided about scheme and port.
+        guard disclosure.secrets,
+            let pair = Netrc.login(for: route.place.host, in: loop.configuration.netrcFile),
+            isHeaderValue(pair.user), isHeaderValue(pair.password)
+        else { return nil }
+        return pair
+    }
+
+    /// Digest to an origin that has asked for it, else Basic, without being asked. - Returns: a header line.
+    private func addPassword(of pair: ResourceURL.Credentials, to easy: borrowing EasyHandle) -> String? {
+        if host.asksForDigest, !route.login.wantsBasic {
+            route.login.way = .digest(nonce: host.digest?.nonce)
+            let target = String(decoding: route.place.text.utf8.dropFirst(route.place.origin.utf8.count), as: UTF8.self)
+            return host.digest?.answer(request.method, target, pair).map { "Authorization: " + $0 }
+        }
+        route.login.way = .basic
+        easy.set(CURLOPT_USERNAME, pair.user)
+        easy.set(CURLOPT_PASSWORD, pair.password)
+        return nil
+    }
+
+    /// nil: the place gets no cookies, and sets none.
+    func cookieJar(_ disclosure: Disclosure) -> CookieJar? {
+        guard disclosure.ownCookies, let jar = host.cookieJar(loop.configuration) else { return nil }
+        // Cookies of the user's file are secrets, too.
+        return jar.isSeeded && !disclosure.secrets ? nil : jar
+    }
+
+    // MARK: The answer
+
+    /// Learns from a head, whatever its status, how the login has fared.
+    func noteLogin(_ head: ResponseHead) {
+        let cookies = head.headers.count { $0.name == "set-cookie" }
+        if cookies > 0, let handle, easy?.cookies?.isTooFull(afterSetting: cookies, by: handle) == true {
+            host.cookies = nil
+        }
+        guard head.status != 401 else { return }
+        switch route.login.way {
+        case .fixed, .basic: break
+        case .token(let serial): loop.tokens.prove(serial)
+        case .digest(let nonce):
+            guard host.digest?.nonce == nonce else { return }
+            host.digest?.isProven = true
+            if let information = head["authentication-info"] { host.digest?.follow(information) }
+        }
+    }
+
+    /// Whether a place that answers 401 gets another login: what its challenge asks for, or a new token. Of the schemes
+    /// offered the strongest is taken, as by CURLAUTH_ANY of CURLOPT_HTTPAUTH(3).
+    func mayLogInAgain(_ head: ResponseHead) -> Bool {
+        let disclosure = disclosure
+        guard disclosure.credentials else { return false }
+        let challenges = LoginChallenge.all(of: head)
+        let asksForDigest = challenges.contains { $0.scheme == "digest" }
+        if asksForDigest { host.asksForDigest = true }
+        guard route.login.refusals < LoginAttempt.limit else { return false }
+        route.login.refusals += 1
+        switch route.login.way {
+        case .fixed: return false
+        case .token(let serial): return loop.tokens.isReplaceable(serial)
+        case .basic:
+            guard let digest = DigestLogin.strongest(of: challenges) else { return false }
+            route.login.wantsBasic = false
+            if host.digest?.realm != digest.realm { host.digest = digest }
+            return true
+        case .digest(let nonce):
+            if !asksForDigest, route.place.scheme == "https", challenges.contains(where: { $0.scheme == "basic" }) {
+                route.login.wantsBasic = true
+                return true
+            }
+            guard let digest = DigestLogin.strongest(of: challenges) else { return false }
+            guard let known = host.digest, nonce != nil else {
+                host.digest = digest
+                return true
+            }
+            if known.realm == digest.realm, known.nonce != nonce { return true }
+            let isNew = digest.isStale || known.isProven || known.realm != digest.realm
+            if isNew { host.digest = digest }
+            return isNew
+        }
+    }
+}
+
+extension ClientCertificate {
+    fileprivate func show(with easy: borrowing EasyHandle) {
+        easy.set(CURLOPT_SSLCERT, certificate)
+        easy.set(CURLOPT_SSLKEY, key ?? certificate)
+        // An empty one keeps OpenSSL from asking at a terminal.
+        easy.set(CURLOPT_KEYPASSWD, passphrase ?? "")
+    }
+}
+
+// MARK: Where a redirect may lead
+
+extension Transfer {
+    /// Whether the request may go to an address. A redirect leads to no address that is reached from fewer places than
+    /// the source's own (`AddressReach`).
+    /// - Parameter port: another one than the URL's is a proxy's, which then does the connecting.
+    func mayReach(_ address: String, _ port: Int) -> Bool {
+        let place = route.place
+        guard port == place.port ?? (place.scheme == "https" ? 443 : 80) else { return true }
+        let reach = loop.configuration.reach(address)
+        if isAtHome {
+            home.reach = reach
+            return true
+        }
+        if reach ?? .machine <= sourceReach { return true }
+        fail(.wrongAnswer(AddressReach.refusal(of: home.name)))
+        return false
+    }
+
+    /// The same of a URL whose host is an address. Of a name only a proxy or a connection knows it.
+    func isTooNarrow(_ target: ResourceURL) -> Bool {
+        guard !target.isSameOrigin(as: route.original), let reach = loop.configuration.reach(target.host) else {
+            return false
+        }
+        return reach > sourceReach
+    }
+
+    private var sourceReach: AddressReach {
+        home.reach ?? loop.configuration.reach(route.original.host) ?? .everywhere
+    }
+}
