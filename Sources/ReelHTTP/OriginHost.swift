@@ -21,6 +21,9 @@ final class OriginHost {
     /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.
     var region: String?
 
+    /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
+    var files: [String: FileFacts] = [:]
+
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?
     /// The request that a probe repeats: the last one that was answered, else the last one that went out.
