@@ -14,6 +14,7 @@ BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev lib
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex libnginx-mod-http-dav-ext? \
                  apache2 lighttpd lighttpd-mod-webdav? caddy? rclone python3-venv \
+                 vsftpd openssh-server python3-pyftpdlib? \
                  ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish systemd
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv

@@ -61,6 +61,15 @@ static inline long reel_get_long(CURL *easy, CURLINFO info) {
     return value;
 }
 
+static inline CURLcode reel_set_key_callback(CURL *easy, curl_sshkeycallback value) {
+    return (curl_easy_setopt)(easy, CURLOPT_SSH_KEYFUNCTION, value);
+}
+static inline curl_off_t reel_get_offset(CURL *easy, CURLINFO info) {
+    curl_off_t value = -1;
+    (curl_easy_getinfo)(easy, info, &value);
+    return value;
+}
+
 // The result of a finished transfer lies in a union inside CURLMsg; the context is what CURLOPT_PRIVATE was given.
 static inline CURLcode reel_message_result(const CURLMsg *message) { return message->data.result; }
 static inline void *reel_private(CURL *easy) {
@@ -69,12 +78,20 @@ static inline void *reel_private(CURL *easy) {
     return value;
 }
 
-// Only http and https: by name from 7.85.0 on, which deprecates the bits that older versions know.
+// Only http and https, or only what file servers speak: by name from 7.85.0 on, which deprecates the bits that older
+// versions know.
 static inline CURLcode reel_allow_http_only(CURL *easy) {
 #if LIBCURL_VERSION_NUM >= 0x075500
     return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else
     return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+}
+static inline CURLcode reel_allow_files_only(CURL *easy) {
+#if LIBCURL_VERSION_NUM >= 0x075500
+    return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS_STR, "ftp,ftps,sftp");
+#else
+    return (curl_easy_setopt)(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_FTP | CURLPROTO_FTPS | CURLPROTO_SFTP));
 #endif
 }
 

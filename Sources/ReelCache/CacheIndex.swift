@@ -134,7 +134,7 @@ extension IndexConnection {
     /// The directory belongs to this source, from now on or already. - Parameter source: nil: to any.
     fileprivate func claim(source: String?) throws(CacheError) {
         guard let source else { return }
-        let text = ResourceURL(source)?.description ?? String(source.prefix { $0 != "?" })
+        let text = ResourceURL(trusted: source)?.description ?? String(source.prefix { $0 != "?" })
         let known = try self.source()
         guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }
         if known == nil { try run("INSERT INTO meta VALUES (?, ?)", [.text("source"), .text(text)]) }

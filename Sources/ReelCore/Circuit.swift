@@ -214,7 +214,7 @@ package struct Circuit: Sendable {
 
     private mutating func judge(_ failure: OriginFailure?, _ now: Duration) -> [Action] {
         switch failure {
-        case nil, .status, .wrongAnswer, .untrusted, .changed: return answered(now)
+        case nil, .status, .wrongAnswer, .untrusted, .hostKey, .changed: return answered(now)
         case .unreachable: return refused(now)
         case .cancelled, .timedOut, .interrupted, .away, .unresolved:
             // A request that ended early has learned nothing, nor has one that waited while others were answered.

@@ -37,7 +37,7 @@ extension Ledger {
                 case .timedOut, .away(.silent): .timedOut
                 case .status(401, _), .status(403, _), .unresolved: .accessDenied
                 case .status(404, _), .status(410, _), .changed: .changed
-                case .status, .interrupted, .wrongAnswer, .untrusted, .cancelled: .failed
+                case .status, .interrupted, .wrongAnswer, .untrusted, .hostKey, .cancelled: .failed
                 }
         }
     }
@@ -52,10 +52,15 @@ extension Ledger {
         package var allowsEarly = true
         /// Bytes that one reader's readahead may grow to; the cache limits it as well.
         package var window = Int64.max
+        /// Whether a silent request may have a second try beside it: a file server would want another login for it.
+        package var mayHedge = true
 
         /// Without arguments: one request at a time, and no other limit.
-        package init(requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max) {
+        package init(
+            requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max, mayHedge: Bool = true
+        ) {
             (self.requests, self.room, self.allowsEarly, self.window) = (requests, room, allowsEarly, window)
+            self.mayHedge = mayHedge
         }
     }
 }

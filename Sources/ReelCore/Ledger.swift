@@ -336,7 +336,7 @@ package struct Ledger: Sendable {
         if notice() { actions += planner.demand(now: now) }
         actions += planner.waiting.endLate(planner.streams, now: now)
         actions += planner.streams.startRetries(now: now)
-        actions += planner.streams.hedge(for: planner.waiting, now: now)
+        if limits.mayHedge { actions += planner.streams.hedge(for: planner.waiting, now: now) }
         actions += planner.stopIdle(lastClose: openHandles == 0 ? lastClose : nil, now: now)
         return actions + planner.resume(now: now)
     }

@@ -35,7 +35,7 @@ package enum ListingTrouble: Hashable, Sendable {
             case .timedOut, .away(.silent): .timedOut
             case .status(let status, _): .status(status)
             case .interrupted: .cutShort
-            case .wrongAnswer, .untrusted, .changed, .unresolved, .cancelled: .failed
+            case .wrongAnswer, .untrusted, .hostKey, .changed, .unresolved, .cancelled: .failed
             }
     }
 }

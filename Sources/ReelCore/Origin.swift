@@ -55,6 +55,9 @@ package struct OriginRequest: Sendable {
     package var range: ByteRange?
     /// nil: the answer is of use in any case.
     package var condition: Condition?
+    /// The head alone is of use: a file server is asked for no bytes. A web server is, as many tell a length only with
+    /// them.
+    package var isHeadEnough = false
     /// Demanded bytes go before speculative ones when the connections to a host are all in use.
     package var isDemanded: Bool
     package var reason: Reason
@@ -237,6 +240,8 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case wrongAnswer(String)
     /// The certificate or the TLS handshake was refused.
     case untrusted(String)
+    /// The server's key (SSH) is unknown, or another one than the known one; a sentence that says what to do.
+    case hostKey(String)
     /// The resource now has another length or validator than the one asked for.
     case changed
     /// Not asked: the origin is known to be away (`Circuit`).

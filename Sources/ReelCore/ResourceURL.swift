@@ -1,4 +1,8 @@
-/// An absolute `http` or `https` URL (RFC 3986), without a fragment, ready to be requested.
+/// An absolute URL (RFC 3986) of a web server (`http`, `https`) or of a file server (`ftp`, `ftpes`, `ftps`, `sftp`),
+/// without a fragment, ready to be requested.
+///
+/// A text from outside becomes the URL of a web server or none: `ResourceURL.init(_:)` and `resolve` know no other
+/// schemes, so that no page, list or redirect leads to a file server. Only what the user or the cache names may.
 ///
 /// Bytes that may not stand in a URL (spaces, controls, non-ASCII) are percent-encoded when it is made, so two
 /// spellings of one listing entry become one URL. User name and password are kept apart and are part of neither `text`
@@ -33,7 +37,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// `http` or `https`.
+    /// In lower case.
     package var scheme: String { authority.scheme }
     /// In lower case; an IPv6 address with its brackets.
     package var host: String { authority.host }
@@ -64,14 +68,34 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     /// nil where `text` is no absolute http(s) URL with a host, or too long.
     package init?(_ text: String) {
         guard let parts = URLParts(text) else { return nil }
-        self.init(parts)
+        self.init(parts, Self.webServers)
+    }
+
+    /// The same, and URLs of file servers as well: for what the user names, or the cache has as the mount knew it.
+    package init?(trusted text: String) {
+        guard let parts = URLParts(text) else { return nil }
+        self.init(parts, Self.allServers)
     }
 
     /// The schemes whose origins can be asked, and their standard ports.
-    private static let schemes = ["http": 80, "https": 443]
+    private static let webServers = ["http": 80, "https": 443]
+    /// `ftpes` is FTP on its usual port that changes to TLS (RFC 4217), `ftps` is FTP inside of TLS.
+    private static let fileServers = ["ftp": 21, "ftpes": 21, "ftps": 990, "sftp": 22]
+    private static let allServers = webServers.merging(fileServers) { port, _ in port }
 
-    private init?(_ parts: URLParts) {
-        guard let scheme = parts.scheme.map({ asciiLowercased($0) }), let port = Self.schemes[scheme],
+    /// How a file server is asked.
+    package enum FileProtocol: Sendable {
+        case ftp, sftp
+    }
+
+    /// nil: it is a web server.
+    package var fileProtocol: FileProtocol? {
+        if Self.fileServers[scheme] == nil { nil } else { scheme == "sftp" ? .sftp : .ftp }
+    }
+
+    /// - Parameter ports: the schemes that count.
+    private init?(_ parts: URLParts, _ ports: [String: Int]) {
+        guard let scheme = parts.scheme.map({ asciiLowercased($0) }), let port = ports[scheme],
             let authority = parts.authority.flatMap({ URLAuthority($0) })
         else { return nil }
         self.init(
@@ -138,12 +162,13 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     package func with(path: String) -> ResourceURL { ResourceURL(authority, path: path, query: query) }
 
     /// Resolves a reference against this URL (RFC 3986, section 5.2). Credentials go along only to the same origin.
-    /// nil where the result is no http(s) URL, or too long.
+    /// nil where the result is too long, or neither an http(s) URL nor one of this origin.
     package func resolve(_ reference: String) -> ResourceURL? {
         guard var parts = URLParts(reference) else { return nil }
         if parts.authority != nil {
             parts.scheme = parts.scheme ?? Array(scheme.utf8)[...]
-            guard let url = ResourceURL(parts) else { return nil }
+            guard let url = ResourceURL(parts, Self.allServers), url.fileProtocol == nil || url.isSameOrigin(as: self)
+            else { return nil }
             let isOurs = url.credentials == nil && url.isSameOrigin(as: self)
             return isOurs ? ResourceURL(authority, path: url.path, query: url.query) : url
         }

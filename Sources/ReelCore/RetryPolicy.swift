@@ -19,7 +19,7 @@ package enum RetryPolicy {
         where [408, 423, 425, 429].contains(status) || (500...599).contains(status) && status != 501:
             if let retryAfter, attempt <= 6 { return max(retryAfter, .milliseconds(100)) }
             (limit, base) = (6, 0.2)
-        case .status, .wrongAnswer, .untrusted, .changed, .away, .unresolved, .cancelled:
+        case .status, .wrongAnswer, .untrusted, .hostKey, .changed, .away, .unresolved, .cancelled:
             return nil
         }
         guard attempt <= limit else { return nil }

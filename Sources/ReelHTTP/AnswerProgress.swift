@@ -3,13 +3,15 @@ import ReelCore
 /// How much of one answer has come, and how much of it may come.
 struct AnswerProgress {
     var collector = HeaderCollector()
+    /// Of a file server.
+    var file = FileAnswer()
     /// The verdict that was reached before curl is done with the answer; nil: none yet.
     var verdict: Transfer.Verdict?
     /// Whether the receiver has taken the head.
     private(set) var isAccepted = false
     /// When the transport stops reading the useless body of an error or a redirect; nil: the body is wanted.
     private(set) var drainEnd: ContinuousClock.Instant?
-    private var received: Int64 = 0
+    private(set) var received: Int64 = 0
     /// The start of a useless body.
     private var refusal: [UInt8] = []
     /// Bytes behind the head, as they came: the body, and what frames it.
@@ -54,6 +56,9 @@ struct AnswerProgress {
     func wanted(of count: Int) -> Int { Int(min(Int64(count), limit - received)) }
 
     mutating func take(_ count: Int) { received += Int64(count) }
+
+    /// Whether all bytes came that may come.
+    var isFull: Bool { received >= limit }
 
     /// Takes a piece of a useless body. - Returns: whether the transport reads more of it.
     mutating func drain(_ bytes: UnsafeRawBufferPointer) -> Bool {

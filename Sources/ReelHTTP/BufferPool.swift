@@ -52,9 +52,12 @@ struct GatheredBytes {
         count += bytes.count
     }
 
+    /// All bytes, valid until the next call of `append`.
+    var remaining: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: memory[..<count]) }
+
     /// All bytes, valid until the next call of `append`; the buffer is empty then.
     mutating func takeAll() -> UnsafeRawBufferPointer {
         defer { count = 0 }
-        return UnsafeRawBufferPointer(rebasing: memory[..<count])
+        return remaining
     }
 }

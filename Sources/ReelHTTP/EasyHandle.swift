@@ -1,8 +1,17 @@
 import CCurl
 
+/// Leads curl's callbacks from a handle to the request that it answers. Belongs to the transport's thread.
+final class HandleContext {
+    /// nil: the handle's body is kept for a request to come (`KeptBodies`).
+    unowned var transfer: Transfer?
+    /// How the key of an SSH server compares with the known ones; nil: it has not come, or all is well.
+    var keyMatch: curl_khmatch?
+}
+
 /// One libcurl easy handle with the header list that it borrows; both are freed once, together.
 struct EasyHandle: ~Copyable {
     let pointer: UnsafeMutableRawPointer
+    let context = HandleContext()
     /// When it began to open a connection; nil: it has not, or it uses an idle one.
     var opened: ContinuousClock.Instant?
     /// The request has left.

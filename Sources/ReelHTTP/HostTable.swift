@@ -37,9 +37,14 @@ final class HostTable {
     func host(_ origin: String) -> OriginHost {
         if let known = hosts[origin] { return known }
         forget()
-        let host = OriginHost(origin, slots: slots)
+        let host = OriginHost(origin, slots: min(slots, Self.slots(of: origin)))
         hosts[origin] = host
         return host
+    }
+
+    /// FTP servers for the public allow few connections, and OpenSSH few logins at a time (`MaxStartups`).
+    private static func slots(of origin: String) -> Int {
+        if origin.hasPrefix("ftp") { KeptBodies.mostOfHost } else { origin.hasPrefix("sftp") ? 4 : .max }
     }
 
     /// Makes room for a host. The next request to a forgotten one learns everything anew. Hosts with a Digest login
@@ -81,7 +86,7 @@ final class HostTable {
                 connections += 1
                 host.active[transfer.id] = transfer
                 let isCrowded = !transfer.request.isDemanded && host.idle.areScarce(running: queue.running)
-                let avoidsIdle = isSilent || isCrowded
+                let avoidsIdle = !transfer.isOfFileServer && (isSilent || isCrowded)
                 transfer.hasTakenIdle = !avoidsIdle && host.idle.take()
                 start(transfer, avoidsIdle)
             }

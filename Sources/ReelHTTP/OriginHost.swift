@@ -30,6 +30,9 @@ final class OriginHost {
     /// The reach of the address that last answered for it; nil: not known, or hidden by a proxy.
     var reach: AddressReach?
 
+    /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
+    var files: [String: FileFacts] = [:]
+
     /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
     var circuit: Circuit?
     /// The request that a probe repeats: the last one that was answered, else the last one that went out.

@@ -55,6 +55,13 @@ extension Transfer {
         return lines
     }
 
+    /// User and password for a file server, which takes no other login; without them curl logs in as anonymous.
+    func addFileLogin(to easy: borrowing EasyHandle) {
+        guard let pair = credentials(disclosure) else { return }
+        easy.set(CURLOPT_USERNAME, pair.user)
+        easy.set(CURLOPT_PASSWORD, pair.password)
+    }
+
     private func credentials(_ disclosure: Disclosure) -> ResourceURL.Credentials? {
         if let pair = request.url.credentials { return pair }
         // The file knows hosts alone, so `trusts` has decided about scheme and port.
@@ -157,6 +164,8 @@ extension Transfer {
     /// - Parameter port: another one than the URL's is a proxy's, which then does the connecting.
     func mayReach(_ address: String, _ port: Int) -> Bool {
         let place = route.place
+        // No redirect leads to a file server, or from there.
+        if place.fileProtocol != nil { return true }
         guard port == place.port ?? (place.scheme == "https" ? 443 : 80) else { return true }
         let reach = loop.configuration.reach(address)
         if isAtHome {

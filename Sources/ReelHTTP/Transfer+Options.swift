@@ -8,7 +8,8 @@ extension Transfer {
     /// - Returns: false where there is no memory for a handle.
     func prepare(_ configuration: TransportConfiguration, avoidsIdle: Bool) -> Bool {
         guard var easy = EasyHandle() else { return false }
-        let context = Unmanaged.passUnretained(self).toOpaque()
+        easy.context.transfer = self
+        let context = Unmanaged.passUnretained(easy.context).toOpaque()
         easy.set(CURLOPT_PRIVATE, context: context)
         easy.set(CURLOPT_HEADERFUNCTION, receiveHeader)
         easy.set(CURLOPT_HEADERDATA, context: context)
@@ -22,7 +23,11 @@ extension Transfer {
         easy.set(CURLOPT_DEBUGDATA, context: context)
         easy.set(CURLOPT_VERBOSE, 1)
         setConnectionOptions(of: easy, configuration, avoidsIdle: avoidsIdle)
-        setRequestOptions(of: &easy, configuration)
+        if isOfFileServer {
+            setFileOptions(of: easy, configuration)
+        } else {
+            setRequestOptions(of: &easy, configuration)
+        }
         self.easy = consume easy
         return true
     }
@@ -30,7 +35,7 @@ extension Transfer {
     private func setConnectionOptions(
         of easy: borrowing EasyHandle, _ configuration: TransportConfiguration, avoidsIdle: Bool
     ) {
-        reel_allow_http_only(easy.pointer)
+        if isOfFileServer { reel_allow_files_only(easy.pointer) } else { reel_allow_http_only(easy.pointer) }
         reel_leave_resolver(easy.pointer)
         easy.set(CURLOPT_NOSIGNAL, 1)
         easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
@@ -50,7 +55,8 @@ extension Transfer {
         }
         // The size in curl's own program. curl allocates it for each request: half a megabyte would come from the
         // system each time, page by page, which takes as long as all the receiving.
-        easy.set(CURLOPT_BUFFERSIZE, 100 << 10)
+        // SFTP asks for as many bytes before it waits: with less it takes a round trip for each few of them.
+        easy.set(CURLOPT_BUFFERSIZE, route.place.fileProtocol == .sftp ? 512 << 10 : 100 << 10)
     }
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
@@ -134,11 +140,16 @@ func headerLine(_ field: (name: String, value: String)) -> String {
     field.value.isEmpty ? field.name + ";" : field.name + ": " + field.value
 }
 
-/// CURLOPT_HEADERFUNCTION(3). The context is the transfer, which the loop holds as long as its handle is in use.
+/// The context of a callback: the handle's, which lives as long as the handle.
+private func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer? {
+    context.flatMap { Unmanaged<HandleContext>.fromOpaque($0).takeUnretainedValue().transfer }
+}
+
+/// CURLOPT_HEADERFUNCTION(3).
 private func receiveHeader(
     _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int {
-    let transfer = Unmanaged<Transfer>.fromOpaque(context!).takeUnretainedValue()
+    guard let transfer = transfer(context) else { return size * count }
     return transfer.takeHeader(UnsafeRawBufferPointer(start: bytes, count: size * count)) ? size * count : 0
 }
 
@@ -147,7 +158,8 @@ private func receiveBody(
     _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
 ) -> Int {
     guard size * count > 0 else { return 0 }
-    let transfer = Unmanaged<Transfer>.fromOpaque(context!).takeUnretainedValue()
+    // No request takes the body now.
+    guard let transfer = transfer(context) else { return Int(CURL_WRITEFUNC_PAUSE) }
     return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
 }
 
@@ -156,8 +168,7 @@ private func receiveRaw(
     _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
     _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    guard let context, kind == CURLINFO_DATA_IN || kind == CURLINFO_HEADER_OUT else { return 0 }
-    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    guard kind == CURLINFO_DATA_IN || kind == CURLINFO_HEADER_OUT, let transfer = transfer(context) else { return 0 }
     if kind == CURLINFO_DATA_IN { transfer.takeRaw(count) } else { transfer.easy?.isAsked = true }
     return 0
 }
@@ -166,8 +177,7 @@ private func receiveRaw(
 private func openSocket(
     _ context: UnsafeMutableRawPointer?, _ purpose: curlsocktype, _ address: UnsafeMutablePointer<curl_sockaddr>?
 ) -> curl_socket_t {
-    guard let address, let context else { return CURL_SOCKET_BAD }
-    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    guard let address, let transfer = transfer(context) else { return CURL_SOCKET_BAD }
     var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
     var port = [CChar](repeating: 0, count: 16)
     let code = withUnsafePointer(to: &address.pointee.addr) {
@@ -193,7 +203,6 @@ private func checkAddress(
     _ context: UnsafeMutableRawPointer?, _ address: UnsafeMutablePointer<CChar>?,
     _ local: UnsafeMutablePointer<CChar>?, _ port: Int32, _ localPort: Int32
 ) -> Int32 {
-    guard let context, let address else { return CURL_PREREQFUNC_ABORT }
-    let transfer = Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue()
+    guard let address, let transfer = transfer(context) else { return CURL_PREREQFUNC_ABORT }
     return transfer.mayReach(String(cString: address), Int(port)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
 }

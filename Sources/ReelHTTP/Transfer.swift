@@ -42,7 +42,7 @@ final class Transfer {
 
     var stage = Stage.waiting
     var route: Route
-    private(set) var answer = AnswerProgress()
+    var answer = AnswerProgress()
     /// nil: curl does not have it.
     var easy: EasyHandle?
     /// An idle connection was counted as its own (`IdleConnections.take`).
@@ -100,9 +100,10 @@ final class Transfer {
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
-        case .running, .held: stallEnd
+        case .held: stallEnd
+        case .running where answer.file.awaited == nil: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
-        case .waiting: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
+        case .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
         }
     }
 
@@ -126,6 +127,7 @@ final class Transfer {
 
     /// Reads one header line. - Returns: whether curl shall go on.
     func takeHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+        if isOfFileServer { return takeReply(line) }
         switch answer.collector.take(line) {
         // A line is no progress: a head that comes line by line must be whole in time.
         case .more, .trailer: return true
@@ -193,6 +195,7 @@ final class Transfer {
     func verdict(of result: CURLcode) -> Verdict? {
         if case .failed(.status) = answer.verdict, isElsewhere(answer.refusedRegion) { return .askOriginal }
         if let verdict = answer.verdict { return verdict }
+        if isOfFileServer, !answer.isAccepted { return verdictOnFile(result) }
         if result == CURLE_OK {
             guard answer.isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
             return answer.isShort
@@ -215,14 +218,19 @@ final class Transfer {
 
     /// Takes a piece of the body. - Returns: the result of curl's write callback (CURLOPT_WRITEFUNCTION(3)).
     func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if isOfFileServer, !answer.isAccepted {
+            // libcurl writes the lines of a head as a body, too.
+            if answer.file.asksHead { return bytes.count }
+            if !beginFile() { return 0 }
+        }
         lastByte = .now
         guard answer.isAccepted else { return answer.drain(bytes) ? bytes.count : 0 }
-        if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }
+        if stage == .paused || answer.file.isOver { return Int(CURL_WRITEFUNC_PAUSE) }
         if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {
             case .more: break
             case .pause: return Int(CURL_WRITEFUNC_PAUSE)
-            case .stop: return 0
+            case .stop: return keepsBody ? endEarly(before: bytes) : 0
             }
         }
         let count = answer.wanted(of: bytes.count)
@@ -230,6 +238,9 @@ final class Transfer {
             if gathered == nil { loop.pool.lend(to: self) }
             gathered?.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
             answer.take(count)
+        }
+        if keepsBody, answer.isFull, rest != answer.file.facts?.length {
+            return endEarly(before: UnsafeRawBufferPointer(rebasing: bytes[count...]), count)
         }
         if count < bytes.count {
             fail(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))

@@ -8,6 +8,8 @@ import ReelThreads
 final class TransferLoop {
     let news: TransportNews
     var pool = BufferPool()
+    /// Requests that are over, and whose bodies go on (`KeptBody`).
+    var endedEarly: [Transfer] = []
     /// nil: outages are not watched.
     private(set) var watch: OutageWatch?
 
@@ -17,6 +19,9 @@ final class TransferLoop {
     private let hosts: HostTable
     let tokens: TokenKeeper
     private var transfers: [RequestHandle: Transfer] = [:]
+    private var bodies = KeptBodies()
+    /// Requests that go on with the body of another one.
+    private var awaiting: [Transfer] = []
     /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
 
@@ -39,20 +44,29 @@ final class TransferLoop {
             for command in commands { command(self) }
             if isShutDown {
                 for transfer in transfers.values { finish(transfer, with: .failed(.cancelled)) }
+                bodies.drop(most: 0, remove)
                 return
             }
             startWaiting()
             thread.perform()
             handOverGathered()
-            while let (transfer, result) = thread.nextEnd() {
+            finishEarly()
+            while let (context, result) = thread.nextEnd() {
+                guard let transfer = context.transfer else {
+                    bodies.ended(context, remove)
+                    continue
+                }
                 finish(transfer, with: transfer.verdict(of: result), isKept: result == CURLE_OK)
             }
+            bodies.dropOld(remove)
+            stopAwaiting()
             reconnectOvertaken()
             endStalled()
             actOnOutages()
             // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
             var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
+            if let end = bodies.end { time = min(time, end - .now) }
             if let tick = watch?.nextTick { time = min(time, tick - now()) }
             thread.wait(atMost: time)
         }
@@ -93,6 +107,11 @@ final class TransferLoop {
         transfer.host.queue.resume(transfer.resource)
         watch?.resumed(transfer.home)
         expect(transfer)
+        unpause(transfer)
+    }
+
+    private func unpause(_ transfer: Transfer) {
+        guard transfer.deliverSurplus() else { return }
         // curl hands over the bytes that it holds inside of this call. If they are refused, it does not end the
         // transfer: this does.
         let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
@@ -175,6 +194,7 @@ final class TransferLoop {
             transfer.stage = .running
             if transfer.route.isFirst { transfer.lastByte = .now }
             transfer.receiver.sent()
+            if goOn(transfer) { return }
             if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
         } cancel: {
             cancel($0)
@@ -198,6 +218,53 @@ final class TransferLoop {
                 _ = send(transfer, avoidsIdle: true)
             }
         }
+    }
+
+    // MARK: Bodies that go on
+
+    private func remove(_ easy: UnsafeMutableRawPointer?) { thread.remove(easy) }
+
+    /// Gives a request the body that stands where it begins, or lets it wait for one that is on its way there.
+    /// - Returns: false where there is none.
+    private func goOn(_ transfer: Transfer) -> Bool {
+        guard transfer.isOfFileServer else { return false }
+        let host = transfer.host
+        if transfer.takesBody, let range = transfer.request.range {
+            if let body = bodies.take(transfer.request.url, at: range.lower) {
+                body.move(to: transfer)
+                unpause(transfer)
+                return true
+            }
+            if let earlier = host.active.values.first(where: { $0.leads(to: transfer) }) {
+                transfer.answer.file.awaited = earlier
+                awaiting.append(transfer)
+                return true
+            }
+        }
+        let running = host.active.values.count { $0.easy != nil }
+        bodies.drop(of: host.name, most: KeptBodies.mostOfHost - 1 - running, remove)
+        return false
+    }
+
+    /// Starts the requests whose body has come where they begin, or will not come there.
+    private func stopAwaiting() {
+        for transfer in awaiting {
+            guard let earlier = transfer.answer.file.awaited else { continue }
+            if transfers[earlier.id] === earlier, earlier.leads(to: transfer) { continue }
+            transfer.answer.file.awaited = nil
+            guard transfers[transfer.id] === transfer, transfer.stage == .running else { continue }
+            transfer.lastByte = .now
+            if !goOn(transfer) { _ = send(transfer, avoidsIdle: false) }
+        }
+        awaiting.removeAll { $0.answer.file.awaited == nil }
+    }
+
+    private func finishEarly() {
+        for transfer in endedEarly where transfers[transfer.id] === transfer {
+            if transfer.answer.verdict == nil { _ = transfer.handOver() }
+            finish(transfer, with: transfer.answer.verdict)
+        }
+        endedEarly = []
     }
 
     // MARK: Bytes
@@ -238,12 +305,18 @@ final class TransferLoop {
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
         let (host, queue) = (transfer.host, transfer.host.queue)
+        if transfer.stage != .waiting, goesOn(after: verdict, transfer), let body = transfer.takeKeptBody() {
+            bodies.keep(body)
+        }
+        transfer.answer.file.awaited = nil
         pool.giveBack(from: transfer)
         if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
             news.counters.withLock { $0.connections += opened }
-            host.idle.ended(hasTaken: transfer.hasTakenIdle, isNew: opened > 0, isKept: isKept)
+            if !transfer.isOfFileServer {
+                host.idle.ended(hasTaken: transfer.hasTakenIdle, isNew: opened > 0, isKept: isKept)
+            }
             thread.remove(easy)
         }
         switch transfer.stage {
@@ -268,6 +341,12 @@ final class TransferLoop {
         case .failed(let failure): end(transfer, failure)
         case nil: end(transfer, nil)
         }
+    }
+
+    /// Whether the body of a request that ends so goes on without it.
+    private func goesOn(after verdict: Transfer.Verdict?, _ transfer: Transfer) -> Bool {
+        if case .failed(.cancelled) = verdict { return true }
+        return verdict == nil && transfer.answer.file.isOver
     }
 
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {

@@ -18,6 +18,8 @@ package struct TransportConfiguration: Sendable {
     /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
     /// listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
     package var connectionsPerOrigin = 16
+    /// How SFTP servers are trusted, and asked.
+    package var ssh = SSHAccess()
     /// The path of a file of credentials; nil: `~/.netrc`.
     package var netrcFile: String?
     /// Runs the command that prints a bearer token, and tells the token, nil where there is none; nil: no such command.

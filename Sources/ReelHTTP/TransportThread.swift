@@ -58,14 +58,14 @@ struct TransportThread: ~Copyable {
         curl_multi_poll(multi.pointer, nil, 0, milliseconds, nil)
     }
 
-    /// The next transfer that curl is done with, and its result.
-    func nextEnd() -> (transfer: Transfer, result: CURLcode)? {
+    /// The next handle that curl is done with, and its result.
+    func nextEnd() -> (context: HandleContext, result: CURLcode)? {
         var left: Int32 = 0
         while let message = curl_multi_info_read(multi.pointer, &left) {
             guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
                 let context = reel_private(easy)
             else { continue }
-            return (Unmanaged<Transfer>.fromOpaque(context).takeUnretainedValue(), reel_message_result(message))
+            return (Unmanaged<HandleContext>.fromOpaque(context).takeUnretainedValue(), reel_message_result(message))
         }
         return nil
     }

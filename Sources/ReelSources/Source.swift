@@ -83,8 +83,8 @@ extension Source {
 package enum SourceKinds {
     /// In the order in which they are asked; what is nothing else is a file.
     package static let all: [any Source.Type] = [
-        S3Source.self, PlaylistSource.self, HLSSource.self, FeedSource.self, ListingSource.self, WebDAVSource.self,
-        FileSource.self,
+        S3Source.self, FileServerSource.self, PlaylistSource.self, HLSSource.self, FeedSource.self,
+        ListingSource.self, WebDAVSource.self, FileSource.self,
     ]
 
     /// Where the requests for a SOURCE go; nil: it is the path of a local file.

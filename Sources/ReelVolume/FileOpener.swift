@@ -101,7 +101,7 @@ final class FileOpener: Sendable {
         switch failure {
         case nil, .wrongAnswer, .changed: true
         case .status(let status, _): status != 404 && status != 410
-        case .unreachable, .interrupted, .timedOut, .untrusted, .away, .unresolved, .cancelled: false
+        case .unreachable, .interrupted, .timedOut, .untrusted, .hostKey, .away, .unresolved, .cancelled: false
         }
     }
 

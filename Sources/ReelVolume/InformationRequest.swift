@@ -35,9 +35,10 @@ final class InformationRequest: OriginReceiver {
         _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         askingForBytes(ByteRange(0, 1), until: now() + limit, services) { range, left, done in
-            let request = OriginRequest(
+            var request = OriginRequest(
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
+            request.isHeadEnough = true
             services.send(request, to: InformationRequest(request, known, services, done))
         } completion: {
             completion($0)

@@ -90,7 +90,7 @@ extension Maintenance {
         if let entry = tree.rootEntries.first(where: { ExactText(services.key(of: $0)) == ExactText(key) }) {
             return entry.url
         }
-        return tree.rootURL?.resolve(key) ?? ResourceURL(key)
+        return tree.rootURL?.resolve(key) ?? ResourceURL(trusted: key)
     }
 }
 

@@ -21,7 +21,7 @@ package struct MountNames: Sendable {
 
     /// The names in a cache that is not mounted, where those of a list's entries are not known.
     package init(_ store: Store) {
-        self.init(root: store.setting("folder").flatMap { ResourceURL($0) }, entries: []) { $0.url.text }
+        self.init(root: store.setting("folder").flatMap { ResourceURL(trusted: $0) }, entries: []) { $0.url.text }
         for scope in store.scopes {
             let part = store.scoped(scope)
             if let path = part.setting("path") { sources[scope] = (MountNames(part), path) }
@@ -67,6 +67,7 @@ extension Store {
 
     private func describe(_ inside: String) -> String {
         let key = splitScope(ofKey: inside).key
-        return ResourceURL(key)?.description ?? (key.hasPrefix("/") ? key : CacheKey.name(inKey: key) ?? "?")
+        return ResourceURL(trusted: key)?.description
+            ?? (key.hasPrefix("/") ? key : CacheKey.name(inKey: key) ?? "?")
     }
 }

@@ -118,7 +118,7 @@ final class Prebuffer: Sendable {
     }
 
     private func open(_ item: String) {
-        guard let url = ResourceURL(item) else { return }
+        guard let url = tree.rootURL?.resolve(item) ?? ResourceURL(trusted: item) else { return }
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
             return files.open(url, known) { [self] result in
                 if case .success(let file) = result { begin(file, item) }

@@ -11,8 +11,10 @@ extension RemoteFile {
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
         return services.budget.withLock {
             Ledger.Limits(
-                requests: requests, room: $0.unreadLimit - ahead, allowsEarly: $0.allowsEarly(early, now: moment),
-                window: isInMemory ? Self.windowInMemory : .max)
+                requests: url.fileProtocol == .ftp ? 1 : requests, room: $0.unreadLimit - ahead,
+                allowsEarly: $0.allowsEarly(early, now: moment),
+                window: isInMemory ? Self.windowInMemory : .max,
+                mayHedge: url.fileProtocol == nil)
         }
     }
 

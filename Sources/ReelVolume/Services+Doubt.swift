@@ -22,7 +22,7 @@ extension OriginFailure {
         case .changed, .wrongAnswer, .status(401, _), .status(403, _), .status(404, _), .status(410, _),
             .status(416, _):
             true
-        case .status, .unreachable, .interrupted, .timedOut, .untrusted, .away, .unresolved, .cancelled:
+        case .status, .unreachable, .interrupted, .timedOut, .untrusted, .hostKey, .away, .unresolved, .cancelled:
             false
         }
     }

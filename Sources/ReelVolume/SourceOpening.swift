@@ -30,6 +30,7 @@ extension OriginFailure {
         case .status(let status, _): "the origin answers \(status)"
         case .wrongAnswer(let text): "the origin's answer is of no use (\(text))"
         case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
+        case .hostKey(let text): text
         case .changed: "it has changed meanwhile"
         case .away: "the origin is away"
         case .unresolved: "the resolver tells no place"

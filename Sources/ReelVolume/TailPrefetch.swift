@@ -23,9 +23,9 @@ final class TailPrefetch: OriginReceiver {
     private let state = Lock(State())
 
     /// Before anything but the listing is known. nil where the node is no media file, has no length, or is short, and
-    /// where the mount's budget is spent.
+    /// where the mount's budget is spent, and where a second place costs a login.
     init?(_ node: Node, _ url: ResourceURL, _ services: Services) {
-        guard let length = node.listed.length, let range = Self.range(node.name, nil, length),
+        guard Self.isWorth(url), let length = node.listed.length, let range = Self.range(node.name, nil, length),
             services.budget.withLock({ $0.spend(range.count, on: .tail, now: now()) })
         else { return nil }
         self.url = url
@@ -35,9 +35,12 @@ final class TailPrefetch: OriginReceiver {
 
     /// Once the version is known: asks for the bytes that are neither there nor under way.
     static func start(_ file: RemoteFile, of node: Node) {
-        guard let range = range(node.name, file.information.mediaType, file.length) else { return }
+        guard isWorth(file.url), let range = range(node.name, file.information.mediaType, file.length) else { return }
         file.prefetch([range], as: .tail)
     }
+
+    /// FTP takes another login for a second place of a file.
+    private static func isWorth(_ url: ResourceURL) -> Bool { url.fileProtocol != .ftp }
 
     private static func range(_ name: String, _ mediaType: String?, _ length: Int64) -> ByteRange? {
         let isMedia =

@@ -7,7 +7,7 @@ extension Volume {
         let (store, counters, names) = (services.store, services.counters, tree.names)
         func path(_ key: String) -> String {
             names.path(ofKey: key)
-                ?? ResourceURL(key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
+                ?? ResourceURL(trusted: key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
         }
         var shown: [String: VolumeStatus.File] = [:]
         func show(_ key: String, _ length: Int64?, _ cached: Int64, handles: Int = 0, rate: Int64 = 0) {

@@ -151,7 +151,8 @@ extension Store {
             guard !bad.isEmpty else { continue }
             report.damagedBlocks += bad.count
             report.addDamaged(
-                names.path(ofKey: version.key) ?? ResourceURL(splitScope(ofKey: version.key).key)?.description ?? "?")
+                names.path(ofKey: version.key)
+                    ?? ResourceURL(trusted: splitScope(ofKey: version.key).key)?.description ?? "?")
             if repairs { try lose(bad, of: version) }
         }
         return report

@@ -86,13 +86,14 @@ extension Diagnosis {
     // MARK: The way there
 
     private mutating func addPath(_ facts: OriginFacts, _ information: ContentInformation) {
-        let isSecure = facts.first.place?.scheme ?? facts.url.scheme == "https"
-        let tls = isSecure ? "TLS" : "no TLS"
+        let scheme = facts.first.place?.scheme ?? facts.url.scheme
+        let isSecure = ["https", "ftps", "ftpes"].contains(scheme)
+        let tls = scheme == "sftp" ? "SSH" : isSecure ? "TLS" : "no TLS"
         if let second = facts.second, facts.keepsConnections {
             let way = max(.zero, facts.first.latency - second.latency)
             let what = facts.first.redirects > 0 ? "to connect and be redirected" : "to connect"
             ok("the origin answers: \(shortTime(way)) \(what), \(shortTime(second.latency)) to the first byte, \(tls)")
-        } else if facts.second != nil, information.acceptsRanges {
+        } else if facts.second != nil, information.acceptsRanges, facts.url.fileProtocol == nil {
             note(
                 "the origin answers: \(shortTime(facts.first.latency)) to the first byte, \(tls); it closes each "
                     + "connection, so every request opens a new connection",
@@ -114,6 +115,9 @@ extension Diagnosis {
 
     /// - Parameter source: the source with the credentials; a list's files may be elsewhere, and get none.
     mutating func addSecrets(sentTo source: ResourceURL) {
+        if source.scheme == "ftp", !isLoopback(source.host) {
+            note("credentials cross the network unencrypted", "Use sftp, ftpes or ftps.")
+        }
         if source.scheme == "http", !isLoopback(source.host) {
             note("credentials cross the network unencrypted", "Use https.")
         }
@@ -129,6 +133,7 @@ extension Diagnosis {
             bad(
                 "a range at the start works, one at the end does not: \(failure.reason)",
                 "Players read the end first. Ask the server's administrator, or use another server.")
+        case _ where facts.url.fileProtocol != nil: ok("parts of a file can be read; \(size)")
         case _ where information.acceptsRanges:
             ok("ranges work: 206 with exactly the requested bytes; \(size)\(type)")
         default:
@@ -231,6 +236,7 @@ extension Diagnosis {
         case .untrusted:
             remedy =
                 "Check the clock; add an authority of your own with update-ca-certificates or --cacert."
+        case .hostKey: remedy = "Compare the key with the server's own; its administrator knows it."
         case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
         case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."
         case .interrupted, .changed, .away, .unresolved, .cancelled: remedy = "Try again."

@@ -130,7 +130,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
     ) throws(Failure) {
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
         let isBucket = S3Address(source) != nil
-        let url = isBucket ? given : secrets.flatMap { ResourceURL($0.source(given)) } ?? given
+        let url = isBucket ? given : secrets.flatMap { ResourceURL(trusted: $0.source(given)) } ?? given
         let configuration = try TransportConfiguration(url, options, secrets, isBucket: isBucket)
         let commands = CommandRuns()
         let complaints = Lock<[String]>([])

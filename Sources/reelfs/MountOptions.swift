@@ -46,6 +46,9 @@ struct MountOptions: Hashable, Sendable {
     var endpoint: ResourceURL?
     /// The region of a bucket; nil: the one that the environment or the service names.
     var region: String?
+    /// The paths of a private key and of a list of host keys, for SFTP; nil: as ssh(1) has them.
+    var sshKey: String?
+    var sshKnownHosts: String?
     var logLevel = "notice"
     var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.

@@ -98,6 +98,15 @@ enum OptionTable {
             help: "User-Agent to send to the origin"
         ) { $0.userAgent = try printable($1, $2) },
         OptionRow(
+            name: "ssh-key", form: .file, scope: [.mount, .source, .doctor],
+            unset: "~/.ssh/id_ed25519, else an agent's",
+            help: "Private key for an sftp:// source, without a passphrase"
+        ) { $0.sshKey = try text($1, $2) },
+        OptionRow(
+            name: "ssh-known-hosts", form: .file, scope: [.mount, .source, .doctor], unset: "~/.ssh/known_hosts",
+            help: "Host keys that an sftp:// source is checked against"
+        ) { $0.sshKnownHosts = try text($1, $2) },
+        OptionRow(
             name: "log-level", form: .level, scope: .mount, default: "notice",
             help: "Least severe messages to log: \(logLevels.joined(separator: ", "))"
         ) { $0.logLevel = try level($1, $2) },

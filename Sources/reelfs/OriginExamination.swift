@@ -214,7 +214,9 @@ struct OriginExamination {
             return isSmall ? [] : [speed]
         }
         var speeds: [OriginFacts.Speed] = []
-        for (stage, count) in [1, 2, 4].enumerated() {
+        // A file server wants a login for each connection, and allows few.
+        let counts = url.fileProtocol == nil ? [1, 2, 4] : [1]
+        for (stage, count) in counts.enumerated() {
             let ranges = speedRanges(stage: stage, connections: count, length: length, bytes: Self.stageBytes)
             let speed = probe.speed(url, ranges, information, within: time, most: Self.stageBytes)
             speeds.append(speed)

@@ -106,6 +106,7 @@ extension TransportConfiguration {
         }
         // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
+        if source?.fileProtocol == .sftp { ssh = SSHAccess(options, host: source?.host ?? "") }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
     }

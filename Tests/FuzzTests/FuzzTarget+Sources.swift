@@ -18,6 +18,13 @@ extension FuzzTarget {
             try require(whole == multiStatus(bytes, piece: 1), "it depends on the pieces in which it comes")
             try checkListing(try? whole.get())
         },
+        FuzzTarget("list") { bytes in
+            for form in [FolderLines.Form.facts, .text] {
+                let whole = folderLines(bytes, form, piece: bytes.count)
+                try require(whole == folderLines(bytes, form, piece: 1), "it depends on the pieces in which it comes")
+                try checkListing(try? whole.get(), of: server)
+            }
+        },
         FuzzTarget("playlist") { bytes in
             for suffix in ["m3u", "pls", "xspf", "txt", ""] {
                 _ = PlaylistFormat.detect(bytes, mediaType: nil, fileExtension: suffix)
@@ -92,6 +99,21 @@ extension FuzzTarget {
         }
     }
 
+    private static let server = ResourceURL(trusted: "ftp://user:secret@host.example/films/")!
+
+    private static func folderLines(
+        _ bytes: [UInt8], _ form: FolderLines.Form, piece: Int
+    ) -> Result<EntryList, SourceRefusal> {
+        Result { () throws(SourceRefusal) in
+            var lines = FolderLines(of: server, form, now: 1_714_996_800)
+            for start in stride(from: 0, to: bytes.count, by: max(1, piece)) {
+                try lines.take(Array(bytes[start...].prefix(piece)))
+            }
+            try lines.finish()
+            return try lines.list()
+        }
+    }
+
     private static let bucket = S3Address("s3://films/x y/", endpoint: ResourceURL("http://host.example:8080/"))!
 
     private static func checkListing(_ entries: EntryList?, of folder: ResourceURL = place) throws {
@@ -110,7 +132,9 @@ extension FuzzTarget {
             try requireSafe(entry.name)
             try require(entry.length ?? 0 >= 0, "length \(entry.length ?? 0)")
             try requireSame(entry.url)
-            let isOther = !entry.url.isSameOrigin(as: place) && entry.url.credentials == place.credentials
+            let isOther =
+                !entry.url.isSameOrigin(as: place) && !entry.url.isSameOrigin(as: server)
+                && entry.url.credentials == place.credentials
             try require(!isOther, "\(entry.url.text) gets the credentials of another origin")
         }
     }
@@ -157,7 +181,7 @@ extension FuzzTarget {
 
     /// What a URL is written as is that URL.
     private static func requireSame(_ url: ResourceURL) throws(FuzzFinding) {
-        let again = ResourceURL(url.text)
+        let again = ResourceURL(trusted: url.text)
         try require(again?.text == url.text, "\(url.text) is read as \(again?.text ?? "no URL")")
         // A host may have any letters; the rest is encoded.
         let rest = url.path + (url.query ?? "")

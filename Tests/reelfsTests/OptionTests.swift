@@ -320,7 +320,7 @@ struct OptionTests {
             "http://u:sesame#x@h/", "http://sesame#x@h/", "http://sesame?x@h/", "http://u/#sesame@h/",
             "http:/\u{301}/u:sesame@h/", "http:/u:sesame@h/", "http:u:sesame@h", "HTTPS:\\\\u:sesame@h",
             "//u:sesame@h/",
-            "u:sesame@h/films", "sesame@h/films", "ftp://u:sesame@h/", "http://u:sesame@h::/", "http://u:sesame@[h/",
+            "u:sesame@h/films", "sesame@h/films", "gopher://u:sesame@h/", "http://u:sesame@h::/", "http://u:sesame@[h/",
             "://u:sesame@h/", "\u{301}http://u:sesame@h", "dav://sesame#x@h/", "davs://u:sesame/x@h/",
             "dav:u:sesame@h",
         ])

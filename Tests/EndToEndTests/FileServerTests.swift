@@ -1,0 +1,223 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+/// A real FTP or SFTP server on loopback over one directory.
+enum FileServer: String, CaseIterable, Sendable {
+    /// LIST alone.
+    case vsftpd
+    /// MLSD as well.
+    case pyftpdlib
+    case sshd
+    case rclone
+
+    static let user = "viewer"
+    static let password = "open/sesame@home"
+    /// As a URL has it.
+    static let login = "viewer:open%2Fsesame%40home@"
+
+    var isInstalled: Bool {
+        switch self {
+        case .vsftpd, .sshd, .rclone: isProgram(rawValue)
+        case .pyftpdlib: access("/usr/lib/python3/dist-packages/pyftpdlib/__init__.py", R_OK) == 0
+        }
+    }
+
+    private var isSFTP: Bool { self == .sshd || self == .rclone }
+
+    /// - Parameter place: an empty directory for configuration and keys.
+    func start(root: String, place: String) throws -> RealServer {
+        mkdir(place, 0o755)
+        if self == .sshd {
+            mkdir("/run/sshd", 0o755)
+            for key in ["host", "user"] {
+                let end = try ChildProcess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place + "/" + key])
+                try #require(end.status == 0, "\(end.errors)")
+            }
+        }
+        return try RealServer(root: root, place: place) { server in
+            try words(root: root, place: place, port: server.port)
+        }
+    }
+
+    private func words(root: String, place: String, port: UInt16) throws -> [String] {
+        let file = place + "/configuration"
+        switch self {
+        case .vsftpd:
+            try writeFile(
+                file,
+                """
+                listen=YES
+                listen_address=127.0.0.1
+                listen_port=\(port)
+                background=NO
+                anonymous_enable=YES
+                anon_root=\(root)
+                no_anon_password=YES
+                run_as_launching_user=YES
+                secure_chroot_dir=\(place)
+                xferlog_enable=NO
+                seccomp_sandbox=NO
+
+                """.utf8)
+            return ["vsftpd", file]
+        case .pyftpdlib:
+            return [
+                "/usr/bin/python3", "-u", "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", "\(port)", "-d", root, "-u",
+                Self.user, "-P", Self.password,
+            ]
+        case .sshd:
+            try writeFile(
+                file,
+                """
+                Port \(port)
+                ListenAddress 127.0.0.1
+                HostKey \(place)/host
+                PidFile none
+                AuthorizedKeysFile \(place)/user.pub
+                StrictModes no
+                UsePAM no
+                Subsystem sftp internal-sftp
+
+                """.utf8)
+            return ["/usr/sbin/sshd", "-D", "-e", "-f", file]
+        case .rclone:
+            return [
+                "rclone", "serve", "sftp", root, "--addr", "127.0.0.1:\(port)", "--config", place + "/rclone.conf",
+                "--cache-dir", place, "--user", Self.user, "--pass", Self.password,
+            ]
+        }
+    }
+
+    func source(_ server: RealServer, root: String) -> String {
+        let place = "127.0.0.1:\(server.port)"
+        switch self {
+        case .vsftpd: return "ftp://\(place)/"
+        case .pyftpdlib: return "ftp://\(Self.login)\(place)"
+        case .sshd: return "sftp://\(place)\(root)"
+        case .rclone: return "sftp://\(Self.login)\(place)/"
+        }
+    }
+
+    /// The options of a mount that trusts the server.
+    func options(_ server: RealServer, place: String) throws -> [String] {
+        guard isSFTP else { return [] }
+        let scan = try ChildProcess.run(["ssh-keyscan", "-p", "\(server.port)", "127.0.0.1"])
+        try writeFile(place + "/known_hosts", scan.output.utf8)
+        return ["--ssh-known-hosts", place + "/known_hosts"] + (self == .sshd ? ["--ssh-key", place + "/user"] : [])
+    }
+}
+
+extension EndToEnd {
+    /// Folders of FTP and SFTP servers.
+    @Suite struct FileServerTests {
+        /// - Parameter body: gets the source and the options that mount it.
+        private func withServer(
+            _ kind: FileServer, _ names: [String], _ body: (Scene, RealServer, String, String, [String]) throws -> Void
+        ) throws {
+            guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
+            try withScene { scene in
+                let (root, place) = (scene.work("root"), scene.work("server"))
+                try makeOddTree(root, folder: "colon:folder", names: names)
+                let server = try kind.start(root: root, place: place)
+                defer { server.stop() }
+                let options = try kind.options(server, place: place)
+                try body(scene, server, root, kind.source(server, root: root), options)
+            }
+        }
+
+        @Test("A file server's tree is the local tree, also after the server has gone", arguments: FileServer.allCases)
+        func sameTree(_ kind: FileServer) throws {
+            guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
+            try withScene { scene in
+                let (root, place) = (scene.work("root"), scene.work("server"))
+                let longest = String(repeating: "x", count: 251) + ".mkv"
+                try makeOddTree(root, folder: "colon:folder", names: ServerTests.oddNames + [longest, "-rf", "a -> b"])
+                #expect(mkdir(root + "/empty", 0o755) == 0)
+                let server = try kind.start(root: root, place: place)
+                let (source, options) = (kind.source(server, root: root), try kind.options(server, place: place))
+                do {
+                    defer { server.stop() }
+                    let mount = try scene.mount(source, options)
+                    try expectSame(root, mount.path)
+                    let line = try #require(contents("/proc/\(mount.pid)/cmdline"))
+                    #expect(!line.contains("sesame"))
+                    try mount.unmount()
+                }
+                let mount = try scene.mount(source, options)
+                try expectSame(root, mount.path)
+                let found = try ChildProcess.run(["grep", "-r", "sesame", scene.cache])
+                #expect(found.status == 1, "the cache knows the password: \(found.output)")
+            }
+        }
+
+        /// rclone leaves links out.
+        @Test("Links lead to what they lead to on the server", arguments: [FileServer.vsftpd, .pyftpdlib, .sshd])
+        func links(_ kind: FileServer) throws {
+            try withServer(kind, ["film.mkv"]) { scene, _, root, source, options in
+                #expect(symlink("sub", root + "/folder link") == 0 && symlink("film.mkv", root + "/file link") == 0)
+                let mount = try scene.mount(source, options)
+                // Follows them, as the mount shows what they lead to.
+                try expectSame(root, mount.path)
+            }
+        }
+
+        @Test("A file is read from several places at a time", arguments: FileServer.allCases)
+        func readers(_ kind: FileServer) throws {
+            try withServer(kind, []) { scene, _, root, source, options in
+                let film = GeneratedBytes(seed: 7)
+                let length: Int64 = 24 << 20 + 11
+                try writeFile(root + "/film.mkv", film.bytes(ByteRange(0, length)))
+                let mount = try scene.mount(source, options)
+                let whole = try ChildProcess(["cmp", root + "/film.mkv", mount.file("film.mkv")])
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                var random = SeededGenerator()
+                for _ in 0..<12 {
+                    let offset = Int64.random(in: 0..<length - 70_000, using: &random)
+                    let bytes = try file.bytes(at: offset, count: 70_000)
+                    #expect(bytes == film.bytes(ByteRange(offset, offset + 70_000)), "seed \(random.seed): \(offset)")
+                }
+                let end = try whole.wait(within: .seconds(40))
+                #expect(end.status == 0, "\(end.output)\(end.errors)")
+            }
+        }
+
+        @Test("A wrong password is refused", arguments: [FileServer.pyftpdlib, .vsftpd, .rclone])
+        func wrongPassword(_ kind: FileServer) throws {
+            try withServer(kind, []) { scene, server, _, source, options in
+                let scheme = source.prefix { $0 != "/" }
+                let end = try scene.tryMount("\(scheme)//viewer:wrong@127.0.0.1:\(server.port)/", options)
+                #expect(end.status != 0 && end.errors.contains("the origin answers 401"), "\(end.errors)")
+            }
+        }
+
+        @Test("An SFTP server whose key is unknown, or another one, is not asked")
+        func hostKeys() throws {
+            try withServer(.sshd, []) { scene, server, _, source, options in
+                let unknown = try scene.tryMount(source, ["--ssh-known-hosts", scene.work("none")])
+                let remedy = "`ssh-keyscan -p \(server.port) 127.0.0.1 >> ~/.ssh/known_hosts`"
+                #expect(unknown.status != 0 && unknown.errors.contains("is not known"), "\(unknown.errors)")
+                #expect(unknown.errors.contains(remedy), "\(unknown.errors)")
+                let other = scene.work("other")
+                _ = try ChildProcess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other])
+                let key = try #require(contents(other + ".pub")).split(separator: " ")[1]
+                try writeFile(options[1], "[127.0.0.1]:\(server.port) ssh-ed25519 \(key)\n".utf8)
+                let changed = try scene.tryMount(source, options)
+                #expect(changed.status != 0 && changed.errors.contains("another host key"), "\(changed.errors)")
+                let doctor = try ChildProcess.run([program, "doctor", source, "--cache-dir", scene.cache] + options)
+                #expect(doctor.output.contains("another host key"), "\(doctor.output)\(doctor.errors)")
+            }
+        }
+
+        @Test("doctor examines a file server", arguments: [FileServer.pyftpdlib, .sshd])
+        func doctor(_ kind: FileServer) throws {
+            try withServer(kind, ["film.mkv"]) { scene, _, _, source, options in
+                let words = [program, "doctor", source, "--cache-dir", scene.cache] + options
+                let end = try ChildProcess.run(words, within: .seconds(30))
+                #expect(end.output.contains("a folder ("), "\(end.output)\(end.errors)")
+                #expect(end.output.contains("parts of a file can be read"), "\(end.output)\(end.errors)")
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelHTTP
+
+/// FTP, made to look like HTTP: heads, ranges out of one body, failures.
+@Suite struct FileTransferTests {
+    private static let length: Int64 = 8 << 20 + 5
+    private static let film = GeneratedBytes(seed: 3)
+    private static let python = "/usr/bin/python3"
+
+    private func withServer(
+        _ body: (CurlOrigin, (String) -> ResourceURL, ChildProcess) throws -> Void
+    ) throws {
+        let needed = "/usr/lib/python3/dist-packages/pyftpdlib/__init__.py"
+        guard access(needed, R_OK) == 0 else { try Test.cancel("\(needed) is not installed") }
+        try withTemporaryDirectory { directory in
+            defer { removeTree(directory) }
+            let root = directory + "/root"
+            mkdir(root, 0o755)
+            mkdir(root + "/sub", 0o755)
+            try write(Self.film.bytes(ByteRange(0, Self.length)), to: root + "/film.mkv")
+            try write([], to: root + "/empty")
+            let unused = try ScriptedServer { _ in [] }
+            let port = unused.port
+            unused.stop()
+            let process = try start(directory, port)
+            defer {
+                process.signal(SIGTERM)
+                _ = try? process.wait(within: .seconds(5))
+            }
+            var configuration = TransportConfiguration(version: "test")
+            configuration.usesProxies = false
+            configuration.netrcFile = "/dev/null"
+            let origin = try CurlOrigin(configuration)
+            defer { origin.shutdown() }
+            let url = { (path: String) in ResourceURL(trusted: "ftp://localhost:\(port)/\(path)")! }
+            // It listens once it answers.
+            try #require(eventually(within: .seconds(15)) { !isUnreachable(origin.fetch(url("sub/")).failure) })
+            try body(origin, url, process)
+        }
+    }
+
+    private func isUnreachable(_ failure: OriginFailure?) -> Bool {
+        if case .unreachable = failure { true } else { false }
+    }
+
+    private func write(_ bytes: [UInt8], to path: String) throws {
+        let stream = try #require(fopen(path, "we"))
+        defer { fclose(stream) }
+        #expect(fwrite(bytes, 1, bytes.count, stream) == bytes.count)
+    }
+
+    private func start(_ directory: String, _ port: UInt16) throws -> ChildProcess {
+        try ChildProcess([
+            Self.python, "-u", "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", "\(port)", "-d", directory + "/root",
+        ])
+    }
+
+    /// A comparison inside of `#expect` would tell the difference of megabytes.
+    private func isFilm(_ bytes: [UInt8], _ lower: Int64, _ upper: Int64) -> Bool {
+        bytes == Self.film.bytes(ByteRange(lower, upper))
+    }
+
+    /// Lines of the server's log that tell of a file that was sent.
+    private func transfers(_ process: ChildProcess) -> [Substring] {
+        (process.said.output + process.said.errors).split(separator: "\n").filter { $0.contains(" RETR ") }
+    }
+
+    @Test func aRangeHasTheHeadThatAWebServerWouldSend() throws {
+        try withServer { origin, url, _ in
+            let record = origin.fetch(url("film.mkv"), ByteRange(1_000_000, 2_000_000))
+            let range = ContentRange(range: ByteRange(1_000_000, 2_000_000), total: Self.length)
+            #expect(record.failure == nil && record.heads.first?.status == 206)
+            #expect(record.heads.first?.contentRange == range && record.heads.first?.lastModified != nil)
+            #expect(isFilm(record.bytes, 1_000_000, 2_000_000))
+            let whole = origin.fetch(url("film.mkv"))
+            #expect(whole.heads.first?.status == 200 && whole.heads.first?.contentLength == Self.length)
+            #expect(isFilm(whole.bytes, 0, Self.length))
+            let end = origin.fetch(url("film.mkv"), ByteRange(Self.length - 3, Self.length + 9))
+            #expect(end.failure == nil && isFilm(end.bytes, Self.length - 3, Self.length))
+            #expect(origin.fetch(url("empty")).heads.first?.contentLength == 0)
+        }
+    }
+
+    @Test func rangesInARowComeOutOfOneBodyOfOneConnection() throws {
+        try withServer { origin, url, process in
+            // The last one is longer than what curl reads at once: it ends the transfer with that.
+            let piece: Int64 = 900_001
+            for lower in stride(from: 0, to: Self.length, by: Int(piece)) {
+                let upper = min(lower + piece, Self.length)
+                #expect(isFilm(origin.fetch(url("film.mkv"), ByteRange(lower, upper)).bytes, lower, upper))
+            }
+            #expect(eventually { !transfers(process).isEmpty })
+            #expect(transfers(process).count == 1 && transfers(process)[0].contains("bytes=\(Self.length)"))
+            // The control connection is as good as new.
+            #expect(isFilm(origin.fetch(url("film.mkv"), ByteRange(7, 9)).bytes, 7, 9))
+            let logins = process.said.errors.split(separator: "\n").filter { $0.contains("session opened") }
+            #expect(logins.count == 1, "\(logins)")
+        }
+    }
+
+    @Test func aRangeThatBeginsWhereARunningOneEndsWaitsForItsBody() throws {
+        try withServer { origin, url, process in
+            let bounds: [Int64] = [0, 3 << 20, 5 << 20, Self.length]
+            let recorders = zip(bounds, bounds.dropFirst()).map { lower, upper in
+                let recorder = Recorder()
+                _ = origin.start(OriginRequest(url: url("film.mkv"), range: ByteRange(lower, upper)), recorder)
+                return (recorder, lower, upper)
+            }
+            for (recorder, lower, upper) in recorders {
+                let record = recorder.finished()
+                #expect(record.failure == nil && isFilm(record.bytes, lower, upper))
+            }
+            #expect(eventually { !transfers(process).isEmpty })
+            #expect(transfers(process).count == 1)
+        }
+    }
+
+    @Test func placesFarApartTakeFewConnections() throws {
+        try withServer { origin, url, process in
+            var random = SeededGenerator()
+            for _ in 0..<12 {
+                let lower = Int64.random(in: 0..<Self.length - 4096, using: &random)
+                let record = origin.fetch(url("film.mkv"), ByteRange(lower, lower + 4096))
+                #expect(isFilm(record.bytes, lower, lower + 4096), "seed \(random.seed)")
+            }
+            let log = process.said.errors
+            let (opened, closed) = (count("session opened", log), count("session closed", log))
+            #expect(opened - closed <= KeptBodies.mostOfHost, "\(opened) opened, \(closed) closed")
+        }
+    }
+
+    private func count(_ words: String, _ log: String) -> Int {
+        log.split(separator: "\n").filter { $0.contains(words) }.count
+    }
+
+    @Test func aBodyThatPausesOrStopsGoesOnWithoutALostByte() throws {
+        try withServer { origin, url, _ in
+            let stopped = Recorder(answer: { $0.bytes.count > 1 << 20 ? .stop : .more })
+            let first = origin.fetch(url("film.mkv"), ByteRange(0, Self.length), into: stopped)
+            #expect(first.failure == .cancelled && isFilm(first.bytes, 0, Int64(first.bytes.count)))
+            let place = Int64(first.bytes.count)
+            #expect(isFilm(origin.fetch(url("film.mkv"), ByteRange(place, Self.length)).bytes, place, Self.length))
+            let handle = RequestHandle()
+            let paused = Recorder(answer: { $0.pieces.count % 3 == 1 ? .pause : .more })
+            origin.start(handle, OriginRequest(url: url("film.mkv"), range: ByteRange(0, 4 << 20)), paused)
+            #expect(
+                eventually {
+                    origin.resume(handle)
+                    return paused.isEnded
+                })
+            #expect(isFilm(paused.record.bytes, 0, 4 << 20))
+            #expect(isFilm(origin.fetch(url("film.mkv"), ByteRange(4 << 20, Self.length)).bytes, 4 << 20, Self.length))
+        }
+    }
+
+    @Test func whatIsMissingOrPastTheEndSaysSoAndTheNextRequestWorks() throws {
+        try withServer { origin, url, _ in
+            for _ in 0..<2 {
+                #expect(origin.fetch(url("none"), ByteRange(0, 1)).failure == .status(404, retryAfter: nil))
+                #expect(origin.fetch(url("none/")).failure == .status(404, retryAfter: nil))
+                #expect(origin.fetch(url("empty"), ByteRange(0, 1)).failure == .status(416, retryAfter: nil))
+                for lower in [Self.length, Self.length + 100] {
+                    let past = origin.fetch(url("film.mkv"), ByteRange(lower, lower + 5))
+                    #expect(past.failure == .status(416, retryAfter: nil))
+                }
+                #expect(isFilm(origin.fetch(url("film.mkv"), ByteRange(5, 10)).bytes, 5, 10))
+            }
+            let other = url("film.mkv").with(credentials: ResourceURL.Credentials(user: "me", password: "wrong"))
+            #expect(origin.fetch(other).failure == .status(401, retryAfter: nil))
+        }
+    }
+
+    @Test func aHeadThatIsEnoughCostsNoBody() throws {
+        try withServer { origin, url, process in
+            var request = OriginRequest(url: url("film.mkv"), range: ByteRange(0, 1))
+            request.isHeadEnough = true
+            let recorder = Recorder()
+            _ = origin.start(request, recorder)
+            let record = recorder.finished()
+            #expect(
+                record.failure == nil && record.bytes.isEmpty && record.heads.first?.contentRange?.total == Self.length)
+            #expect(transfers(process).isEmpty)
+        }
+    }
+}
