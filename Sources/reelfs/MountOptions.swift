@@ -38,6 +38,8 @@ struct MountOptions: Hashable, Sendable {
     var endpoint: ResourceURL?
     /// The region of a bucket; nil: the one that the environment or the service names.
     var region: String?
+    /// The path of a file that gets a line for each request.
+    var requestLog: String?
     var logLevel = "notice"
     var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.

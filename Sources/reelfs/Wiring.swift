@@ -131,10 +131,16 @@ struct SocketPlace {
 }
 
 extension VolumeOptions {
-    init(_ options: MountOptions) {
+    /// Opens the request log.
+    init(_ options: MountOptions) throws(Failure) {
+        var write: (@Sendable (RequestRecord) -> Void)?
+        if let path = options.requestLog {
+            let log = try RequestLogFile(path)
+            write = { log.write($0) }
+        }
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
-            cacheKey: options.cacheKey)
+            cacheKey: options.cacheKey, requestLog: write)
     }
 }
 
@@ -172,6 +178,7 @@ struct Wiring {
     private static func open(
         _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration
     ) throws(Failure) -> (Volume, CurlOrigin) {
+        let options = try VolumeOptions(configuration.request.options)
         let origin: CurlOrigin
         do throws(TransportError) {
             origin = try CurlOrigin(source.transport)
@@ -181,7 +188,7 @@ struct Wiring {
         do throws(SourceError) {
             let volume = try Volume.open(
                 source.sourceWithCredentials, origin: origin, store: store,
-                options: VolumeOptions(configuration.request.options), logger: configuration.logger,
+                options: options, logger: configuration.logger,
                 finder: configuration.request.options.resolver.map { ResolverCommand($0) })
             return (volume, origin)
         } catch {
