@@ -200,11 +200,16 @@ package protocol OriginReceiver: AnyObject, Sendable {
     /// at once where they come slowly.
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer
 
+    /// The name of the program that the request is for, as far as it is known; asked for when it has ended.
+    var program: String? { get }
+
     /// Nothing follows. nil: the body came whole, as long as the head had announced.
     func ended(_ failure: OriginFailure?)
 }
 
 extension OriginReceiver {
+    /// It is not known.
+    package var program: String? { nil }
     /// Does nothing.
     package func sent() {}
     /// A reader waits for each request, unless its receiver knows better.

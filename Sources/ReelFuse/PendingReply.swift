@@ -21,6 +21,7 @@ final class PendingReply: ParkedRead {
     private let file: (any FileHandle)?
     /// Names this reply to libfuse, which gives it back with an interrupt, perhaps after this object is gone.
     private let token: UInt
+    let thread: Int32?
 
     /// - Parameter owner: the one whose share of parked reads it counts in; nil for other operations.
     init(
@@ -31,6 +32,7 @@ final class PendingReply: ParkedRead {
         token = adapter.pending.newToken()
         // Before another thread can answer: libfuse frees an answered request.
         let request = reply.withRequest { $0 }
+        thread = fuse_req_ctx(request).pointee.pid
         state = Lock(State(reply: reply))
         if let code = adapter.pending.insert(self, token, owner) { giveUp(code) }
         fuse_req_interrupt_func(request, interruptRequest, UnsafeMutableRawPointer(bitPattern: token))

@@ -30,6 +30,26 @@ struct CatalogueCommands: CacheCommands {
         try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in try commands.evict(rest ?? "", watch) }
     }
 
+    func explain(_ path: String) throws(MaintenanceFailure) -> Explanation {
+        let names = path.split(separator: "/").map { String($0) }
+        let source = sources.first { source in
+            names.count >= source.entry.path.count
+                && zip(source.entry.path, names).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+        }
+        guard let source, let volume = source.volume else {
+            throw MaintenanceFailure("\(path.isEmpty ? "the root" : path) is in no source that is mounted")
+        }
+        var told: Explanation
+        do throws(MaintenanceFailure) {
+            told = try volume.commands.explain(names.dropFirst(source.entry.path.count).joined(separator: "/"))
+        } catch {
+            // It names the path in the source.
+            throw MaintenanceFailure("\(source.entry.name)/\(error)")
+        }
+        told.path = path
+        return told
+    }
+
     func verify(_ path: String?, repairs: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
         -> MaintenanceReport
     {

@@ -24,6 +24,8 @@ final class Exchange: OriginReceiver {
     private let services: Services
     private let resolver: Resolver?
     private let start = now()
+    /// Seconds since 1970.
+    private let startedAt = wallClock()
     private let state: Mutex<State>
 
     /// - Parameter request: as the source sends it.
@@ -78,7 +80,20 @@ final class Exchange: OriginReceiver {
             receiver.redirected()
             return resolve(after: refusal)
         }
+        services.requests.add(record(failure), of: request.url, services.chores)
         receiver.ended(failure)
+    }
+
+    private func record(_ failure: OriginFailure?) -> RequestRecord {
+        let end = state.withLock { $0 }
+        var status = end.status
+        if status == nil, case .status(let number, _)? = failure { status = number }
+        return RequestRecord(
+            when: dateText(startedAt), file: request.url.description,
+            range: request.range.map { [$0.lower, $0.upper - 1] }, why: request.reason.rawValue,
+            program: receiver.program, host: end.origin, status: status, bytes: end.bytes,
+            milliseconds: Int64((now() - start) / .milliseconds(1)),
+            failure: failure == .cancelled ? nil : failure?.reason)
     }
 
     /// The place that refuses, if another one may be asked for.

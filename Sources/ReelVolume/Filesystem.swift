@@ -86,6 +86,13 @@ package protocol ParkedRead: AnyObject, Sendable {
     func succeed(_ bytes: UnsafeRawBufferPointer)
     /// Answers with an error.
     func fail(_ error: VolumeError)
+    /// The number of the thread that reads (gettid(2)); nil where it is not known.
+    var thread: Int32? { get }
+}
+
+extension ParkedRead {
+    /// It is not known.
+    package var thread: Int32? { nil }
 }
 
 /// The outcome of a read's first attempt.

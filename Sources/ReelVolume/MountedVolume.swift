@@ -39,6 +39,11 @@ package protocol CacheCommands: Sendable {
     /// Evicts the longest unused data until at most `bytes` are in use; pinned and open files stay.
     func prune(to bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
 
+    /// Tells from memory what was fetched of a file, or for the listing of a directory.
+    /// - Parameter path: inside the mount, without a leading `/`.
+    /// - Throws: a sentence for the user: the path is not listed.
+    func explain(_ path: String) throws(MaintenanceFailure) -> Explanation
+
     /// Verifies everything, or one file or directory. A bad block is never served from then on; without a repair the
     /// next read fetches it again.
     /// - Parameters:

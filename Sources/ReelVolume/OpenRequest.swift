@@ -60,6 +60,8 @@ final class OpenRequest: OriginReceiver {
         }
     }
 
+    var program: String? { if case .file(let file, _) = state.withLock({ $0 }) { file.program } else { nil } }
+
     func yields() -> Bool {
         if case .file(let file, let stream) = state.withLock({ $0 }) { file.yields(stream) } else { false }
     }

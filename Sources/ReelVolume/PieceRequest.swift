@@ -56,6 +56,8 @@ final class PieceRequest: OriginReceiver {
         state = Lock(State(left: asked.count, plainBefore: plainBefore, plainLeft: range.count))
     }
 
+    var program: String? { receiver.program }
+
     func sent() { receiver.sent() }
     func yields() -> Bool { receiver.yields() }
     func connecting() { receiver.connecting() }

@@ -9,6 +9,8 @@ import Synchronization
 final class RemoteFile: Sendable {
     /// Where its bytes come from now: under one key a file may have several URLs, one after another.
     private let place: Mutex<ResourceURL>
+    /// The last reader that had to wait, and its program.
+    private let reader = Mutex<(thread: Int32, program: String?)>((0, nil))
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
@@ -43,6 +45,15 @@ final class RemoteFile: Sendable {
         return information
     }
 
+    /// The program that the file's requests are for, as far as it is known.
+    var program: String? { reader.withLock { $0.program } }
+
+    private func note(_ thread: Int32?) {
+        guard let thread, thread != reader.withLock({ $0.thread }) else { return }
+        let program = programName(ofThread: thread)
+        reader.withLock { $0 = (thread, program) }
+    }
+
     // MARK: Reading
 
     /// Answers a read at once where its bytes are there; else it waits.
@@ -59,7 +70,9 @@ final class RemoteFile: Sendable {
             return .read(count)
         }
         services.counters.misses.add(1, ordering: .relaxed)
-        wait(park(), for: range, of: node, until: now() + services.options.timeout)
+        let parked = park()
+        note(parked.thread)
+        wait(parked, for: range, of: node, until: now() + services.options.timeout)
         return .parked
     }
 
@@ -188,6 +201,8 @@ final class RemoteFile: Sendable {
     func supersede() { perform(decide { $0.ledger.supersede() }) }
 
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
+    /// What its bytes were fetched for, since its first open.
+    var statistics: FetchStatistics { state.withLock { $0.ledger.statistics } }
     var openHandles: Int { state.withLock { $0.ledger.openHandles } }
     var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { state.withLock { $0.rate(now()) } }

@@ -14,17 +14,10 @@ struct Selection {
     ///   - isOver: true ends the walk early.
     /// - Throws: a sentence for the user where no listing has the path.
     init(_ path: String, of tree: Tree, until isOver: () -> Bool) throws(MaintenanceFailure) {
-        var place = tree.source.root
-        var names = path.split(separator: "/")[...]
-        while let name = names.popFirst() {
-            guard let entries = tree.entries(of: place), let index = entries.place(of: String(name)),
-                entries.isDirectory(at: index) || names.isEmpty
-            else { throw MaintenanceFailure("\(path) is not listed in the mount") }
-            if !entries.isDirectory(at: index) {
-                keys = [tree.services.key(of: entries[index])]
-                return
-            }
-            place = .url(entries.url(at: index))
+        let (place, file) = try tree.place(of: path)
+        if let file {
+            keys = [tree.services.key(of: file)]
+            return
         }
         addAll(below: place, of: tree, until: isOver)
     }
@@ -61,6 +54,23 @@ struct Selection {
 }
 
 extension Tree {
+    /// What a path of the mount is, from remembered listings, without a request.
+    /// - Parameter path: inside the mount, without a leading `/`; empty for its root.
+    /// - Returns: a folder, or the folder of a file and that file.
+    /// - Throws: a sentence for the user where no listing has the path.
+    func place(of path: String) throws(MaintenanceFailure) -> (folder: SourcePlace, file: SourceEntry?) {
+        var place = source.root
+        var names = path.split(separator: "/")[...]
+        while let name = names.popFirst() {
+            guard let entries = entries(of: place), let index = entries.place(of: String(name)),
+                entries.isDirectory(at: index) || names.isEmpty
+            else { throw MaintenanceFailure("\(path) is not listed in the mount") }
+            if !entries.isDirectory(at: index) { return (place, entries[index]) }
+            place = .url(entries.url(at: index))
+        }
+        return (place, nil)
+    }
+
     /// The last good listing of a folder; nil where there is none yet.
     fileprivate func entries(of folder: SourcePlace) -> EntryList? {
         if folder == source.root, let listing = root.directory?.listing { return listing.entries }

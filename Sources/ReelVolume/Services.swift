@@ -12,6 +12,8 @@ final class Services: Sendable {
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
+    /// What was asked for in the last hours.
+    let requests: RequestLog
     /// nil: files are asked for at their URLs.
     let resolver: Resolver?
     /// Changes each request before it leaves; nil until the source is known.
@@ -40,6 +42,7 @@ final class Services: Sendable {
         origin: any Origin, store: Store, options: VolumeOptions, finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
         self.store = store
+        requests = RequestLog(options.requestLog)
         resolver = finder.map { finder in
             Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
         }
@@ -178,13 +181,16 @@ package struct VolumeOptions: Sendable {
     package let prebuffer: Int64
     /// What files are known by in the cache.
     package let cacheKey: CacheKey
+    /// Told of each request that has ended, on a thread that may wait for a disk; nil: nobody asks.
+    package let requestLog: (@Sendable (RequestRecord) -> Void)?
     /// Larger than any file, and small enough that no product of it overflows.
     private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
-        cacheKey: CacheKey = .url
+        cacheKey: CacheKey = .url, requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) {
+        self.requestLog = requestLog
         self.cacheKey = cacheKey
         self.timeout = timeout
         self.refresh = refresh

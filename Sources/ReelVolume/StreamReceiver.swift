@@ -13,6 +13,8 @@ final class StreamReceiver: OriginReceiver {
         self.range = range
     }
 
+    var program: String? { file.program }
+
     func sent() { file.sent(id) }
 
     func yields() -> Bool { file.yields(id) }

@@ -81,6 +81,8 @@ final class TailPrefetch: OriginReceiver {
         services.cancel(handle)
     }
 
+    var program: String? { state.withLock { $0.file?.0 }?.program }
+
     func sent() {
         let file = state.withLock { state in
             state.isSent = true

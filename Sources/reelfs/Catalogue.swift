@@ -196,7 +196,7 @@ extension Catalogue {
             // Keys neither print nor reflect themselves.
             fingerprint: "\(configuration.sourceWithCredentials) \(transport) \(source.options) "
                 + "\(transport.signingKey.hashValue)",
-            options: VolumeOptions(source.options)
+            options: try VolumeOptions(source.options)
         ) { () throws(CatalogueFailure) in
             do throws(TransportError) {
                 let commands = CommandRuns()

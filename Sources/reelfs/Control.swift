@@ -7,7 +7,7 @@ import ReelVolume
 /// One line answers a request, or several: each but the last has `more`.
 struct ControlRequest: Codable {
     var version = 1
-    /// `status`, `list`, `pin`, `unpin`, `evict`, `prune` or `verify`.
+    /// `status`, `list`, `pin`, `unpin`, `evict`, `prune`, `verify` or `explain`.
     var command: String
     /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `verify`.
     var path: String?
@@ -32,6 +32,8 @@ struct ControlAnswer: Codable {
     /// Of `list`, at its end.
     var cache: CacheStatus?
     var report: MaintenanceReport?
+    /// Of `explain`.
+    var explanation: Explanation?
 }
 
 /// One mount, as `reelfs status` shows it.

@@ -12,7 +12,7 @@ struct ControlService: Sendable {
 
     /// Answers a request for known facts at once, and refuses an invalid one; nil: `perform` handles it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
-        let needsPath = ["pin", "unpin", "evict"].contains(request.command)
+        let needsPath = ["pin", "unpin", "evict", "explain"].contains(request.command)
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
@@ -27,7 +27,7 @@ struct ControlService: Sendable {
                 volume: volume.status()))
     }
 
-    private static let commands = ["status", "list", "pin", "unpin", "evict", "prune", "verify"]
+    private static let commands = ["status", "list", "pin", "unpin", "evict", "prune", "verify", "explain"]
 
     /// Performs a request that takes a while. Ends early, with an error, once the client has gone.
     func perform(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer {
@@ -36,6 +36,7 @@ struct ControlService: Sendable {
             let path = request.path ?? ""
             switch request.command {
             case "list": return list(client)
+            case "explain": return ControlAnswer(explanation: try volume.maintenance.explain(path))
             case "pin": return ControlAnswer(report: try volume.maintenance.pin(path, true, watch))
             case "unpin": return ControlAnswer(report: try volume.maintenance.pin(path, false, watch))
             case "evict": return ControlAnswer(report: try volume.maintenance.evict(path, watch))

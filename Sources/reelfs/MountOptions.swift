@@ -49,6 +49,8 @@ struct MountOptions: Hashable, Sendable {
     /// The paths of a private key and of a list of host keys, for SFTP; nil: as ssh(1) has them.
     var sshKey: String?
     var sshKnownHosts: String?
+    /// The path of a file that gets a line for each request.
+    var requestLog: String?
     var logLevel = "notice"
     var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.

@@ -110,6 +110,10 @@ enum OptionTable {
             name: "log-level", form: .level, scope: .mount, default: "notice",
             help: "Least severe messages to log: \(logLevels.joined(separator: ", "))"
         ) { $0.logLevel = try level($1, $2) },
+        OptionRow(
+            name: "request-log", form: .file, scope: .mount,
+            help: "Write a JSON line per request: when, file, range, why, for which program, status, bytes"
+        ) { $0.requestLog = try text($1, $2) },
         OptionRow(name: "foreground", scope: .mount, help: "Stay in the foreground and log to stderr") {
             $0.foreground = try flag($1, $2)
         },

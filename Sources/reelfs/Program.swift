@@ -75,7 +75,8 @@ struct Reelfs: ParsableCommand {
         commandName: "reelfs", abstract: "Remote media as ordinary files.",
         version: "reelfs \(Program.version)",
         subcommands: [
-            MountCommand.self, UmountCommand.self, StatusCommand.self, CacheCommand.self, PinCommand.self,
+            MountCommand.self, UmountCommand.self, StatusCommand.self, ExplainCommand.self, CacheCommand.self,
+            PinCommand.self,
             UnpinCommand.self, EvictCommand.self, DoctorCommand.self,
         ])
 

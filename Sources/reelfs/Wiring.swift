@@ -141,10 +141,16 @@ struct SocketPlace {
 }
 
 extension VolumeOptions {
-    init(_ options: MountOptions) {
+    /// Opens the request log.
+    init(_ options: MountOptions) throws(Failure) {
+        var write: (@Sendable (RequestRecord) -> Void)?
+        if let path = options.requestLog {
+            let log = try RequestLogFile(path)
+            write = { log.write($0) }
+        }
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
-            cacheKey: options.cacheKey)
+            cacheKey: options.cacheKey, requestLog: write)
     }
 }
 
@@ -184,10 +190,11 @@ struct Wiring {
         _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration,
         _ commands: CommandRuns
     ) throws(Failure) -> (Volume, CurlOrigin) {
-        let (logger, options) = (configuration.logger, configuration.request.options)
+        let logger = configuration.logger
+        let options = try VolumeOptions(configuration.request.options)
         let origin: CurlOrigin
         do throws(TransportError) {
-            let transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
+            let transport = source.transport.running(configuration.request.options, with: commands) { logger.error("\($0)") }
             origin = try CurlOrigin(transport)
         } catch {
             throw .mount("the transport cannot start: \(error)")
@@ -195,7 +202,7 @@ struct Wiring {
         do throws(SourceError) {
             let volume = try Volume.open(
                 source.sourceWithCredentials, origin: origin, store: store,
-                options: VolumeOptions(configuration.request.options), logger: configuration.logger,
+                options: options, logger: logger,
                 finder: configuration.request.options.resolver.map { ResolverCommand($0) })
             return (volume, origin)
         } catch {

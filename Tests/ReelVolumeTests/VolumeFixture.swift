@@ -16,6 +16,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let place: Mutex<String>
     private let cacheKey: CacheKey
     private let finder: (any PlaceFinder)?
+    private let requestLog: (@Sendable (RequestRecord) -> Void)?
     private let cap: Int64
     private let timeout: Duration
     private let refresh: Duration
@@ -32,7 +33,8 @@ final class VolumeFixture: KernelCaller, Sendable {
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
-        cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil
+        cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil,
+        requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { throw VolumeError.failed }
@@ -40,6 +42,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         place = Mutex(source)
         self.cacheKey = cacheKey
         self.finder = finder
+        self.requestLog = requestLog
         self.cap = cap
         self.timeout = timeout
         self.refresh = refresh
@@ -79,7 +82,9 @@ final class VolumeFixture: KernelCaller, Sendable {
         do {
             let volume = try Volume.open(
                 source, origin: origin, store: store,
-                options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey),
+                options: VolumeOptions(
+                    timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, requestLog: requestLog
+                ),
                 logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
