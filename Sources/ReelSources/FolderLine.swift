@@ -18,8 +18,8 @@ struct FolderLine: Equatable, Sendable {
 
     // MARK: MLSD
 
-    /// Reads `type=file;size=1024;modify=20240506070809; name`; nil where it is none. Names of facts are in any case and
-    /// order (RFC 3659, section 7.2).
+    /// Reads `type=file;size=1024;modify=20240506070809; name`; nil where it is none. Facts come in any case and order
+    /// (RFC 3659, section 7.2).
     init?(facts line: ArraySlice<UInt8>) {
         // Not the first blank: values hold none, and a name may.
         guard let end = line.firstIndex(of: 0x20), end == line.startIndex || line[end - 1] == UInt8(ascii: ";") else {

@@ -99,12 +99,12 @@ enum OptionTable {
         ) { $0.userAgent = try printable($1, $2) },
         OptionRow(
             name: "ssh-key", form: .file, scope: [.mount, .source, .doctor],
-            unset: "~/.ssh/id_ed25519, else an agent's",
-            help: "Private key for an sftp:// source, without a passphrase"
+            unset: "~/.ssh/id_ed25519",
+            help: "Private key for an sftp:// source"
         ) { $0.sshKey = try text($1, $2) },
         OptionRow(
             name: "ssh-known-hosts", form: .file, scope: [.mount, .source, .doctor], unset: "~/.ssh/known_hosts",
-            help: "Host keys that an sftp:// source is checked against"
+            help: "Known host keys for an sftp:// source"
         ) { $0.sshKnownHosts = try text($1, $2) },
         OptionRow(
             name: "log-level", form: .level, scope: .mount, default: "notice",
