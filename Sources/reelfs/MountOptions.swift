@@ -29,6 +29,8 @@ struct MountOptions: Hashable, Sendable {
     var headers: [HeaderOption] = []
     /// The daemon reads it, and sends its contents to the source's origin only.
     var credentialsFile: String?
+    /// Where the key of an encrypted cache comes from; nil: the cache is plain.
+    var encryption: KeySource?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
     /// Tells where the bytes of a file come from now.
