@@ -41,7 +41,8 @@ let package = Package(
 
         .target(name: "ReelCore"),
         .target(name: "ReelThreads", dependencies: ["CLinux"]),
-        .target(name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CLinux"]),
+        .target(
+            name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CCrypto", "CLinux"]),
         .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl", "CCrypto"]),
         .target(name: "ReelSources", dependencies: ["ReelCore"]),
         .target(

@@ -6,6 +6,7 @@
 #include <linux/falloc.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +15,9 @@
 static inline int reel_punch_hole(int fd, long offset, long length) {
     return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
+
+// prctl(2): variadic in C. No core dump of this process, and no debugger of the same user: it holds a key.
+static inline int reel_forbid_dumps(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
 // setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
 extern int setns(int fd, int type);

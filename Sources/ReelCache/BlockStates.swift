@@ -37,7 +37,7 @@ struct BlockStates: Sendable {
             states[index] = state.rawValue | (isVerified ? Self.verified : 0)
         }
 
-        mutating func set(_ sum: UInt64?, of index: Int) {
+        mutating func set(_ sum: BlockSum?, of index: Int) {
             if sums == nil, sum != nil { sums = ExtentSums() }
             sums?[index] = sum
         }

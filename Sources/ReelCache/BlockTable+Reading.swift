@@ -72,6 +72,22 @@ extension BlockTable {
         }
     }
 
-    /// The block's checksum where no row has it yet.
-    func sum(of block: Int) -> UInt64? { states.extent(block / 64)?.sums?[block % 64] }
+    /// The block's proof where no row has it yet, or where it is kept.
+    func sum(of block: Int) -> BlockSum? { states.extent(block / 64)?.sums?[block % 64] }
+
+    /// Keeps the proofs of a row, of those of its blocks that are durable.
+    mutating func keep(_ sums: ExtentSums, ofExtent number: Int) {
+        guard keepsSums, let extent = states.extent(number) else { return }
+        let durable = sums.limited(to: extent.word(of: .durable))
+        states.update(number) { $0.sums = ($0.sums ?? ExtentSums()).over(durable) }
+        dropSums(but: number)
+    }
+
+    /// Forgets proofs that rows have, where there are too many of them: 1 MiB for one file.
+    mutating func dropSums(but kept: Int? = nil) {
+        guard states.extents.lazy.filter({ $0.sums != nil }).count > 512 else { return }
+        for number in states.extents.map(\.number) where number != kept && isDurable(number) {
+            states.update(number) { $0.sums = nil }
+        }
+    }
 }

@@ -66,15 +66,17 @@ extension BlockTable {
     /// Those rows are durable.
     mutating func endSync() {
         move(sync.running, .syncEnds)
+        let keepsSums = keepsSums
         for extent in sync.running {
             let isDurable = isDurable(extent)
             states.update(extent) { extent in
                 extent.writtenUse = extent.lastUse
-                if isDurable { extent.sums = nil }
+                if isDurable, !keepsSums { extent.sums = nil }
             }
         }
         sync.running = []
         sync.runningStale = []
+        if keepsSums { dropSums() }
     }
 
     /// Those rows could not be written: the next sync takes them along.
@@ -116,7 +118,7 @@ extension BlockTable {
     }
 
     /// Whether all filled blocks of the extent are durable.
-    private func isDurable(_ number: Int) -> Bool {
+    func isDurable(_ number: Int) -> Bool {
         guard let extent = states.extent(number) else { return true }
         return extent.word(of: .durable).nonzeroBitCount == extent.filledBlocks
     }

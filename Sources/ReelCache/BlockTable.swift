@@ -16,6 +16,8 @@ struct BlockTable: Sendable {
         var room: Int64 = 0
         /// A sync failed after some of its bytes were written, and may have lost them.
         var isUnkept = false
+        /// The bytes in memory are whole, and are on the disk, encrypted, with this proof.
+        var sealed: BlockSum?
     }
 
     var states: BlockStates
@@ -29,11 +31,16 @@ struct BlockTable: Sendable {
     var leaving: Set<Int> = []
     /// How many open handles have been offered the whole file.
     private(set) var offers = 0
+    /// Whether proofs stay here once rows have them, because each read from the disk needs them.
+    let keepsSums: Bool
 
     /// - Parameters:
     ///   - length: bytes; `BlockSize.openEnd` until `settle`.
     ///   - lastUse: of all extents, in the order of `UseClock`.
-    init(length: Int64, lastUse: Int64 = 0) { states = BlockStates(length: length, lastUse: lastUse) }
+    init(length: Int64, lastUse: Int64 = 0, keepsSums: Bool = false) {
+        states = BlockStates(length: length, lastUse: lastUse)
+        self.keepsSums = keepsSums
+    }
 
     // MARK: Looking
 
@@ -46,6 +53,8 @@ struct BlockTable: Sendable {
     /// Whether every filled block is in a row of the index.
     var isAllDurable: Bool { states.durableBlocks == states.filledBlocks }
     var isInMemory: Bool { !inFlight.isEmpty && inFlight.contains { $0.value.memory != nil } }
+    /// The same of whole blocks.
+    var isKeptInMemory: Bool { !inFlight.isEmpty && inFlight.contains { self[$0.key] == .memory } }
     var failedSyncs: Int { sync.failures }
 
     func bytes(of block: Int) -> ByteRange { BlockSize.bytes(of: block, length: length) }
@@ -97,7 +106,7 @@ struct BlockTable: Sendable {
     mutating func doubtSync(of block: Int) { inFlight[block]?.isUnkept = true }
 
     /// All bytes of a block are there and have this checksum. - Returns: false where it has left, or was filled before.
-    mutating func seal(_ block: Int, _ sum: UInt64, now: Int64) -> Bool {
+    mutating func seal(_ block: Int, _ sum: BlockSum, now: Int64) -> Bool {
         guard let flight = inFlight[block] else { return false }
         let event: BlockState.Event =
             flight.memory != nil ? .sealInMemory : flight.isUnkept ? .sealUnkept : .seal
@@ -110,9 +119,29 @@ struct BlockTable: Sendable {
     }
 
     /// A whole block is in the file already. - Returns: bytes that became filled.
-    mutating func fill(_ block: Int, _ sum: UInt64, now: Int64 = 0) -> Int64 {
+    mutating func fill(_ block: Int, _ sum: BlockSum, now: Int64 = 0) -> Int64 {
         begin([block])
         return seal(block, sum, now: now) ? bytes(of: block).count : 0
+    }
+
+    /// A block that was in memory is on the disk as well, encrypted: the disk has it once it is sealed.
+    /// - Parameters:
+    ///   - room: bytes of the quota that were reserved for it.
+    ///   - failures: `failedSyncs` before it was written.
+    /// - Returns: false where it has left meanwhile.
+    mutating func noteWritten(_ block: Int, _ sum: BlockSum, room: Int64, failures: Int) -> Bool {
+        guard self[block] == .partial, inFlight[block] != nil else { return false }
+        inFlight[block]?.sealed = sum
+        inFlight[block]?.room = room
+        if failures != failedSyncs { doubtSync(of: block) }
+        return true
+    }
+
+    /// - Returns: false where it has left meanwhile.
+    mutating func sealWritten(_ block: Int, now: Int64) -> Bool {
+        guard let sum = inFlight[block]?.sealed else { return false }
+        inFlight[block]?.memory = nil
+        return seal(block, sum, now: now)
     }
 
     // MARK: An open end
@@ -120,7 +149,9 @@ struct BlockTable: Sendable {
     /// Whether all bytes of the first `length` are on the disk, in blocks that are whole but for the last.
     func isOnDisk(upTo length: Int64) -> Bool {
         let (count, rest) = length.quotientAndRemainder(dividingBy: BlockSize.block)
-        guard !isInMemory, states.filledBlocks == count else { return false }
+        guard !inFlight.contains(where: { $0.value.memory != nil && $0.value.sealed == nil }),
+            states.filledBlocks == count
+        else { return false }
         return rest == 0 || inFlight[Int(count)]?.pieces.whole(ByteRange(length - rest, length)) != nil
     }
 
@@ -132,7 +163,11 @@ struct BlockTable: Sendable {
         guard self[last] == .partial, let flight = inFlight[last] else { return 0 }
         let surplus = max(0, flight.room - bytes(of: last).count)
         inFlight[last]?.room -= surplus
-        if let sum = flight.pieces.whole(bytes(of: last)) { _ = seal(last, sum, now: now) }
+        if flight.sealed != nil {
+            _ = sealWritten(last, now: now)
+        } else if let sum = flight.pieces.whole(bytes(of: last)) {
+            _ = seal(last, BlockSum(plain: sum), now: now)
+        }
         return surplus
     }
 
@@ -171,7 +206,7 @@ struct BlockTable: Sendable {
 
     /// The blocks that `clear` took out, to be confirmed or put back.
     struct Cleared {
-        fileprivate var removed: [(block: Int, state: BlockState, sum: UInt64?, isVerified: Bool)] = []
+        fileprivate var removed: [(block: Int, state: BlockState, sum: BlockSum?, isVerified: Bool)] = []
         /// Rows to write before the bytes may go.
         var rows: [Row] = []
         /// In filled blocks on the disk.

@@ -23,12 +23,14 @@ final class CacheDirectory: Sendable {
     let objects: Descriptor
     /// The reason why the directory cannot be changed; nil: it can.
     let failure: CacheError?
+    /// nil: the cache is plain.
+    let cipher: CacheCipher?
     private let lock: Descriptor
     private let itself: Descriptor
 
     /// Makes the directory where there is none (0700, its parents too) and takes its lock. Refuses a link, another
     /// user's directory, and one that other users could replace.
-    init(_ directory: String, owner mountPoint: String) throws(CacheError) {
+    init(_ directory: String, owner mountPoint: String, _ cipher: CacheCipher? = nil) throws(CacheError) {
         let itself = try openOwn(directory)
         guard fchmod(itself.number, 0o700) == 0 else { throw .last("chmod") }
         let own = "/proc/self/fd/\(itself.number)"
@@ -36,9 +38,10 @@ final class CacheDirectory: Sendable {
         guard let resolved = realpath(own, nil) else { throw .last("realpath") }
         let path = String(cString: resolved)
         free(resolved)
-        let lock = try lockFile(itself, owner: mountPoint)
+        let lock = try lockFile(itself, owner: mountPoint, cipher)
         guard mkdirat(itself.number, "objects", 0o700) == 0 || errno == EEXIST else { throw .last("mkdir") }
         let objects = try Descriptor(directory: "objects", in: itself.number)
+        self.cipher = cipher
         self.path = path
         self.itself = itself
         self.own = own
@@ -48,7 +51,8 @@ final class CacheDirectory: Sendable {
     }
 
     /// A directory on a disk that takes no writes: it is read as far as possible, and not changed.
-    private init(readOnly directory: String, _ failure: CacheError) {
+    private init(readOnly directory: String, _ failure: CacheError, _ cipher: CacheCipher?) {
+        self.cipher = cipher
         path = directory
         itself = (try? openOwn(directory, makes: false)) ?? .none
         own = itself.number < 0 ? directory : "/proc/self/fd/\(itself.number)"
@@ -58,17 +62,26 @@ final class CacheDirectory: Sendable {
     }
 
     /// Does the same as the first `init`; on a disk that takes no writes it opens the directory for reading.
-    static func open(_ directory: String, owner mountPoint: String) throws(CacheError) -> CacheDirectory {
+    static func open(
+        _ directory: String, owner mountPoint: String, _ cipher: CacheCipher? = nil
+    ) throws(CacheError) -> CacheDirectory {
         do throws(CacheError) {
-            return try CacheDirectory(directory, owner: mountPoint)
+            return try CacheDirectory(directory, owner: mountPoint, cipher)
         } catch {
             guard error.isSickDisk else { throw error }
-            return CacheDirectory(readOnly: directory, error)
+            return CacheDirectory(readOnly: directory, error, cipher)
         }
     }
 
     /// The path of the index, as SQLite wants it.
     var index: String { path + "/index.sqlite" }
+
+    /// Removes the directory with everything in it. - Returns: bytes freed on the disk.
+    func removeAll() -> Int64 {
+        let freed = removeContents(itself.number)
+        rmdir(path)
+        return freed
+    }
 
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
@@ -93,7 +106,7 @@ final class CacheDirectory: Sendable {
         // This call makes the file, not SQLite, so that its mode does not depend on the umask; its -wal and -shm take
         // the same mode.
         _ = try Descriptor("index.sqlite", in: itself.number, O_RDWR | O_CREAT)
-        guard let writer = try openIndex(index), let reader = try openIndex(index) else { return nil }
+        guard let writer = try openIndex(index, cipher), let reader = try openIndex(index, cipher) else { return nil }
         return (writer, reader)
     }
 
@@ -113,25 +126,47 @@ final class CacheDirectory: Sendable {
     }
 }
 
+/// Goes from descriptor to descriptor, and follows no link. - Returns: bytes freed.
+private func removeContents(_ directory: Int32) -> Int64 {
+    var freed: Int64 = 0
+    for name in names(in: "/proc/self/fd/\(directory)") ?? [] {
+        var status = stat()
+        guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else { continue }
+        if status.st_mode & S_IFMT == S_IFDIR {
+            if let folder = try? Descriptor(directory: name, in: directory) { freed += removeContents(folder.number) }
+            unlinkat(directory, name, AT_REMOVEDIR)
+        } else if unlinkat(directory, name, 0) == 0 {
+            freed += Int64(status.st_blocks) * 512
+        }
+    }
+    return freed
+}
+
 /// Takes the lock, and writes its holder into it for later openers.
-private func lockFile(_ directory: borrowing Descriptor, owner mountPoint: String) throws(CacheError) -> Descriptor {
+private func lockFile(
+    _ directory: borrowing Descriptor, owner mountPoint: String, _ cipher: CacheCipher?
+) throws(CacheError) -> Descriptor {
     let lock = try Descriptor("lock", in: directory.number, O_RDWR | O_CREAT)
     guard flock(lock.number, LOCK_EX | LOCK_NB) == 0 else {
         guard errno == EWOULDBLOCK else { throw .last("flock") }
-        throw .inUse(by: mountPointOfOwner(lock))
+        throw .inUse(by: mountPointOfOwner(lock, cipher))
     }
     guard ftruncate(lock.number, 0) == 0 else { throw .last("ftruncate") }
     let number = lock.number
-    let owner = Array("\(getpid())\n\(mountPoint)\n".utf8)
+    // Names of folders tell what is in them: sealed, it stands behind an empty line.
+    let place = cipher.map { [UInt8(ascii: "\n")] + $0.seal(Array(mountPoint.utf8), of: "owner") }
+    let owner = Array("\(getpid())\n".utf8) + (place ?? Array((mountPoint + "\n").utf8))
     guard pwrite(number, owner, owner.count, 0) == owner.count else { throw .last("pwrite") }
     return lock
 }
 
-private func mountPointOfOwner(_ lock: borrowing Descriptor) -> String {
-    let text = String(unsafeUninitializedCapacity: 8192) {
-        max(0, lock.read(into: UnsafeMutableRawBufferPointer($0), at: 0))
+private func mountPointOfOwner(_ lock: borrowing Descriptor, _ cipher: CacheCipher?) -> String {
+    let text = [UInt8](unsafeUninitializedCapacity: 8192) {
+        $1 = max(0, lock.read(into: UnsafeMutableRawBufferPointer($0), at: 0))
     }
-    return String(text.drop { $0 != "\n" }.dropFirst().prefix { $0 != "\n" })
+    let place = text.drop { $0 != UInt8(ascii: "\n") }.dropFirst()
+    if let cipher { return String(decoding: cipher.open(Array(place.dropFirst()), of: "owner") ?? [], as: UTF8.self) }
+    return String(decoding: place.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
 }
 
 /// Opens the directory itself. In a directory for all users another user may have made it first.

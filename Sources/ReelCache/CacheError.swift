@@ -9,6 +9,12 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     case newerIndex(found: Int, known: Int)
     /// The directory belongs to another source.
     case otherSource
+    /// The cache is encrypted, and no key was given.
+    case encrypted
+    /// The cache is plain, and a key was given.
+    case plain
+    /// The key is another one than the cache's.
+    case wrongKey
     /// Something else stands in the directory's place, or another user owns it.
     case strangeDirectory
     /// Another user could replace a directory on the way to it.
@@ -38,6 +44,15 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             "The cache was written by a newer reelfs (its format is \(found), known is \(known)): use that one, or "
                 + "another cache directory."
         case .otherSource: "The cache directory belongs to another source: choose another cache directory."
+        case .encrypted:
+            "The cache is encrypted: give its key with --encrypt, or choose another cache directory with --cache-dir; if "
+                + "the key is lost, `reelfs cache prune --lost-key` removes what it has sealed."
+        case .plain:
+            "The cache is not encrypted: choose another cache directory with --cache-dir, or remove this one before it "
+                + "is used with --encrypt."
+        case .wrongKey:
+            "The key is not the one of this cache: give the right one, or choose another cache directory with "
+                + "--cache-dir; if it is lost, `reelfs cache prune --lost-key` removes what it has sealed."
         case .strangeDirectory:
             "This source's part of the cache directory is no directory, or belongs to another user: remove it, or choose "
                 + "another cache directory."
@@ -64,7 +79,9 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
             [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
                 .contains(code & 0xFF)
         case .newerIndex: true
-        case .inUse, .otherSource, .strangeDirectory, .untrusted, .full, .busy, .badLength, .closed: false
+        case .inUse, .otherSource, .encrypted, .plain, .wrongKey, .strangeDirectory, .untrusted, .full, .busy,
+            .badLength, .closed:
+            false
         }
     }
 

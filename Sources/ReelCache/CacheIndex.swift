@@ -17,6 +17,8 @@ final class CacheIndex: Sendable {
     private let writer: Locked
     private let reader: Locked
     private let directory: CacheDirectory
+    /// nil: the index is plain.
+    var cipher: CacheCipher? { directory.cipher }
     /// nil where the directory must not change.
     let journal: FillJournal?
     /// The reason why the index on the disk is not written to; nil: it is.
@@ -62,7 +64,7 @@ final class CacheIndex: Sendable {
     private static func tidied(_ directory: CacheDirectory, _ source: String?) throws(CacheError) -> CacheIndex {
         let (writer, reader) = try directory.connections()
         try writer.claim(source: source)
-        let journal = try FillJournal(directory.own)
+        let journal = try FillJournal(directory.own, isSealed: directory.cipher != nil)
         try writer.recover(journal, directory)
         try writer.tidyAfterCrash(directory)
         return CacheIndex(directory, writer, reader, journal)
@@ -72,8 +74,8 @@ final class CacheIndex: Sendable {
         _ directory: CacheDirectory, _ source: String?, _ failure: CacheError
     ) throws(CacheError) -> CacheIndex {
         // An empty one where there is no index, or none of ours.
-        var copy = try inMemoryCopy(directory.index)
-        if copy == nil { copy = try openTables(IndexConnection(inMemory: ())) }
+        var copy = try inMemoryCopy(directory.index, directory.cipher)
+        if copy == nil { copy = try openTables(IndexConnection(inMemory: (), directory.cipher)) }
         guard let connection = copy else { throw .index(SQLITE_CORRUPT) }
         try connection.claim(source: source)
         try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(DataFile.longest)")
@@ -111,15 +113,16 @@ final class CacheIndex: Sendable {
     }
 }
 
-private func inMemoryCopy(_ index: String) throws(CacheError) -> IndexConnection? {
+private func inMemoryCopy(_ index: String, _ cipher: CacheCipher?) throws(CacheError) -> IndexConnection? {
     // On a pipe SQLite would wait for a writer at the other end.
     var status = stat()
     guard lstat(index, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
-    let connection = try IndexConnection(inMemory: ())
+    let connection = try IndexConnection(inMemory: (), cipher)
     do throws(CacheError) {
         try connection.copy(index)
         return try openTables(connection)
     } catch {
+        if error == .encrypted || error == .plain { throw error }
         return nil
     }
 }
@@ -128,7 +131,13 @@ extension IndexConnection {
     /// The source that the directory belongs to, as the user gave it, without credentials and query; nil where it has
     /// none yet.
     func source() throws(CacheError) -> String? {
-        try first("SELECT value FROM meta WHERE name = ?", [.text("source")]) { $0.text(0) }
+        guard
+            let value = try first(
+                "SELECT value FROM meta WHERE name = ?", [.text("source")],
+                { opened($0, from: 0, of: "source")?.text(0) })
+        else { return nil }
+        guard let value else { throw .wrongKey }
+        return value
     }
 
     /// The directory belongs to this source, from now on or already. - Parameter source: nil: to any.
@@ -137,7 +146,9 @@ extension IndexConnection {
         let text = ResourceURL(trusted: source)?.description ?? String(source.prefix { $0 != "?" })
         let known = try self.source()
         guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }
-        if known == nil { try run("INSERT INTO meta VALUES (?, ?)", [.text("source"), .text(text)]) }
+        if known == nil {
+            try run("INSERT INTO meta VALUES (?, ?)", [.text("source")] + sealed([.text(text)], of: "source"))
+        }
     }
 
     /// Punches bytes that no row tells of out of objects that were in use when the last daemon died, and removes

@@ -45,7 +45,9 @@ extension CacheObject {
                     removals: table.removals)
             }
             guard let look else { return .missing }
-            let bad = readAndCheck(into: buffer, range, look)
+            let bad =
+                store.opened.flatMap { file.cipher == nil ? nil : $0 }.map { readSealed(into: buffer, range, $0) }
+                ?? readAndCheck(into: buffer, range, look)
             // The read may have met holes: blocks have left since, or moved to memory.
             guard file.removals == look.removals else { continue }
             if bad.isEmpty { return .bytes(buffer.count) }
@@ -93,8 +95,8 @@ extension CacheObject {
         let isWhole = range.lower <= bytes.lower && bytes.upper <= range.upper
         let isProven =
             isWhole
-            ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower))) == sum
-            : file.descriptor.read(bytes, sum, into: buffer, range)
+            ? checksum(UnsafeRawBufferPointer(buffer.part(bytes, from: range.lower))) == sum.plain
+            : file.descriptor.read(bytes, sum.plain, into: buffer, range)
         if isProven { file.withBlocks { $0.verify(block) } }
         return isProven
     }
@@ -103,9 +105,8 @@ extension CacheObject {
     /// - Returns: false where it is damaged, and no read believes in it any more; true also where it is not filled.
     func isIntact(_ block: Int) -> Bool {
         guard file.isFilled(block) else { return true }
-        let found = file.withWhole(block) { checksum($0) }
-        let wanted = file.memoryBlock(block) == nil ? store.sum(of: block, in: file) : found
-        guard let found, found == wanted else {
+        guard file.memoryBlock(block) != nil || store.sum(of: block, in: file).map({ file.proves(block, $0) }) ?? false
+        else {
             return file.withBlocks { blocks in
                 blocks.doubt(block)
                 return !blocks[block].isFilled

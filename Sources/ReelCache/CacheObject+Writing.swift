@@ -13,6 +13,15 @@ extension CacheObject {
         let range = ByteRange(offset, offset + Int64(bytes.count))
         restoreLength()
         let blocks = file.blocks(touching: range)
+        if file.cipher != nil {
+            for block in blocks {
+                let part = range.clamped(to: file.bytes(of: block))
+                let slice = bytes.part(part, from: range.lower)
+                if part == file.bytes(of: block), writeSealed(slice, block) { continue }
+                try keepInMemory(slice, part, block)
+            }
+            return
+        }
         let (new, isInMemory) = file.withBlocks { table in
             (table.untouched(blocks), blocks.contains { table.inFlight[$0]?.memory != nil })
         }
@@ -72,24 +81,25 @@ extension CacheObject {
         add(bytes, part, block, nil)
     }
 
-    /// Bytes are in their place. Only this function seals blocks: a block is filled, and has its checksum, from then
-    /// on.
+    /// Bytes are in their place. A block is filled, and has its
+    /// checksum, from here on.
     private func add(_ bytes: UnsafeRawBufferPointer, _ part: ByteRange, _ block: Int, _ failures: Int?) {
         let whole = file.withBlocks { table in
             table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil
         }
         guard let whole else { return }
         guard let sum = sum(of: block, whole) else { return loseDamaged([block..<block + 1]) }
+        if sealFromMemory(block) { return }
         let now = store.clock.now()
         let isOnDisk = file.withBlocks { $0.seal(block, sum, now: now) && $0[block] != .memory }
         if isOnDisk { store.committer.filled(file.bytes(of: block).count, block, of: file, sum) }
     }
 
     /// The checksum of a block of which all bytes came; nil where they are no longer there.
-    private func sum(of block: Int, _ pieces: Pieces) -> UInt64? {
+    private func sum(of block: Int, _ pieces: Pieces) -> BlockSum? {
         let range = file.bytes(of: block)
-        if let sum = pieces.whole(range) { return sum }
-        return file.withWhole(block) { pieces.agree(with: $0, of: range) ? checksum($0) : nil } ?? nil
+        if let sum = pieces.whole(range) { return BlockSum(plain: sum) }
+        return file.withWhole(block) { pieces.agree(with: $0, of: range) ? BlockSum(plain: checksum($0)) : nil } ?? nil
     }
 
     /// Makes a file that another program has cut as long again as it must be, and doubts its blocks.

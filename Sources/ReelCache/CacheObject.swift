@@ -68,7 +68,7 @@ package final class CacheObject: Sendable {
     package var bytesOnDisk: Int64 { file.bytesOnDisk }
 
     /// True while some of its bytes are in memory, because the disk did not take them.
-    package var isInMemory: Bool { file.isInMemory }
+    package var isInMemory: Bool { file.cipher == nil ? file.isInMemory : file.withBlocks { $0.isKeptInMemory } }
 
     /// Counts these blocks as empty from now on, because they are damaged or gone. Their rows tell of them until the
     /// next commit; their checksums prevent that they are believed. From any thread.
@@ -95,7 +95,10 @@ package final class CacheObject: Sendable {
     /// version of that length, and another object of that version makes way. On the thread that writes, before
     /// `settle`.
     /// - Returns: false where the disk does not have all of it: the object goes with its last holder.
-    package func record(length: Int64) -> Bool { store.record(length, of: file) }
+    package func record(length: Int64) -> Bool {
+        if file.cipher != nil { sealEnd(length) }
+        return store.record(length, of: file)
+    }
 
     /// Ends the version at this length: readers find the end from now on, and not before.
     package func settle(length: Int64) {
@@ -103,10 +106,10 @@ package final class CacheObject: Sendable {
         store.committer.filled(length)
     }
 
-    /// The descriptor of the data file, where every byte is there and verified; nil elsewhere. It stays open as long as
+    /// The descriptor of the data file, where every byte is there, verified, and not encrypted; nil elsewhere. It stays open as long as
     /// this object. No byte of an offered file leaves until `settle`.
     package func offer() -> Int32? {
-        guard file.hasFile, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
+        guard file.hasFile, file.cipher == nil, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
             file.descriptor.tellsOpens, file.withBlocks({ $0.offer() })
         else { return nil }
         guard file.hasNoHoles else {

@@ -60,7 +60,7 @@ final class Committer: Sendable {
     func stop() { thread.stop(waiting: true) }
 
     /// A block is filled, and its bytes are on the disk.
-    func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: UInt64) {
+    func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: BlockSum) {
         if !file.isOpenEnded { index.journal?.note(FillJournal.Entry(object: file.row, block: block, sum: sum)) }
         filled(bytes)
     }

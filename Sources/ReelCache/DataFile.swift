@@ -21,6 +21,8 @@ final class DataFile: Sendable {
     /// nil where there is no file.
     let name: FileName?
     let descriptor: Descriptor
+    /// nil where the bytes are on the disk as they are.
+    let cipher: BlockCipher?
     /// How often in a row stat(2) counted too few blocks although nothing was missing (`hasLostBytes`).
     let shortCounts = Atomic(0)
     private let changes: ChangeWatch
@@ -36,13 +38,14 @@ final class DataFile: Sendable {
 
     init(
         row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, blocks: BlockTable,
-        lastUse: Int64
+        lastUse: Int64, cipher: BlockCipher? = nil
     ) {
         self.row = row
         key = version.key
         validator = version.validator
         lengthCount = Atomic(version.length)
         self.name = name
+        self.cipher = cipher
         changes = ChangeWatch(descriptor)
         self.descriptor = descriptor
         removalCount = Atomic(blocks.removals)
@@ -164,6 +167,15 @@ final class DataFile: Sendable {
     func withWhole<Result>(_ block: Int, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
         if let memory = memoryBlock(block) { return body(memory.bytes) }
         return descriptor.withBytes(bytes(of: block), body)
+    }
+
+    /// Whether a block on the disk has this proof.
+    func proves(_ block: Int, _ sum: BlockSum) -> Bool {
+        guard let cipher else { return withWhole(block, checksum) == sum.plain }
+        let range = bytes(of: block)
+        return withScratch(Int(range.count)) {
+            descriptor.read(into: $0, at: range.lower) == $0.count && cipher.open($0, block: block, sum)
+        }
     }
 
     // MARK: Leaving the page cache

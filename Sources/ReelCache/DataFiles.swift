@@ -126,9 +126,11 @@ package func names(in directory: String) -> [String]? {
 }
 
 extension DataFile {
-    convenience init(_ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable) {
+    convenience init(
+        _ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, _ cipher: CacheCipher?
+    ) {
         self.init(
             row: row.id, version: row.version, name: row.name, descriptor: descriptor, blocks: blocks,
-            lastUse: row.lastUse)
+            lastUse: row.lastUse, cipher: row.name.flatMap { cipher?.blockCipher($0, of: row.version.key) })
     }
 }

@@ -36,17 +36,22 @@ extension Descriptor {
 
     /// Calls with all bytes of a block, or of a part of one; nil where they cannot be read.
     func withBytes<Result>(_ range: ByteRange, _ body: (UnsafeRawBufferPointer) -> Result) -> Result? {
-        let scratch = spares.withLock { $0.popLast() } ?? Scratch()
-        defer {
-            let isKept = spares.withLock { spares in
-                guard spares.count < mostSpares else { return false }
-                spares.append(scratch)
-                return true
-            }
-            if !isKept { scratch.memory.deallocate() }
+        withScratch(Int(range.count)) { bytes in
+            read(into: bytes, at: range.lower) == bytes.count ? body(UnsafeRawBufferPointer(bytes)) : nil
         }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: scratch.memory[..<Int(range.count)])
-        guard read(into: bytes, at: range.lower) == bytes.count else { return nil }
-        return body(UnsafeRawBufferPointer(bytes))
     }
+}
+
+/// Calls with memory for a block or a part of one, which holds anything.
+func withScratch<Result>(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Result) -> Result {
+    let scratch = spares.withLock { $0.popLast() } ?? Scratch()
+    defer {
+        let isKept = spares.withLock { spares in
+            guard spares.count < mostSpares else { return false }
+            spares.append(scratch)
+            return true
+        }
+        if !isKept { scratch.memory.deallocate() }
+    }
+    return body(UnsafeMutableRawBufferPointer(rebasing: scratch.memory[..<count]))
 }

@@ -40,16 +40,16 @@ extension IndexConnection {
     ///   - key: only files of this key, pinned or not; nil: all that are not pinned.
     ///   - isClosed: whether the file of a row of `objects` is closed.
     func evictionCandidates(
-        _ wanted: Int64, usedBefore limit: Int64, key: String?, isClosed: (Int64) -> Bool
+        _ wanted: Int64, usedBefore limit: Int64, key text: String?, isClosed: (Int64) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         var found: [EvictionCandidate] = []
         var sum: Int64 = 0
         let sql = """
             SELECT e.object, e.extent, e.word, e.last_use, e.edge, o.length FROM extents e JOIN objects o \
-            ON o.id = e.object WHERE \(key == nil ? "o.key NOT IN (SELECT key FROM pins)" : "o.key = ?") \
+            ON o.id = e.object WHERE \(text == nil ? "o.key NOT IN (SELECT key FROM pins)" : "o.key = ?") \
             ORDER BY e.edge, e.last_use
             """
-        try query(sql, key.map { [.text($0)] } ?? []) { row in
+        try query(sql, text.map { [key($0)] } ?? []) { row in
             guard isClosed(row.integer(0)), row.integer(3) < limit else { return true }
             let extent = Int(clamping: row.integer(1))
             let bytes = BlockStates.bytes(

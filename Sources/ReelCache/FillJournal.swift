@@ -13,25 +13,31 @@ final class FillJournal: Sendable {
         /// `objects.id`.
         var object: Int64
         var block: Int
-        var sum: UInt64
+        var sum: BlockSum
     }
 
-    /// Object, block, checksum, and the checksum of these three; eight bytes each, in the machine's order.
-    static let entrySize = 32
+    /// Words of the proof in an entry: an XXH3, or nonce and tag.
+    private let sumWords: Int
+    /// Object, block, proof, and the checksum of these three; words of eight bytes, in the machine's order.
+    private var entryWords: Int { sumWords + 3 }
 
     private let even: Descriptor
     private let odd: Descriptor
     private let isOdd = Lock(false)
 
-    /// - Parameter directory: of the source.
-    init(_ directory: String) throws(CacheError) {
+    /// - Parameters:
+    ///   - directory: of the source.
+    ///   - isSealed: in an encrypted cache.
+    init(_ directory: String, isSealed: Bool = false) throws(CacheError) {
+        sumWords = isSealed ? 4 : 1
         even = try Descriptor(directory + "/fills-0.log", O_RDWR | O_CREAT | O_APPEND)
         odd = try Descriptor(directory + "/fills-1.log", O_RDWR | O_CREAT | O_APPEND)
     }
 
     /// Notes a filled block. If the disk does not take the entry, a crash forgets the block.
     func note(_ entry: Entry) {
-        let words = [UInt64(bitPattern: entry.object), UInt64(entry.block), entry.sum]
+        let words =
+            [UInt64(bitPattern: entry.object), UInt64(entry.block)] + (0..<sumWords).map { entry.sum.words[$0] }
         let check = words.withUnsafeBytes { checksum($0) }
         (words + [check]).withUnsafeBytes { bytes in
             isOdd.withLock { isOdd in _ = write(isOdd ? odd.number : even.number, bytes.baseAddress, bytes.count) }
@@ -58,10 +64,15 @@ final class FillJournal: Sendable {
         var bytes = [UInt64](repeating: 0, count: limit / 8)
         for number in [even.number, odd.number] {
             let count = bytes.withUnsafeMutableBytes { pread(number, $0.baseAddress, limit, 0) }
-            for index in stride(from: 0, to: max(0, count) / Self.entrySize * 4, by: 4) {
-                let words = Array(bytes[index..<index + 3])
-                guard words.withUnsafeBytes({ checksum($0) }) == bytes[index + 3], words[1] < 1 << 40 else { continue }
-                found.insert(Entry(object: Int64(bitPattern: words[0]), block: Int(words[1]), sum: words[2]))
+            for index in stride(from: 0, to: max(0, count) / 8 / entryWords * entryWords, by: entryWords) {
+                let words = Array(bytes[index..<index + entryWords - 1])
+                guard words.withUnsafeBytes({ checksum($0) }) == bytes[index + entryWords - 1], words[1] < 1 << 40
+                else {
+                    continue
+                }
+                var sum = BlockSum(plain: 0)
+                for word in 0..<sumWords { sum.words[word] = words[2 + word] }
+                found.insert(Entry(object: Int64(bitPattern: words[0]), block: Int(words[1]), sum: sum))
             }
         }
         return found
@@ -75,9 +86,9 @@ extension IndexConnection {
             guard let row = try rows(where: "id = \(id) AND NOT superseded").first,
                 (0...DataFile.longest).contains(row.version.length), let descriptor = directory.open(row)
             else { continue }
-            let file = DataFile(row, descriptor, try blocks(of: row))
+            let file = DataFile(row, descriptor, try blocks(of: row), cipher)
             for entry in entries
-            where entry.block < file.blockCount && file.withWhole(entry.block, checksum) == entry.sum {
+            where entry.block < file.blockCount && file.proves(entry.block, entry.sum) {
                 // The last write counts, even if a row has an older checksum.
                 file.withBlocks { blocks in
                     _ = blocks.lose(entry.block..<entry.block + 1)
@@ -89,7 +100,7 @@ extension IndexConnection {
             // from the disk, not from the page cache.
             file.descriptor.dropPages(ByteRange(0, row.version.length))
             for entry in entries where file.withBlocks({ $0.sum(of: entry.block) }) == entry.sum {
-                guard file.withWhole(entry.block, checksum) != entry.sum else { continue }
+                guard !file.proves(entry.block, entry.sum) else { continue }
                 _ = file.withBlocks { $0.lose(entry.block..<entry.block + 1) }
             }
             try transaction { () throws(CacheError) in try write(file) }

@@ -9,10 +9,13 @@ import ReelCore
 /// `CacheIndex` see to that.
 final class IndexConnection: @unchecked Sendable {
     private let pointer: OpaquePointer
+    /// nil: the index is plain.
+    let cipher: CacheCipher?
     private var statements: [String: Statement] = [:]
 
     /// - Parameter path: of an existing file (which may be empty), without a symbolic link in it.
-    init(_ path: String) throws(CacheError) {
+    init(_ path: String, _ cipher: CacheCipher? = nil) throws(CacheError) {
+        self.cipher = cipher
         // unix-excl (sqlite.org/vfs.html) keeps the log's index in this process's memory: in a mapped file a disk that
         // takes no writes would end the program with SIGBUS. No other process can open the index meanwhile.
         pointer = try Self.open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, "unix-excl")
@@ -21,7 +24,8 @@ final class IndexConnection: @unchecked Sendable {
     }
 
     /// An empty index, in memory, that lives as long as the connection.
-    init(inMemory: Void) throws(CacheError) {
+    init(inMemory: Void, _ cipher: CacheCipher? = nil) throws(CacheError) {
+        self.cipher = cipher
         pointer = try Self.open(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE)
     }
 

@@ -61,7 +61,7 @@ final class Metadata: Sendable {
     func setting(_ name: String) -> String? {
         find { $0.settings[ExactText(name)] }
             ?? (try? index.read { (index) throws(CacheError) in
-                try index.first("SELECT value FROM settings WHERE name = ?", [.text(name)]) { $0.text(0) }
+                try index.setting(name)
             })
     }
 

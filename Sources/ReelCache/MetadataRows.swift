@@ -1,10 +1,11 @@
+import CSQLite
 import ReelCore
 
 extension Validator {
     /// The columns tag, weak, modified.
     var columns: [Value] { [Value(entityTag?.opaque), Value(entityTag?.isWeak ?? false), Value(lastModified)] }
 
-    init(_ row: Statement, at column: Int32) {
+    init(_ row: any RowColumns, at column: Int32) {
         let weak = row.flag(column + 1)
         let tag = row.optionalText(column).flatMap { EntityTag((weak ? "W/" : "") + "\"\($0)\"") }
         self.init(entityTag: tag, lastModified: row.moment(column + 2))
@@ -18,7 +19,8 @@ extension IndexConnection {
     func write(_ batch: Metadata.Batch) throws(CacheError) -> [Int64] {
         for (key, information) in batch.information { try insert(information, for: key.text) }
         for (name, value) in batch.settings {
-            try run("INSERT OR REPLACE INTO settings VALUES (?, ?)", [.text(name.text), .text(value)])
+            let value = sealed([.text(value)], of: "setting \(name.text)")
+            try run("INSERT OR REPLACE INTO settings VALUES (?, ?)", [key(name.text)] + value)
         }
         var replaced: [Int64] = []
         for (directory, listing) in batch.listings {
@@ -28,13 +30,21 @@ extension IndexConnection {
         return replaced
     }
 
-    private func insert(_ stored: StoredInformation, for key: String) throws(CacheError) {
+    func setting(_ name: String) throws(CacheError) -> String? {
+        try first("SELECT value FROM settings WHERE name = ?", [key(name)]) {
+            opened($0, from: 0, of: "setting \(name)")?.text(0)
+        } ?? nil
+    }
+
+    private func insert(_ stored: StoredInformation, for text: String) throws(CacheError) {
         let information = stored.information
         let values = [
-            [.text(key), Value(information.length)], information.validator.columns,
+            [Value(information.length)], information.validator.columns,
             [Value(information.mediaType), Value(information.acceptsRanges), .integer(stored.checkedAt)],
         ]
-        try run("INSERT OR REPLACE INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", Array(values.joined()))
+        try run(
+            "INSERT OR REPLACE INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [key(text)] + sealed(Array(values.joined()), of: "resource \(text)"))
     }
 
     /// Writes the row of a listing, whose entries are there already, under that number.
@@ -42,17 +52,19 @@ extension IndexConnection {
     private func insert(
         _ listing: StoredListing, _ number: Int64, for directory: String
     ) throws(CacheError) -> Int64? {
-        let old = try first("SELECT id FROM listings WHERE directory = ?", [.text(directory)]) { $0.integer(0) }
+        let old = try first("SELECT id FROM listings WHERE directory = ?", [key(directory)]) { $0.integer(0) }
         let values: [Value] = [
-            .integer(number), .text(directory), .integer(listing.fetchedAt), Value(listing.complete),
+            .integer(number), key(directory), .integer(listing.fetchedAt), Value(listing.complete),
         ]
         try run("INSERT OR REPLACE INTO listings VALUES (?, ?, ?, ?)", values)
         return old
     }
 
-    func information(for key: String) throws(CacheError) -> StoredInformation? {
+    func information(for text: String) throws(CacheError) -> StoredInformation? {
         let columns = "length, tag, weak, modified, media_type, ranges, checked"
-        let known = try first("SELECT \(columns) FROM resources WHERE key = ?", [.text(key)]) { row in
+        let known = try first("SELECT \(columns) FROM resources WHERE key = ?", [key(text)]) {
+            row -> StoredInformation? in
+            guard let row = opened(row, from: 0, of: "resource \(text)") else { return nil }
             // A length below zero counts as none: the index is not trusted.
             let information = ContentInformation(
                 length: row.optionalInteger(0).flatMap { $0 < 0 ? nil : $0 }, validator: Validator(row, at: 1),
@@ -60,10 +72,10 @@ extension IndexConnection {
             return StoredInformation(information: information, checkedAt: row.moment(6) ?? 0)
         }
         // A killed daemon may have left an object's row, which is written first, without content information.
-        if let known { return known }
+        if let known, let known { return known }
         let rows = try rows(
             where: "key = ? AND NOT superseded AND length <> \(BlockSize.openEnd) ORDER BY last_use DESC LIMIT 1",
-            [.text(key)])
+            [key(text)])
         return rows.first.map { row in
             let (length, validator) = (row.version.length, row.version.validator)
             return StoredInformation(
@@ -87,10 +99,13 @@ extension IndexConnection {
         for position in slice {
             let entry = entries.stored(at: position)
             let values: [Value] = [
-                .integer(number), .integer(Int64(position)), .text(entry.name), .text(entry.url),
-                Value(entry.isDirectory), Value(entry.length), Value(entry.modified),
+                .text(entry.name), .text(entry.url), Value(entry.isDirectory), Value(entry.length),
+                Value(entry.modified),
             ]
-            try run("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+            try run(
+                "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [.integer(number), .integer(Int64(position))]
+                    + sealed(values, of: "entry \(number) \(position)"))
         }
     }
 
@@ -123,7 +138,7 @@ extension IndexConnection {
         _ directory: String
     ) throws(CacheError) -> (number: Int64, fetchedAt: Int64, complete: Bool)? {
         let sql = "SELECT id, fetched, complete FROM listings WHERE directory = ?"
-        return try first(sql, [.text(directory)]) { ($0.integer(0), $0.moment(1) ?? 0, $0.flag(2)) }
+        return try first(sql, [key(directory)]) { ($0.integer(0), $0.moment(1) ?? 0, $0.flag(2)) }
     }
 
     func entries(
@@ -131,11 +146,18 @@ extension IndexConnection {
     ) throws(CacheError) -> [(position: Int64, entry: StoredEntry)] {
         let columns = "position, name, url, is_directory, length, modified"
         let sql = "SELECT \(columns) FROM entries WHERE listing = ? AND position > ? ORDER BY position LIMIT ?"
-        return try all(sql, [.integer(number), .integer(position), .integer(Int64(count))]) { row in
+        let values: [Value] = [.integer(number), .integer(position), .integer(Int64(count))]
+        let found = try all(sql, values) { row -> (position: Int64, entry: StoredEntry)? in
+            let place = row.integer(0)
+            guard let row = opened(row, from: 1, of: "entry \(number) \(place)") else { return nil }
             let length = row.optionalInteger(4).flatMap { $0 < 0 ? nil : $0 }
             let entry = StoredEntry(
                 name: row.text(1), url: row.text(2), isDirectory: row.flag(3), length: length, modified: row.moment(5))
-            return (row.integer(0), entry)
+            return (place, entry)
         }
+        let entries = found.compactMap { $0 }
+        // Without all of them the listing is none: it is fetched again.
+        guard entries.count == found.count else { throw .index(SQLITE_MISMATCH) }
+        return entries
     }
 }

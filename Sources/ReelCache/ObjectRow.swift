@@ -4,7 +4,7 @@ import ReelCore
 struct ObjectRow: Sendable {
     var id: Int64
     var version: Version
-    /// nil where the row holds nonsense.
+    /// nil where the row holds nonsense, or does not open.
     var name: FileName?
     /// Bytes in filled blocks, never more than the length: the index is not trusted.
     var cached: Int64
@@ -14,14 +14,23 @@ struct ObjectRow: Sendable {
     static let columns = "id, key, length, tag, weak, modified, file, \(cached), last_use, superseded"
     static let cached = "min(max(cached, 0), max(length, 0))"
 
-    init(_ row: Statement) {
+    init(_ row: Statement, _ index: IndexConnection) {
         id = row.integer(0)
-        version = Version(key: row.text(1), validator: Validator(row, at: 3), length: row.integer(2))
         name = FileName(bytes: row.bytes(6))
+        let key = index.keyText(row, 1)
+        let columns = index.opened(row, from: 3, of: Self.context(name, key))
+        version = Version(
+            key: key ?? "",
+            validator: columns.map { Validator($0, at: 3) } ?? Validator(entityTag: nil, lastModified: nil),
+            length: row.integer(2))
+        if key == nil || columns == nil { name = nil }
         cached = row.integer(7)
         lastUse = row.integer(8)
         isSuperseded = row.flag(9)
     }
+
+    /// What the sealed columns of a row belong to.
+    static func context(_ name: FileName?, _ key: String?) -> String { "object \(name?.text ?? "") \(key ?? "")" }
 
     /// How well this row fits a wanted validator; nil where it is another version.
     func fit(_ wanted: Validator) -> Int? {
@@ -43,22 +52,25 @@ extension IndexConnection {
     /// The row that fits best, the last used where several do.
     func row(of version: Version) throws(CacheError) -> ObjectRow? {
         // Of rows that fit equally well the first one stays.
-        let values: [Value] = [.text(version.key), .integer(version.length)]
+        let values = [key(version.key), .integer(version.length)]
         var best: (fit: Int, row: ObjectRow)?
         for row in try rows(where: "key = ? AND length = ? ORDER BY last_use DESC", values) {
-            if let fit = row.fit(version.validator), fit > best?.fit ?? -1 { best = (fit, row) }
+            if cipher == nil || row.name != nil, let fit = row.fit(version.validator), fit > best?.fit ?? -1 {
+                best = (fit, row)
+            }
         }
         return best?.row
     }
 
     /// - Parameter condition: the SQL behind WHERE.
     func rows(where condition: String, _ values: [Value] = []) throws(CacheError) -> [ObjectRow] {
-        try all("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)", values) { ObjectRow($0) }
+        try all("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)", values) { ObjectRow($0, self) }
     }
 
     func insert(_ version: Version, _ name: FileName, lastUse: Int64) throws(CacheError) -> Int64 {
         let values = [
-            [.text(version.key), .integer(version.length)], version.validator.columns,
+            [key(version.key), .integer(version.length)],
+            sealed(version.validator.columns, of: ObjectRow.context(name, version.key)),
             [.bytes(name.bytes), .integer(lastUse)],
         ]
         let columns = "key, length, tag, weak, modified, file, last_use, cached, unclean, superseded"
@@ -75,7 +87,8 @@ extension IndexConnection {
         best.lastModified = wanted.lastModified ?? mine.lastModified
         guard best != mine else { return }
         let sql = "UPDATE objects SET tag = ?, weak = ?, modified = ? WHERE id = ?"
-        try run(sql, best.columns + [.integer(row.id)])
+        let values = sealed(best.columns, of: ObjectRow.context(row.name, row.version.key))
+        try run(sql, values + [.integer(row.id)])
     }
 
     /// Sets the bytes in filled blocks, and notes that the file may hold bytes outside of them.
@@ -90,7 +103,7 @@ extension IndexConnection {
 
     /// The blocks of an object that are filled, and the last uses of its extents.
     func blocks(of row: ObjectRow) throws(CacheError) -> BlockTable {
-        var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse)
+        var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse, keepsSums: cipher != nil)
         try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {
             blocks.states.load(
                 Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)), lastUse: $0.integer(2))
@@ -103,7 +116,7 @@ extension IndexConnection {
     func sums(of object: Int64, extent: Int) throws(CacheError) -> ExtentSums? {
         let sql = "SELECT word, sums FROM extents WHERE object = ? AND extent = ?"
         return try first(sql, [.integer(object), .integer(Int64(extent))]) {
-            ExtentSums($0.bytes(1), filled: UInt64(bitPattern: $0.integer(0)))
+            ExtentSums($0.bytes(1), filled: UInt64(bitPattern: $0.integer(0)), size: sumSize)
         } ?? nil
     }
 
@@ -119,7 +132,8 @@ extension IndexConnection {
             let older = try sums(of: file.row, extent: row.extent) ?? ExtentSums()
             let isEdge = row.extent == 0 || Int64(row.extent) == last
             let values: [Value] = [
-                .integer(Int64(bitPattern: row.word)), .bytes(row.sums.over(older).bytes), .integer(row.lastUse),
+                .integer(Int64(bitPattern: row.word)), .bytes(row.sums.over(older).bytes(size: sumSize)),
+                .integer(row.lastUse),
                 Value(isEdge),
             ]
             try run("INSERT OR REPLACE INTO extents VALUES (?, ?, ?, ?, ?, ?)", place + values)
@@ -133,7 +147,7 @@ extension IndexConnection {
         }
     }
 
-    func isPinned(_ key: String) throws(CacheError) -> Bool {
-        try first("SELECT 1 FROM pins WHERE key = ?", [.text(key)]) { _ in true } ?? false
+    func isPinned(_ text: String) throws(CacheError) -> Bool {
+        try first("SELECT 1 FROM pins WHERE key = ?", [key(text)]) { _ in true } ?? false
     }
 }

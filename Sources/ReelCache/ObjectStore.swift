@@ -16,6 +16,8 @@ final class ObjectStore: Sendable {
     let evictor: Evictor
     let committer: Committer
     let clock: UseClock
+    /// nil in a plain cache.
+    let opened: OpenedBlocks?
     private let verified: VerificationCache
     private let damage = Atomic<Int64>(0)
 
@@ -30,6 +32,7 @@ final class ObjectStore: Sendable {
         self.evictor = evictor
         self.committer = committer
         self.verified = verified
+        opened = index.cipher == nil ? nil : OpenedBlocks()
     }
 
     /// The number of blocks found damaged since the program started.
@@ -37,11 +40,16 @@ final class ObjectStore: Sendable {
 
     func found(damaged count: Int) { damage.add(Int64(count), ordering: .relaxed) }
 
-    /// The checksum that a block of this file must have; nil where the index does not tell.
-    func sum(of block: Int, in file: DataFile) -> UInt64? {
-        if let sum = file.withBlocks({ $0.sum(of: block) }) { return sum }
+    /// The proof that a block of this file must have; nil where the index does not tell.
+    func sum(of block: Int, in file: DataFile) -> BlockSum? {
+        let (known, removals) = file.withBlocks { ($0.sum(of: block), $0.removals) }
+        if let known { return known }
         let extent = block / BlockSize.blocksPerExtent
         let sums = try? index.read { (index) throws(CacheError) in try index.sums(of: file.row, extent: extent) }
+        // What left meanwhile may have another proof by now.
+        if let sums, file.cipher != nil {
+            file.withBlocks { if $0.removals == removals { $0.keep(sums, ofExtent: extent) } }
+        }
         return sums?[block % BlockSize.blocksPerExtent]
     }
 
@@ -114,7 +122,7 @@ final class ObjectStore: Sendable {
         // The quota counted the row's number; the blocks are the truth.
         if filled > row.cached { quota.add(filled - row.cached) }
         if filled < row.cached { quota.release(row.cached - filled) }
-        return DataFile(row, descriptor, blocks)
+        return DataFile(row, descriptor, blocks, index.cipher)
     }
 
     private func create(_ version: Version, _ index: IndexConnection, _ now: Int64) throws(CacheError) -> DataFile {
@@ -126,7 +134,8 @@ final class ObjectStore: Sendable {
             reached(.rowInserted)
             return DataFile(
                 row: row, version: version, name: name, descriptor: descriptor,
-                blocks: BlockTable(length: version.length), lastUse: now)
+                blocks: BlockTable(length: version.length, keepsSums: index.cipher != nil), lastUse: now,
+                cipher: index.cipher?.blockCipher(name, of: version.key))
         } catch {
             files.remove(name)
             throw error

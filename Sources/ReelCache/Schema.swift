@@ -5,6 +5,8 @@ enum Schema {
     /// The number in `user_version`; 0 is a new file. An index of version 1, without checksums, is set aside like a
     /// damaged one.
     static let version = 2
+    /// The number of an encrypted index: the same tables, whose texts are sealed.
+    static let sealedVersion = 3
 
     /// In the form in which `sqlite_schema` gives them back, so that an index with other tables, views or triggers is
     /// not used.
@@ -41,9 +43,9 @@ enum Schema {
 
 /// Opens an index. A new file gets its tables. nil: the index is broken, or not ours.
 /// - Parameter path: of an existing file, which may be empty.
-func openIndex(_ path: String) throws(CacheError) -> IndexConnection? {
+func openIndex(_ path: String, _ cipher: CacheCipher? = nil) throws(CacheError) -> IndexConnection? {
     do throws(CacheError) {
-        let connection = try IndexConnection(path)
+        let connection = try IndexConnection(path, cipher)
         try connection.run("PRAGMA journal_mode=WAL")
         try connection.run("PRAGMA synchronous=FULL")
         try connection.run("PRAGMA journal_size_limit=\(4 << 20)")
@@ -62,12 +64,18 @@ func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnec
         try connection.run("PRAGMA \(pragma)")
     }
     let found = try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
-    guard found <= Schema.version else { throw CacheError.newerIndex(found: found, known: Schema.version) }
-    guard found == 0 || found == Schema.version else { return nil }
+    let wanted = connection.cipher == nil ? Schema.version : Schema.sealedVersion
+    guard found <= Schema.sealedVersion else {
+        throw CacheError.newerIndex(found: found, known: wanted)
+    }
+    // An index of an older format is plain, and of no use.
+    if found == Schema.sealedVersion, wanted != found { throw CacheError.encrypted }
+    if found == Schema.version, wanted != found { throw CacheError.plain }
+    guard found == 0 || found == wanted else { return nil }
     if found == 0 {
         try connection.transaction { () throws(CacheError) in
             for statement in Schema.statements { try connection.run(statement) }
-            try connection.run("PRAGMA user_version=\(Schema.version)")
+            try connection.run("PRAGMA user_version=\(wanted)")
         }
     }
     let tablesOnly = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"

@@ -13,7 +13,7 @@ enum Value: Sendable {
 }
 
 /// One prepared statement. It must not outlive its connection.
-final class Statement {
+final class Statement: RowColumns {
     private let pointer: OpaquePointer
 
     init(_ sql: String, _ connection: OpaquePointer) throws(CacheError) {
@@ -60,15 +60,7 @@ final class Statement {
 
     func isNull(_ column: Int32) -> Bool { sqlite3_column_type(pointer, column) == SQLITE_NULL }
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(pointer, column) }
-    func optionalInteger(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
-    /// A date, in seconds since 1970; nil outside of the years that HTTP can tell (1601 to 9999), so that no number of
-    /// the index, which is not trusted, overflows.
-    func moment(_ column: Int32) -> Int64? {
-        optionalInteger(column).flatMap { (-11_644_473_600..<253_402_300_800).contains($0) ? $0 : nil }
-    }
-    func flag(_ column: Int32) -> Bool { integer(column) != 0 }
     func text(_ column: Int32) -> String { String(decoding: raw(column), as: UTF8.self) }
-    func optionalText(_ column: Int32) -> String? { isNull(column) ? nil : text(column) }
     func bytes(_ column: Int32) -> [UInt8] { Array(raw(column)) }
 
     private func raw(_ column: Int32) -> UnsafeRawBufferPointer {

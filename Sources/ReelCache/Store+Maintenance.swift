@@ -47,15 +47,19 @@ extension Store {
 
     /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
     package func cachedBytes(of key: String) -> Int64 {
-        cachedBytes("key = ?", [.text(scope.inside(key))]) { _ in true }.values.reduce(0, +)
+        cachedBytes("key = ?", [scope.inside(key)]) { _ in true }.values.reduce(0, +)
     }
 
     /// Bytes of filled blocks under each key that begins with `prefix`. Keys of which nothing is cached are left out.
     /// - Parameter isDeep: also keys with a slash behind the prefix, in their path.
     package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
         // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
-        let (first, prefix) = (scope.inside(prefix), prefix)
-        let found = cachedBytes("key >= ? AND key < ?", [.text(first), .text(first + "\u{10FFFF}")]) { key in
+        // Encrypted, it has no such order, and all are looked at.
+        let first = scope.inside(prefix)
+        let (condition, keys) =
+            index.cipher == nil ? ("key >= ? AND key < ?", [first, first + "\u{10FFFF}"]) : ("1", [])
+        let found = cachedBytes(condition, keys) { key in
+            guard key.utf8.starts(with: prefix.utf8) else { return false }
             let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
             return isDeep || !name.contains(UInt8(ascii: "/"))
         }
@@ -63,12 +67,14 @@ extension Store {
     }
 
     private func cachedBytes(
-        _ condition: String, _ values: [Value], _ isWanted: (String) -> Bool
+        _ condition: String, _ keys: [String], _ isWanted: (String) -> Bool
     ) -> [ExactText: Int64] {
         // Not whole rows: a directory may ask for thousands at a time.
         let sql = "SELECT id, key, \(ObjectRow.cached) FROM objects WHERE \(condition) AND NOT superseded"
         let rows = try? index.read { (index) throws(CacheError) in
-            try index.all(sql, values) { ($0.integer(0), $0.text(1), $0.integer(2)) }
+            try index.all(sql, keys.map { index.key($0) }) {
+                ($0.integer(0), index.keyText($0, 1) ?? "", $0.integer(2))
+            }
         }
         var result: [ExactText: Int64] = [:]
         for (row, inside, cached) in rows ?? [] {
@@ -91,7 +97,7 @@ extension Store {
         try index.write { (index) throws(CacheError) in
             let sql = isPinned ? "INSERT OR IGNORE INTO pins VALUES (?)" : "DELETE FROM pins WHERE key = ?"
             try index.transaction { () throws(CacheError) in
-                for key in keys { try index.run(sql, [.text(scope.inside(key))]) }
+                for key in keys { try index.run(sql, [index.key(scope.inside(key))]) }
             }
             files.mayHaveEvictable = true
         }
@@ -167,6 +173,6 @@ package func runs(of numbers: [Int], most: Int = .max) -> [Range<Int>] {
 
 extension IndexConnection {
     fileprivate func pins() throws(CacheError) -> Set<ExactText> {
-        Set(try all("SELECT key FROM pins") { ExactText($0.text(0)) })
+        Set(try all("SELECT key FROM pins") { keyText($0, 0).map { ExactText($0) } }.compactMap { $0 })
     }
 }

@@ -30,22 +30,24 @@ package final class Store: Sendable {
     ///   - source: as the user gave it; kept without credentials and query, to be recognised.
     ///   - limits: may differ from last time.
     ///   - mountPoint: told to a second opener.
+    ///   - cipher: of an encrypted cache; nil: a plain one.
     ///   - watch: called when the disk stops taking writes, and with nil when it takes them again.
     /// - Throws: where the directory belongs to another user or source, is held by another daemon, or cannot be made.
     ///   Not for a disk that is full, broken or read-only: its contents are read, and nothing is written.
     package convenience init(
         directory: String, source: String, limits: CacheLimits, owner mountPoint: String,
-        watch: @escaping @Sendable (CacheError?) -> Void = { _ in }
+        cipher: CacheCipher? = nil, watch: @escaping @Sendable (CacheError?) -> Void = { _ in }
     ) throws(CacheError) {
         try self.init(
-            directory: directory, source: source, limits: limits, owner: mountPoint, watch: watch, measure: diskOf)
+            directory: directory, source: source, limits: limits, owner: mountPoint, cipher: cipher, watch: watch,
+            measure: diskOf)
     }
 
     /// Opens an existing cache without a mount: evicts nothing for its age or for want of space.
-    package convenience init(existing directory: String) throws(CacheError) {
+    package convenience init(existing directory: String, cipher: CacheCipher? = nil) throws(CacheError) {
         try self.init(
             directory: directory, source: nil, limits: CacheLimits(cap: .max, minimumFree: .bytes(0)), owner: "",
-            measure: diskOf)
+            cipher: cipher, measure: diskOf)
     }
 
     /// - Parameters:
@@ -53,11 +55,11 @@ package final class Store: Sendable {
     ///   - reached: called between steps of the protocol, where a test looks at what a crash would leave.
     init(
         directory path: String, source: String?, limits: CacheLimits, owner mountPoint: String,
-        watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
+        cipher: CacheCipher? = nil, watch: @escaping @Sendable (CacheError?) -> Void = { _ in },
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in },
         measure: @escaping @Sendable (Int32) -> CacheQuota.Disk?
     ) throws(CacheError) {
-        let directory = try CacheDirectory.open(path, owner: mountPoint)
+        let directory = try CacheDirectory.open(path, owner: mountPoint, cipher)
         index = try CacheIndex.open(directory, source: source)
         let (used, lastUse) = try index.write { (index) throws(CacheError) in try index.totals() }
         self.directory = directory
@@ -131,6 +133,9 @@ package final class Store: Sendable {
     package func forget(_ version: Version) { objectStore.forget(scope.inside(version)) }
 
     // MARK: State
+
+    /// Whether bytes and names are encrypted on the disk: the kernel cannot read such files itself then.
+    package var isEncrypted: Bool { index.cipher != nil }
 
     /// Bytes in use, and the cap: the given one, or less where the disk must keep free space.
     package var usage: (used: Int64, cap: Int64) { quota.usage }

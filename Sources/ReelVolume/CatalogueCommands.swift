@@ -113,6 +113,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
     let usage = store.usage
     var status = VolumeStatus(
         cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
+        isEncrypted: store.isEncrypted,
         bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks, bytesFromOrigin: 0, bytesServed: 0,
         hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: [])
     var origins: Set<String> = []

@@ -28,6 +28,7 @@ extension Volume {
         let speculative = counters.speculative.load(ordering: .relaxed)
         return VolumeStatus(
             cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
+            isEncrypted: store.isEncrypted,
             bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks,
             bytesFromOrigin: demanded + speculative,
             bytesServed: counters.bytesServed.load(ordering: .relaxed),

@@ -50,6 +50,8 @@ package struct VolumeStatus: Codable, Sendable {
     package var cacheCap: Int64
     /// Why the cache's disk takes nothing at present; nil: it does.
     package var cacheFailure: String?
+    /// Whether the cache is encrypted; nil: not told.
+    package var isEncrypted: Bool?
     /// Bytes in memory, as the disk does not take them.
     package var bytesInMemory: Int64
     /// Blocks whose bytes had changed on the disk, and that were fetched again.

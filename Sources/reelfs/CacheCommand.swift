@@ -1,10 +1,15 @@
 import ArgumentParser
+import CLinux
+import ReelCache
 import ReelVolume
 
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache", abstract: "List, verify and prune cached data, mounted or not.",
-        subcommands: [CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self])
+        subcommands: [
+            CacheListCommand.self, CacheVerifyCommand.self, CachePruneCommand.self,
+            CacheRekeyCommand.self,
+        ])
 }
 
 struct CacheListCommand: ParsableCommand, ReelfsCommand {
@@ -15,7 +20,8 @@ struct CacheListCommand: ParsableCommand, ReelfsCommand {
     @Flag(help: "Print JSON: an array with one object per source.") var json = false
 
     func perform() throws -> Int32 {
-        let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0).list() }
+        let cipher = try options.cipher()
+        let all = try CacheKeeper.directories(options.cacheDirectory()).map { CacheKeeper($0, cipher).list() }
         var work = MaintenanceTally()
         work.errors = all.compactMap(\.error)
         if json {
@@ -51,18 +57,20 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
 
     func validate() throws {
         if !paths.isEmpty, !options.given.isEmpty {
-            throw ValidationError("--cache-dir cannot be combined with paths: the mount of a path knows its cache")
+            throw ValidationError(
+                "--cache-dir and --encrypt cannot be combined with paths: the mount of a path knows its cache")
         }
     }
 
     func perform() throws -> Int32 {
         var work = MaintenanceTally()
         var isOffline = false
+        let cipher = paths.isEmpty ? try options.cipher() : nil
         let bar = ProgressBar("verifying", isQuiet: quiet || json)
         for directory in paths.isEmpty ? try CacheKeeper.directories(options.cacheDirectory()) : [] {
             work.add { () throws(Failure) in
                 defer { bar.end() }
-                let keeper = CacheKeeper(directory)
+                let keeper = CacheKeeper(directory, cipher)
                 let part = try keeper.verify(repairs: repair, bar.show)
                 if keeper.isOffline, part.damagedBlocks > 0 { isOffline = true }
                 return part
@@ -86,12 +94,16 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "prune",
         abstract: "Remove cached data, least recently used first, except of pinned or open files.",
+        // The parser's own is longer than a line.
+        usage: "reelfs cache prune [<options>]",
         discussion: "Without --to, removes everything that is neither pinned nor open.")
 
     @Option(
         help: ArgumentHelp("Total size to keep, over all sources: K, M, G, T.", valueName: "size")
     )
     var to: String?
+    @Flag(help: "Remove all that is encrypted under a lost key, pinned files too, except of mounts.")
+    var lostKey = false
     @OptionGroup var options: OptionArguments<CacheScope>
     @Flag(name: .shortAndLong, help: "Show no progress, and print no result.") var quiet = false
     @Flag(help: "Print the result as JSON.") var json = false
@@ -99,7 +111,9 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
     func perform() throws -> Int32 {
         let limit = try to.map { try size("--to", $0, minimum: 0) } ?? 0
         let directories = try CacheKeeper.directories(options.cacheDirectory())
-        let parts = directories.map { CacheKeeper($0).list() }
+        if lostKey { return try removeLost(directories) }
+        let cipher = try options.cipher()
+        let parts = directories.map { CacheKeeper($0, cipher).list() }
         var work = MaintenanceTally()
         work.errors = parts.compactMap(\.error)
         let bar = ProgressBar("pruning", isQuiet: quiet || json)
@@ -107,11 +121,70 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
             guard parts[index].error == nil, let goal else { continue }
             work.add { () throws(Failure) in
                 defer { bar.end() }
-                return try CacheKeeper(directories[index]).prune(to: goal, bar.show)
+                return try CacheKeeper(directories[index], cipher).prune(to: goal, bar.show)
             }
         }
         if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
         return work.finish()
+    }
+}
+
+extension CachePruneCommand {
+    func validate() throws {
+        if lostKey, to != nil || options.given.contains(where: { hyphenated($0.name) == "encrypt" }) {
+            throw ValidationError("--lost-key removes everything, and takes neither --to nor --encrypt")
+        }
+    }
+
+    private func removeLost(_ directories: [String]) throws -> Int32 {
+        var work = MaintenanceTally()
+        for directory in directories {
+            work.add { () throws(Failure) in
+                var report = MaintenanceReport()
+                do throws(CacheError) {
+                    report.bytes = try CacheKeyFile.removeSource(directory)
+                } catch {
+                    // A plain one needs no key.
+                    if error != .plain { throw .mount("\(printable(directory)): \(error)") }
+                }
+                return report
+            }
+        }
+        CacheKeyFile.remove(try CacheKeeper.place(options.cacheDirectory()))
+        if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
+        return work.finish()
+    }
+}
+
+struct CacheRekeyCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rekey", abstract: "Change the key of an encrypted cache, mounted or not.",
+        discussion: """
+            Nothing is fetched or encrypted anew: the key of --encrypt only seals the one that the data is encrypted \
+            with. Who has the old key and a copy of the old file `key` can still read the data.
+            """)
+
+    @Option(help: ArgumentHelp("The new key: file:PATH, credential:NAME or command:COMMAND.", valueName: "key"))
+    var to: String
+    @OptionGroup var options: OptionArguments<CacheScope>
+
+    func perform() throws -> Int32 {
+        let old = try MountOptions(options.given)
+        guard let encryption = old.encryption else { throw Failure.usage("name the present key with --encrypt") }
+        _ = reel_forbid_dumps()
+        let new = try KeySource(parsing: to).key(within: .seconds(30))
+        let key = try encryption.key(within: .seconds(30))
+        let root = try SourceDirectory.root(old)
+        guard CacheKeyFile.isEncrypted(root) else {
+            throw Failure.mount("the cache directory \(shown(root)) is not encrypted")
+        }
+        do throws(CacheError) {
+            try CacheKeyFile.change(root, from: key, to: new)
+        } catch {
+            throw Failure.mount("\(error)")
+        }
+        say("The key has changed.")
+        return 0
     }
 }
 

@@ -18,32 +18,27 @@ final class CacheKeeper {
     /// The directories of all sources, sorted; none where there is no such cache.
     /// - Parameter root: the cache directory; nil for the default of `reelfs mount`.
     static func directories(_ root: String?) throws(Failure) -> [String] {
-        let path: String
-        if let root { path = absolute(root) } else { path = try SourceDirectory.standard() }
+        let path = try place(root)
         do throws(PathError) {
             close(try openTrusted(path, O_RDONLY | O_DIRECTORY))
         } catch {
             if case .untrusted = error { throw .mount("the cache directory \(shown(path)): \(error)") }
         }
-        guard let names = names(in: path) else {
+        guard names(in: path) != nil else {
             if errno == ENOENT, root == nil { return [] }
             throw .mount("the cache directory \(shown(path)): \(reason())")
         }
-        return names.filter { isSource(path, $0) }.sorted().map { path + "/" + $0 }
+        return CacheKeyFile.sourceDirectories(path).sorted().map { path + "/" + $0 }
     }
 
-    /// Whether reelfs made the directory: anything else in a cache directory is not its own.
-    private static func isSource(_ root: String, _ name: String) -> Bool {
-        var status = stat()
-        guard name.utf8.count == 32, name.utf8.allSatisfy({ "0123456789abcdef".utf8.contains($0) }),
-            lstat("\(root)/\(name)/index.sqlite", &status) == 0, status.st_mode & S_IFMT == S_IFREG,
-            lstat("\(root)/\(name)", &status) == 0
-        else { return false }
-        return status.st_mode & S_IFMT == S_IFDIR
+    /// The cache directory, absolute.
+    static func place(_ root: String?) throws(Failure) -> String {
+        if let root { absolute(root) } else { try SourceDirectory.standard() }
     }
 
     /// Holds the lock of a directory that is not mounted, so that it cannot be mounted meanwhile.
-    init(_ directory: String) {
+    /// - Parameter cipher: of an encrypted cache, where its key was given.
+    init(_ directory: String, _ cipher: CacheCipher? = nil) {
         self.directory = directory
         var status = stat()
         // Root would leave files behind that their owner cannot use.
@@ -54,7 +49,7 @@ final class CacheKeeper {
             access = client.ask("status") != nil ? .daemon(client) : .none(ControlClient.silence)
         } else {
             do throws(CacheError) {
-                access = .directory(try Store(existing: directory))
+                access = .directory(try Store(existing: directory, cipher: cipher))
             } catch {
                 switch error {
                 case .inUse(""): access = .none("another reelfs uses it at the moment; try again")

@@ -45,6 +45,8 @@ enum Daemon {
         let source = withoutQuery(request.source)
         manager.tell(.opening("opening \(source)", limit: request.patience))
         let signals = EndSignals(ready)
+        // Before the key is read, so that no dump ever holds it.
+        if request.options.encryption != nil { _ = reel_forbid_dumps() }
         let logger = LogSink.start(level: request.options.logLevel, toStandardError: ready == nil)
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
         let configuration = try FilesystemConfiguration(request, logger: logger)

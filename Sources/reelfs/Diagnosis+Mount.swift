@@ -35,7 +35,11 @@ extension Diagnosis {
         }
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
         addCache(of: volume)
-        if status.passthrough == true { ok("passthrough: the kernel reads complete files itself") }
+        if status.volume?.isEncrypted == true {
+            ok("the cache is encrypted: complete files are read through reelfs, without passthrough")
+        } else if status.passthrough == true {
+            ok("passthrough: the kernel reads complete files itself")
+        }
         if status.passthrough == false {
             note("no passthrough: complete files are read through reelfs (needs root, a recent kernel and libfuse)")
         }

@@ -48,6 +48,11 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             try examine(mount: place, options, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
+            if options.encryption != nil {
+                diagnosis.note(
+                    "no passthrough: the cache is encrypted, and the kernel cannot decrypt",
+                    "Complete files are read through reelfs.")
+            }
             let source = place.map { SourceDirectory.name(of: $0, options) }
             let cache = CacheFacts.gather(try SourceDirectory.root(options), source: source)
             diagnosis.add(cache, CacheLimits(options))

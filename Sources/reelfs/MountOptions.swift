@@ -37,6 +37,8 @@ struct MountOptions: Hashable, Sendable {
     var authorityFile: String?
     /// Prints a bearer token.
     var tokenCommand: Command?
+    /// Where the key of an encrypted cache comes from; nil: the cache is plain.
+    var encryption: KeySource?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
     /// Tells where the bytes of a file come from now.

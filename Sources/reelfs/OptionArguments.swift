@@ -1,4 +1,6 @@
 import ArgumentParser
+import CLinux
+import ReelCache
 
 /// The long options of a command, one a row of ``OptionTable``.
 ///
@@ -46,6 +48,23 @@ enum CacheScope: OptionCommand { static let scope = OptionRow.Scope.cache }
 extension OptionArguments<CacheScope> {
     /// The value of `--cache-dir`.
     func cacheDirectory() throws(Failure) -> String? { try MountOptions(given).cacheDirectory }
+
+    /// The cipher of the cache directory, where `--encrypt` names its key.
+    func cipher() throws(Failure) -> CacheCipher? {
+        let options = try MountOptions(given)
+        guard let encryption = options.encryption else { return nil }
+        let root = try SourceDirectory.root(options)
+        guard CacheKeyFile.isEncrypted(root) else {
+            throw .mount("the cache directory \(shown(root)) is not encrypted")
+        }
+        _ = reel_forbid_dumps()
+        let key = try encryption.key(within: .seconds(30))
+        do throws(CacheError) {
+            return try CacheKeyFile.open(root, key, makes: false)
+        } catch {
+            throw .mount("\(error)")
+        }
+    }
 }
 
 extension OptionRow {

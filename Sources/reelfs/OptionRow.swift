@@ -56,6 +56,9 @@ struct ValueForm: Sendable {
         secretStart: { line in
             line.first == "@" ? nil : line.firstIndex(of: ":").map { line.index(after: $0) }
         })
+    static let key = ValueForm(
+        name: "secret",
+        path: { $0.utf8.starts(with: "file:".utf8) ? String($0.dropFirst(5)) : nil })
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")
     static let number = ValueForm(name: "number")

@@ -22,6 +22,10 @@ enum OptionTable {
             name: "min-free", form: .size, scope: .mount, default: "5%", help: "Free disk space to keep: a size, or N%"
         ) { $0.minimumFree = try floor($1, $2) },
         OptionRow(
+            name: "encrypt", form: .key, scope: [.mount, .cache], unset: "not encrypted",
+            help: "Encrypt the cache with the key of file:PATH, credential:NAME or command:COMMAND"
+        ) { $0.encryption = try KeySource(parsing: text($1, $2)) },
+        OptionRow(
             name: "prebuffer", form: .size, scope: [.mount, .source], default: "4M",
             help: "Bytes to fetch of the next file once one is played through; 0: none"
         ) { $0.prebuffer = try size($1, $2, minimum: 0) },

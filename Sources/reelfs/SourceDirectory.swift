@@ -5,8 +5,10 @@ import ReelSources
 
 /// The directory of one source in the cache.
 enum SourceDirectory {
-    /// Creates the directories above it. - Returns: its absolute path.
-    static func prepare(_ source: String, _ options: MountOptions) throws(Failure) -> String {
+    /// Creates the directories above it. - Returns: its absolute path, and the cipher of an encrypted cache.
+    static func prepare(
+        _ source: String, _ options: MountOptions
+    ) throws(Failure) -> (path: String, cipher: CacheCipher?) {
         let root = try root(options)
         // A disk that is full, broken or read-only does not prevent a mount: reads then bypass the cache.
         let tolerated: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
@@ -26,7 +28,18 @@ enum SourceDirectory {
             throw .mount(
                 "the cache directory \(shown(root)) is not writable: \(reason()); choose another with --cache-dir")
         }
-        return root + "/" + sourceDirectoryName(name(of: source, options))
+        let name = name(of: source, options)
+        guard let encryption = options.encryption else {
+            if CacheKeyFile.isEncrypted(root) { throw .mount("\(CacheError.encrypted)") }
+            return (root + "/" + sourceDirectoryName(name), nil)
+        }
+        let key = try encryption.key(within: .seconds(min(30, options.timeout)))
+        do throws(CacheError) {
+            let cipher = try CacheKeyFile.open(root, key, makes: true)
+            return (root + "/" + cipher.directoryName(name), cipher)
+        } catch {
+            throw .mount("\(error)")
+        }
     }
 
     /// What the directory is named after, without credentials; the index keeps it, without its query.

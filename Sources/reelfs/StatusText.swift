@@ -7,6 +7,7 @@ func statusText(_ status: MountStatus) -> String {
     let reads = volume.hits &+ volume.misses
     text += " (pid \(status.pid))\n"
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
+    if volume.isEncrypted == true { text += "  cache   encrypted; no passthrough\n" }
     if let failure = volume.cacheFailure {
         text += "  cache   cannot be written: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
     }

@@ -4,7 +4,8 @@ import ReelCache
 /// The text of a file that an option names, and that no other user could have written or put in its place: its lines
 /// are options, or go to the origin, and this process may read files that the author of another could not.
 struct TrustedText {
-    let text: String
+    let bytes: [UInt8]
+    var text: String { String(decoding: bytes, as: UTF8.self) }
     /// Group and others can neither read nor write the file.
     let isPrivate: Bool
 
@@ -34,7 +35,7 @@ struct TrustedText {
         isPrivate = status.st_mode & 0o077 == 0
         if isSecret, !isPrivate { throw .usage("\(name) is accessible to others: run `chmod 600` on it") }
         guard status.st_mode & 0o022 == 0 else { throw .usage("\(name) is writable by others: run `chmod go-w` on it") }
-        text = String(decoding: readAll(descriptor), as: UTF8.self)
+        bytes = readAll(descriptor)
     }
 }
 

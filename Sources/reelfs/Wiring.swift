@@ -45,6 +45,8 @@ struct FilesystemConfiguration {
     var tree: Tree
     /// This source's own directory inside the cache.
     var directory: String
+    /// nil: the cache is plain.
+    var cipher: CacheCipher?
     var logger: Logger
 
     /// Reads the files that options name, and creates the cache directory.
@@ -57,7 +59,7 @@ struct FilesystemConfiguration {
             source = one.source
             tree = .source(one)
         }
-        directory = try SourceDirectory.prepare(source, request.options)
+        (directory, cipher) = try SourceDirectory.prepare(source, request.options)
         self.request = request
         self.logger = logger
     }
@@ -242,7 +244,8 @@ struct Wiring {
                     // The index keeps the name of the source without credentials, which the store can tell from
                     // an http(s) URL alone.
                     source: SourceDirectory.name(of: configuration.source, configuration.request.options),
-                    limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint
+                    limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint,
+                    cipher: configuration.cipher
                 ) { failure in
                     if let failure {
                         logger.error("the cache cannot be written, so downloads stay in memory: \(failure)")

@@ -272,7 +272,7 @@ struct BlockTableTests {
     @Test(arguments: [0..<0, 0..<1, 62..<66, 0..<70, 63..<64, 64..<70, 69..<90, -5..<3])
     func clearingTakesExactlyTheBlocksAndCanBePutBack(_ blocks: Range<Int>) {
         var state = state()
-        for block in 0..<70 { _ = state.fill(block, UInt64(block)) }
+        for block in 0..<70 { _ = state.fill(block, BlockSum(plain: UInt64(block))) }
         sync(&state)
         let (before, bytes) = (state.states.durable, state.states.filledBytes)
         let cleared = state.clear(blocks)

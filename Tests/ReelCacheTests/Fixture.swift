@@ -7,9 +7,16 @@ import Testing
 
 /// A directory for one test, removed with all in it when the fixture goes.
 final class Fixture: Sendable {
-    let directory: String
+    /// Whether fixtures of the running test are encrypted, unless they say otherwise.
+    @TaskLocal static var encrypts = false
 
-    init() {
+    let directory: String
+    let isEncrypted: Bool
+    /// Always the same.
+    let cipher = CacheCipher(master: SecretBytes(count: 32))
+
+    init(isEncrypted: Bool = Fixture.encrypts) {
+        self.isEncrypted = isEncrypted
         var template = Array("/tmp/reelcache-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { fatalError("mkdtemp: \(errno)") }
         directory = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
@@ -27,7 +34,7 @@ final class Fixture: Sendable {
     ) throws(CacheError) -> Store {
         try Store(
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
-            reached: reached
+            cipher: isEncrypted ? cipher : nil, reached: reached
         ) { _ in
             // Asked before anything is evicted, which a data file is not that another process has open too.
             waitForStartingChildren()
@@ -54,13 +61,17 @@ final class Fixture: Sendable {
 
     /// As after kill -9 at this moment: a copy of everything, holes kept, without the lock.
     func crashImage() throws -> Fixture {
-        let image = Fixture()
+        let image = Fixture(isEncrypted: isEncrypted)
         try copy(directory + "/cache", to: image.directory + "/")
         return image
     }
 
     /// The same, and no commit begins or ends while it is copied.
     func crashImage(of store: Store) throws -> Fixture { try store.committer.betweenCommits { try crashImage() } }
+}
+
+extension BlockSum: ExpressibleByIntegerLiteral {
+    public init(integerLiteral value: UInt64) { self.init(plain: value) }
 }
 
 /// Of whatever is there, holes kept.

@@ -35,7 +35,7 @@ struct OpenEndTests {
                 let isWhole = bytes.withUnsafeBytes { table.add($0, at: part, of: block, failures: 0) }
                 let sum = table.inFlight[block]?.pieces.whole(table.bytes(of: block))
                 #expect(isWhole == (sum != nil))
-                let isSealed = sum.map { table.seal(block, $0, now: 0) } ?? true
+                let isSealed = sum.map { table.seal(block, BlockSum(plain: $0), now: 0) } ?? true
                 #expect(isSealed)
                 there.insert(part)
             }

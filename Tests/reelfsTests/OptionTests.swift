@@ -83,8 +83,8 @@ struct OptionTests {
     static let samples = [
         "key": "path", "command": "/bin/true",
         "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
-        "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/",
-        "region": "eu-west-1",
+        "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
+        "secret": "credential:films",
     ]
 
     @Test(

@@ -1,0 +1,433 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+@testable import ReelCache
+
+/// Runs a test of the plain cache with all of its fixtures encrypted.
+private func encrypted(_ body: () throws -> Void) throws { try Fixture.$encrypts.withValue(true, operation: body) }
+
+private func encrypted(_ body: () async throws -> Void) async throws {
+    try await Fixture.$encrypts.withValue(true, operation: body)
+}
+
+/// The promises of the plain cache, held by an encrypted one.
+struct EncryptedPromiseTests {
+    @Test(arguments: CrashPoint.allCases)
+    func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint) throws {
+        try encrypted { try CrashTests().whateverACrashLeavesWhatIsClaimedIsRight(point) }
+    }
+
+    @Test func aKilledDaemonForgetsNothingThatWasFilled() throws {
+        try encrypted {
+            try CommitTests().aKilledDaemonForgetsNothingThatWasFilled()
+            try CommitTests().aCrashForgetsWhatWasNotCommittedAndNothingElse()
+            try WritingTests().aKilledDaemonForgetsNothingThatIsFilled()
+        }
+    }
+
+    @Test func commitsDiscardsAndEvictionsAreThoseOfAPlainCache() throws {
+        try encrypted {
+            try WritingTests().aCommitTakesAllThatIsFilledAlong()
+            try WritingTests().discardedOrLostBlocksStayAwayAndCountAgainOnceRewritten()
+            try CommitTests().aDiscardWhoseRowsCannotBeWrittenLeavesTheBytes()
+            try CommitTests().whatASyncCouldNotSaveIsReadAndNeverClaimed()
+            try EvictionTests().extentsGoInTheOrderOfTheirUseAndEdgesLast()
+            try EvictionTests().pinnedFilesStayWhateverIsWanted()
+            try EvictionTests().openFilesGiveUpWhatTheyDoNotNeed()
+            try EvictionTests().aForgottenVersionGoesWithItsLastHolder()
+        }
+    }
+
+    @Test func factsAndListingsComeBackAsTheyWere() throws {
+        try encrypted {
+            try MetadataTests().factsAreSeenAtOnceAndAfterReopening()
+            try MetadataTests().whatIsCachedOfADirectoryIsNotThatOfTheOnesBelow()
+            try MetadataTests().aListingThatIsReplacedWhileItIsReadIsReadAnew()
+        }
+    }
+
+    @Test(.enabled(if: geteuid() == 0)) func aSickDiskKeepsNobodyFromReading() throws {
+        try encrypted {
+            try WritingTests().aDiskThatTakesNoMoreKeepsNobodyFromReadingNorMemoryForEver()
+            try DistrustTests().aDiskThatFailsWhileItIsWrittenLosesNothingInSilence()
+        }
+    }
+
+    @Test func readersSeeRightBytesOrNoneWhileBlocksComeAndLeave() throws {
+        try encrypted { try ThreadTests().readersSeeRightBytesOrNoneWhileBlocksComeAndLeave() }
+    }
+
+    @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
+        try await encrypted { try await ThreadTests().manyThreadsStayUnderTheCapAndAgreeInTheEnd() }
+    }
+
+    @Test(arguments: DistrustTests.Harm.allCases)
+    func ofADamagedDataFileOnlyTheBadBlocksAreFetchedAgain(_ harm: DistrustTests.Harm) throws {
+        try encrypted {
+            try DistrustTests().ofADamagedDataFileOnlyTheBadBlocksAreFetchedAgain(harm)
+            try DistrustTests().aFileThatIsDamagedWhileItIsReadGivesRightBytes(harm)
+        }
+    }
+}
+
+/// What an encrypted cache promises beyond that.
+struct EncryptedTests {
+    private let file = version("http://secret.host/Hidden-Title.mkv", tag: "validator-1", blocks: 3, less: 1000)
+
+    private func exchange(_ path: String, _ change: (UnsafeMutableRawBufferPointer) -> Void) throws {
+        let descriptor = try Descriptor(path, O_RDWR)
+        var bytes = [UInt8](repeating: 0, count: Int(try descriptor.status().st_size))
+        try bytes.withUnsafeMutableBytes { bytes in
+            #expect(descriptor.read(into: bytes, at: 0) == bytes.count)
+            change(bytes)
+            try descriptor.write(UnsafeRawBufferPointer(bytes), at: 0)
+        }
+    }
+
+    @Test func noEightBytesOfAFilmNorAnyNameAreOnTheDisk() throws {
+        let fixture = Fixture(isEncrypted: true)
+        // Any eight bytes hold a part of "MARKMARK".
+        let film = (0..<Int(file.length)).map { Array("MARK".utf8)[$0 % 4] }
+        let marks = [
+            "MARK", "ARKM", "RKMA", "KMAR", "secret.host", "Hidden", "Title", "validator", "Listed Name", "video/x-",
+            "/mnt/films",
+        ]
+        let store = try fixture.open(owner: "/mnt/films")
+        var images: [Fixture] = []
+        let object = try store.object(for: file)
+        for (number, piece) in stride(from: 0, to: film.count, by: 50_000).enumerated() {
+            try film[piece..<min(piece + 50_000, film.count)].withUnsafeBytes { try object.write($0, at: Int64(piece)) }
+            if number % 2 == 0 { images.append(try fixture.crashImage()) }
+        }
+        store.remember(
+            ContentInformation(length: file.length, validator: file.validator, mediaType: "video/x-matroska"),
+            for: file.key, checkedAt: 1)
+        let entry = StoredEntry(
+            name: "Listed Name.mkv", url: "http://secret.host/Listed%20Name.mkv", isDirectory: false)
+        store.remember(
+            StoredListing(entries: [entry], fetchedAt: 1, complete: true), for: "http://secret.host/")
+        store.set("kind", "Title")
+        try store.pin(["http://secret.host/pinned"])
+        store.commit()
+        images.append(try fixture.crashImage())
+        // What a crash leaves is taken up, written anew, and left again.
+        for image in images {
+            let store = try image.open(owner: "/mnt/films")
+            store.commit()
+            _ = try store.object(for: file)
+        }
+        store.close()
+        for image in [fixture] + images {
+            let words = marks.flatMap { ["-e", $0] } + [image.directory]
+            let found = try ChildProcess.run(["grep", "-raobF"] + words, within: .seconds(60))
+            // Four given bytes come by chance once in 4 GiB of noise; eight of the film would be several in a row.
+            #expect(found.output.split(separator: "\n").count < 3, "\(found.output.prefix(300))")
+            let names = try ChildProcess.run(["find", image.directory], within: .seconds(60)).output
+            #expect(!names.contains("Hidden") && !names.contains("secret"))
+        }
+    }
+
+    @Test func aFlippedBitAnywhereIsAMissAndNeverAWrongByte() throws {
+        let original = Fixture(isEncrypted: true)
+        let written = try original.open()
+        try written.fill(file, 0..<3)
+        written.close()
+        var random = SeededGenerator()
+        let hint: Comment = "seed \(random.seed)"
+        for _ in 0..<40 {
+            let image = try original.crashImage()
+            let paths = [image.index, image.objectFiles[0], image.index + "-wal", image.source + "/fills-0.log"]
+            for path in paths where status(path)?.st_size ?? 0 > 0 {
+                try exchange(path) { bytes in
+                    let place = Int.random(in: 0..<bytes.count, using: &random)
+                    bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &random)
+                }
+            }
+            guard let store = try? image.open() else { continue }
+            let object = try store.object(for: file)
+            for block in object.filledBlocks {
+                let bytes = object.bytes(of: block)
+                #expect(bytes.isEmpty || bytes == content(block, object.file.bytes(of: block).count), hint)
+            }
+            store.close()
+        }
+    }
+
+    /// Exchanges the ciphertexts of blocks, and the index's proofs of them too: the proofs hold for the place alone.
+    @Test(arguments: ["within a file", "between files", "between versions"])
+    func aBlockThatWasMovedIsAMiss(_ kind: String) throws {
+        let fixture = Fixture(isEncrypted: true)
+        var store = try fixture.open()
+        let others = [
+            "within a file": file, "between files": version("http://secret.host/b", blocks: 3, less: 1000),
+            "between versions": version(file.key, tag: "validator-2", blocks: 3, less: 1000),
+        ]
+        let other = try #require(others[kind])
+        try store.fill(file, 0..<3)
+        if other != file { try store.fill(other, 0..<3) }
+        store.close()
+        let index = try IndexConnection(fixture.index)
+        let size = BlockSum.sealedSize
+        let rows = try index.all(
+            "SELECT object, sums, lower(hex(file)) FROM extents, objects WHERE id = object ORDER BY 1"
+        ) { ($0.integer(0), $0.bytes(1), $0.text(2)) }
+        func path(_ name: String) -> String { fixture.source + "/objects/\(name.prefix(2))/\(name)" }
+        var sums = rows.map(\.1)
+        let block = Int(BlockSize.block)
+        if other == file {
+            try exchange(path(rows[0].2)) { bytes in
+                for place in 0..<block { bytes.swapAt(place, place + block) }
+            }
+            for place in 0..<size { sums[0].swapAt(place, place + size) }
+        } else {
+            let data = try Descriptor(path(rows[0].2), O_RDONLY).withBytes(ByteRange(0, BlockSize.block)) { Array($0) }
+            try exchange(path(rows[1].2)) { $0.copyBytes(from: data ?? []) }
+            sums[1].replaceSubrange(0..<size, with: sums[0][0..<size])
+        }
+        for (row, sums) in zip(rows, sums) {
+            try index.run("UPDATE extents SET sums = ? WHERE object = ?", [.bytes(sums), .integer(row.0)])
+        }
+        store = try fixture.open()
+        let object = try store.object(for: other)
+        let moved = other == file ? [0, 1] : [0]
+        for number in moved { #expect(object.damaged(number) == [number]) }
+        #expect(object.holds(2))
+        store.close()
+    }
+
+    /// A row of an older copy of the index does not hold for newer data, nor older data for a newer row.
+    @Test(arguments: ["index", "objects"]) func onePartOfAnOlderCopyIsAMiss(_ part: String) throws {
+        let fixture = Fixture(isEncrypted: true)
+        var store = try fixture.open()
+        try store.fill(file, 0..<3)
+        store.close()
+        let older = try fixture.crashImage()
+        store = try fixture.open()
+        do {
+            let object = try store.object(for: file)
+            try object.discard(0..<3)
+            try object.fill(0, salt: 1)
+        }
+        store.close()
+        if part == "index" {
+            unlink(fixture.index)
+            try copy(older.index, to: fixture.index)
+        } else {
+            removeTree(fixture.source + "/objects")
+            try copy(older.source + "/objects", to: fixture.source + "/")
+        }
+        store = try fixture.open()
+        let object = try store.object(for: file)
+        #expect(object.filledBlocks.contains(0) && object.damaged(0) == [0])
+        store.close()
+    }
+
+    /// The row of one version says that it is another one.
+    @Test func theValidatorOfAnotherRowIsNotBelieved() throws {
+        let fixture = Fixture(isEncrypted: true)
+        var store = try fixture.open()
+        let newer = version(file.key, tag: "validator-2", blocks: 3, less: 1000)
+        try store.fill(file, 0..<3)
+        try store.fill(newer, 0..<1)
+        store.close()
+        let index = try IndexConnection(fixture.index)
+        try index.run("UPDATE objects SET tag = (SELECT tag FROM objects ORDER BY id DESC LIMIT 1)")
+        store = try fixture.open()
+        #expect(try store.object(for: file).filledBlocks.isEmpty)
+        #expect(try store.object(for: newer).filledBlocks == [0])
+        store.close()
+    }
+
+    @Test func plainAndEncryptedNeverMix() throws {
+        for isEncrypted in [false, true] {
+            let fixture = Fixture(isEncrypted: isEncrypted)
+            let store = try fixture.open()
+            try store.fill(file, 0..<3)
+            store.close()
+            let error: CacheError = isEncrypted ? .encrypted : .plain
+            #expect(throws: error) {
+                try Store(existing: fixture.source, cipher: isEncrypted ? nil : fixture.cipher)
+            }
+            let other = CacheCipher(master: SecretBytes(random: 32))
+            if isEncrypted {
+                #expect(throws: CacheError.wrongKey) {
+                    try Store(
+                        directory: fixture.source, source: "http://h/films/", limits: CacheLimits(cap: 1 << 30),
+                        owner: "", cipher: other)
+                }
+            }
+            let again = try fixture.open()
+            #expect(try again.object(for: file).holds(1))
+            again.close()
+        }
+    }
+
+    @Test func theKeyOfADirectoryChangesWithoutItsData() throws {
+        let fixture = Fixture(isEncrypted: true)
+        mkdir(fixture.directory + "/cache", 0o700)
+        let root = fixture.directory + "/cache"
+        let (one, two) = (SecretBytes(random: 32), SecretBytes(random: 32))
+        let first = try CacheKeyFile.open(root, one, makes: true)
+        #expect(CacheKeyFile.isEncrypted(root) && status(root + "/key").map { $0.st_mode & 0o777 } == 0o600)
+        let name = first.directoryName("http://h/")
+        #expect(try CacheKeyFile.open(root, one, makes: true).directoryName("http://h/") == name)
+        #expect(throws: CacheError.wrongKey) { try CacheKeyFile.open(root, two, makes: true) }
+        #expect(throws: CacheError.wrongKey) { try CacheKeyFile.change(root, from: two, to: one) }
+        try CacheKeyFile.change(root, from: one, to: two)
+        #expect(throws: CacheError.wrongKey) { try CacheKeyFile.open(root, one, makes: true) }
+        #expect(try CacheKeyFile.open(root, two, makes: true).directoryName("http://h/") == name)
+        #expect(entryNames(in: root) == ["key"])
+        // What opens with a key that is lost can be removed without it, and nothing else.
+        let path = root + "/" + name
+        let store = try Store(
+            directory: path, source: "http://h/", limits: CacheLimits(cap: 1 << 30), owner: "", cipher: first)
+        try store.fill(file, 0..<2)
+        #expect(throws: CacheError.self) { try CacheKeyFile.removeSource(path) }
+        store.close()
+        #expect(try CacheKeyFile.removeSource(path) >= 2 * BlockSize.block)
+        CacheKeyFile.remove(root)
+        #expect(entryNames(in: root).isEmpty)
+    }
+
+    @Test func aPlainDirectoryGetsNoKey() throws {
+        let fixture = Fixture(isEncrypted: false)
+        let root = fixture.directory + "/cache"
+        let path = root + "/" + sourceDirectoryName("http://h/")
+        try Store(directory: path, source: "http://h/", limits: CacheLimits(cap: 1 << 30), owner: "").close()
+        #expect(throws: CacheError.plain) { try CacheKeyFile.open(root, SecretBytes(random: 32), makes: true) }
+        #expect(throws: CacheError.plain) { try CacheKeyFile.removeSource(path) }
+        #expect(!CacheKeyFile.isEncrypted(root) && status(path) != nil)
+    }
+
+    @Test func theSumsOfALongFileTakeBoundedMemory() {
+        var table = BlockTable(length: 2000 * BlockSize.extent, keepsSums: true)
+        for extent in 0..<1000 {
+            table.states.load(extent, word: 1, lastUse: 0)
+            var sums = ExtentSums()
+            sums[0] = BlockSum(plain: UInt64(extent))
+            table.keep(sums, ofExtent: extent)
+            #expect(table.sum(of: extent * 64) == BlockSum(plain: UInt64(extent)))
+        }
+        #expect(table.states.extents.filter { $0.sums != nil }.count <= 513)
+    }
+}
+
+/// The ciphers themselves.
+struct CipherTests {
+    private func bytes(_ hex: String) -> [UInt8] {
+        stride(from: 0, to: hex.utf8.count, by: 2).map { place in
+            let start = hex.index(hex.startIndex, offsetBy: place)
+            return UInt8(hex[start..<hex.index(start, offsetBy: 2)], radix: 16)!
+        }
+    }
+
+    private func secret(_ hex: String) -> SecretBytes { bytes(hex).withUnsafeBytes { SecretBytes($0) } }
+
+    /// Test cases 14 and 16 of "The Galois/Counter Mode of Operation (GCM)", McGrew and Viega.
+    @Test(arguments: [
+        (
+            String(repeating: "00", count: 32), String(repeating: "00", count: 12), "",
+            String(repeating: "00", count: 16),
+            "cea7403d4d606b6e074ec5d3baf39d18", "d0d1c8a799996bf0265b98b5d48ab919"
+        ),
+        (
+            "feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308", "cafebabefacedbaddecaf888",
+            "feedfacedeadbeeffeedfacedeadbeefabaddad2",
+            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
+                + "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+            "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa"
+                + "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662", "76fc6ece0f4e1768cddf8853bb2d551b"
+        ),
+    ])
+    func gcm(_ key: String, _ nonce: String, _ context: String, _ plain: String, _ sealed: String, _ tag: String) {
+        let cipher = AuthenticatedCipher(secret(key))
+        var text = bytes(plain)
+        var made = [UInt8](repeating: 0, count: 16)
+        let (nonce, context) = (bytes(nonce), bytes(context))
+        for _ in 0..<2 {
+            text.withUnsafeMutableBytes { text in
+                made.withUnsafeMutableBytes { made in
+                    nonce.withUnsafeBytes { nonce in
+                        context.withUnsafeBytes { cipher.seal(text, nonce: nonce, tag: made, context: $0) }
+                    }
+                }
+            }
+            #expect(text == bytes(sealed) && made == bytes(tag))
+            let isOpen = text.withUnsafeMutableBytes { text in
+                made.withUnsafeBytes { made in
+                    nonce.withUnsafeBytes { nonce in
+                        context.withUnsafeBytes { cipher.open(text, nonce: nonce, tag: made, context: $0) }
+                    }
+                }
+            }
+            #expect(isOpen && text == bytes(plain))
+        }
+    }
+
+    /// RFC 5869, A.1 and A.3.
+    @Test(arguments: [
+        (
+            "000102030405060708090a0b0c", "f0f1f2f3f4f5f6f7f8f9",
+            "3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"
+        ),
+        ("", "", "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"),
+    ])
+    func hkdf(_ salt: String, _ info: String, _ expected: String) {
+        let key = secret(String(repeating: "0b", count: 22))
+        let derived = key.derived(salt: bytes(salt), bytes(info), count: 42)
+        #expect(withExtendedLifetime(derived) { Array(derived.bytes) } == bytes(expected))
+    }
+
+    @Test func noNonceComesTwiceInAMillionWrites() {
+        let cipher = BlockCipher(SecretBytes(random: 32))
+        var seen: Set<SIMD2<UInt64>> = []
+        seen.reserveCapacity(1_000_000)
+        var byte: (UInt64, UInt64) = (0, 0)
+        for _ in 0..<1_000_000 {
+            let sum = withUnsafeMutableBytes(of: &byte) { cipher.seal($0, block: 1) }
+            seen.insert(SIMD2(sum.words[0], sum.words[1] & 0xFFFF_FFFF))
+        }
+        #expect(seen.count == 1_000_000)
+    }
+
+    @Test func aBlockOpensInItsPlaceAndLengthAlone() {
+        let key = SecretBytes(random: 32)
+        let (cipher, other) = (BlockCipher(key), BlockCipher(SecretBytes(random: 32)))
+        let plain = content(3, 1000)
+        var sealed = plain
+        let sum = sealed.withUnsafeMutableBytes { cipher.seal($0, block: 3) }
+        #expect(sealed != plain)
+        func opens(_ cipher: BlockCipher, _ block: Int, _ sum: BlockSum, _ count: Int = 1000) -> Bool {
+            var copy = sealed
+            return copy.withUnsafeMutableBytes {
+                cipher.open(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]), block: block, sum)
+            }
+        }
+        #expect(opens(cipher, 3, sum))
+        #expect(!opens(cipher, 4, sum) && !opens(cipher, 3, sum, 999) && !opens(other, 3, sum))
+        for bit in 0..<BlockSum.sealedSize * 8 {
+            var changed = sum
+            changed.words[bit / 64] ^= 1 << UInt64(bit % 64)
+            #expect(!opens(cipher, 3, changed))
+        }
+    }
+
+    @Test func valuesOpenWhereTheyBelongAndEqualTextsAreFoundAgain() {
+        let (cipher, other) = (
+            CacheCipher(master: SecretBytes(random: 32)), CacheCipher(master: SecretBytes(random: 32))
+        )
+        let text = "http://h/ü/" + String(repeating: "x", count: 8000)
+        #expect(cipher.lookup(text) == cipher.lookup(text) && cipher.lookup(text) != other.lookup(text))
+        #expect(cipher.text(ofLookup: cipher.lookup(text)) == text && other.text(ofLookup: cipher.lookup(text)) == nil)
+        let sealed = cipher.seal(Array(text.utf8), of: "a")
+        #expect(sealed != cipher.seal(Array(text.utf8), of: "a"))
+        #expect(cipher.open(sealed, of: "a") == Array(text.utf8))
+        #expect(
+            cipher.open(sealed, of: "b") == nil && other.open(sealed, of: "a") == nil && cipher.open([], of: "a") == nil
+        )
+        #expect(cipher.directoryName("a") != cipher.directoryName("b") && cipher.directoryName("a").utf8.count == 32)
+        #expect(cipher.blockCipher(.random(), of: text) !== cipher.blockCipher(.random(), of: text))
+    }
+}
