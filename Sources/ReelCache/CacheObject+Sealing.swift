@@ -41,8 +41,8 @@ extension CacheObject {
         return count == memory.count && file.cipher?.open(memory, block: block, sum) ?? false
     }
 
-    /// Encrypts and writes a whole block of which no byte was there. - Returns: false where the quota has no space left,
-    /// or the disk does not take it.
+    /// Encrypts and writes a whole block of which no byte was there.
+    /// - Returns: false where the quota has no space left, or the disk does not take it.
     func writeSealed(_ bytes: UnsafeRawBufferPointer, _ block: Int) -> Bool {
         guard file.withBlocks({ $0[block] == .empty }), let written = write(bytes, block) else { return false }
         let now = store.clock.now()

@@ -106,8 +106,8 @@ package final class CacheObject: Sendable {
         store.committer.filled(length)
     }
 
-    /// The descriptor of the data file, where every byte is there, verified, and not encrypted; nil elsewhere. It stays open as long as
-    /// this object. No byte of an offered file leaves until `settle`.
+    /// The descriptor of the data file, where every byte is there, verified, and not encrypted; nil elsewhere. It stays
+    /// open as long as this object. No byte of an offered file leaves until `settle`.
     package func offer() -> Int32? {
         guard file.hasFile, file.cipher == nil, !file.isInMemory, file.isReadDirectly || store.disk.failure == nil,
             file.descriptor.tellsOpens, file.withBlocks({ $0.offer() })

@@ -196,7 +196,8 @@ struct Wiring {
         let options = try VolumeOptions(configuration.request.options)
         let origin: CurlOrigin
         do throws(TransportError) {
-            let transport = source.transport.running(configuration.request.options, with: commands) { logger.error("\($0)") }
+            let options = configuration.request.options
+            let transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
             origin = try CurlOrigin(transport)
         } catch {
             throw .mount("the transport cannot start: \(error)")

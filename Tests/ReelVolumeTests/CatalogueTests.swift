@@ -180,6 +180,8 @@ extension ScriptedServer {
         let gone = try fixture.lookup("kept/left").get().node
         let file = try fixture.open("kept/left/a.mkv").get()
         #expect(fixture.read(file, 0, 65536).isRight(film, 0, 65536))
+        // Both are open, so that neither asks for its listing later.
+        #expect(fixture.names("kept/one") == .success(["a.mkv", "b.mkv"]))
         let asked = server.requests.count
         fixture.volume.replace(with: [kept, entry("new", server.address, login: "y")])
         #expect(fixture.names() == .success(["kept", "new"]))
