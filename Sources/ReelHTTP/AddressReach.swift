@@ -1,8 +1,9 @@
 import Glibc
 import ReelCore
 
-/// From where an address can be reached: an address of a narrower reach than the source's own is no place for a redirect
-/// to lead to. Services that trust each caller inside of a network, or of a machine, would be asked in our name.
+/// From where an address can be reached: an address of a narrower reach than the source's own is no place for a
+/// redirect to lead to. Services that trust each caller inside of a network, or of a machine, would be asked in our
+/// name.
 package enum AddressReach: Int, Comparable, Sendable {
     /// From everywhere.
     case everywhere

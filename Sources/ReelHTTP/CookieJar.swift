@@ -1,8 +1,8 @@
 import CCurl
 import ReelCore
 
-/// The cookies of one origin (RFC 6265, as libcurl keeps them). Each scheme, host and port has a jar of its own: libcurl
-/// alone would send a host's cookies to all its ports.
+/// The cookies of one origin (RFC 6265, as libcurl keeps them). Each scheme, host and port has a jar of its own:
+/// libcurl alone would send a host's cookies to all its ports.
 ///
 /// Belongs to the transport's thread.
 final class CookieJar {

@@ -6,8 +6,8 @@ private let limits = ["PROPFIND": 2]
 /// resource after the other where several wait.
 ///
 /// Speculative requests may take all slots but a quarter, so that a demanded one rarely waits behind a long prefetch.
-/// One resource may hold at most one slot more than it leaves free: nine of sixteen, so that hundreds of reads of a file
-/// that never answers do not keep out the reads of other files. It is a class because the loop looks at all queues
+/// One resource may hold at most one slot more than it leaves free: nine of sixteen, so that hundreds of reads of a
+/// file that never answers do not keep out the reads of other files. It is a class because the loop looks at all queues
 /// while it changes one, and values would be copied each time.
 final class HostQueue<Element> {
     let slots: Int

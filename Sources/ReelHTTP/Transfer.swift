@@ -4,8 +4,9 @@ import ReelCore
 
 /// One request on its way, over all redirects. Belongs to the transport's thread.
 ///
-/// Legal transitions: waiting ⇄ held (until a token has come), waiting → running (a slot is free), running ⇄ paused (the receiver's word, `resume`), running →
-/// waiting (redirected, or the original URL asked again), any → gone (the loop drops it once `ended` was called).
+/// Legal transitions: waiting ⇄ held (until a token has come), waiting → running (a slot is free), running ⇄ paused
+/// (the receiver's word, `resume`), running → waiting (redirected, or the original URL asked again), any → gone (the
+/// loop drops it once `ended` was called).
 final class Transfer {
     enum Stage { case waiting, held, running, paused }
 

@@ -30,8 +30,8 @@ struct DAVResponse: Sendable {
 /// Gathers the members of one folder from the answer to its PROPFIND.
 ///
 /// An href counts by its path alone: behind a proxy servers write hosts and schemes of their own. It is cut at its
-/// slashes, decoded once and compared byte by byte with the folder's path, so no spelling of it leads out of the folder.
-/// `?` and `#` are parts of names, as a member has no query, and some servers do not escape them.
+/// slashes, decoded once and compared byte by byte with the folder's path, so no spelling of it leads out of the
+/// folder. `?` and `#` are parts of names, as a member has no query, and some servers do not escape them.
 struct DAVMembers: Sendable {
     private let directory: ListingDirectory
     private let segments: [[UInt8]]

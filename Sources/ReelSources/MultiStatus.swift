@@ -1,6 +1,7 @@
 import ReelCore
 
-/// Reads the answer to a PROPFIND with Depth 1 (RFC 4918, section 13) as it comes, and keeps the folder's members alone.
+/// Reads the answer to a PROPFIND with Depth 1 (RFC 4918, section 13) as it comes, and keeps the folder's members
+/// alone.
 ///
 /// Elements count by namespace, name and parent: an answer with all properties may hold others of the same name.
 struct MultiStatus: Sendable {

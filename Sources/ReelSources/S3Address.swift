@@ -52,8 +52,9 @@ package struct S3Address: Hashable, Sendable {
     }
 }
 
-/// The path of a key, or of the start of one, below its bucket's URL: each byte is escaped that is not unreserved, as in
-/// the signed request. A URL has no segments of one or two dots, so they get a `!`, which is escaped everywhere else.
+/// The path of a key, or of the start of one, below its bucket's URL: each byte is escaped that is not unreserved, as
+/// in the signed request. A URL has no segments of one or two dots, so they get a `!`, which is escaped everywhere
+/// else.
 func s3Path(_ key: some Collection<UInt8>) -> [UInt8] {
     let segments = Array(key).split(separator: 0x2F, omittingEmptySubsequences: false).map { segment in
         segment.elementsEqual([0x2E]) || segment.elementsEqual([0x2E, 0x2E])

@@ -1,6 +1,7 @@
 import ReelThreads
 
-/// Has the list of a mount give new links where one has expired, and tells the log. The links of a list expire together.
+/// Has the list of a mount give new links where one has expired, and tells the log. The links of a list expire
+/// together.
 final class LinkRenewal: Sendable {
     private struct State {
         /// On the clock of `now()`.

@@ -4,8 +4,9 @@ import ReelCore
 /// The file that `credentials=FILE` names: secrets for the source's origin, and for no other.
 ///
 /// Lines of `username=`, `password=`, `token=` (sent as `Authorization: Bearer`), `passphrase=` (of the key that
-/// `key=FILE` names) and `header=Name: value`; the first two as in mount.cifs(8). For a bucket, the first three are the access key, the secret key and the session's token.
-/// Lines that begin with `#` are comments. The text behind the `=` is taken as it is.
+/// `key=FILE` names) and `header=Name: value`; the first two as in mount.cifs(8). For a bucket, the first three are the
+/// access key, the secret key and the session's token. Lines that begin with `#` are comments. The text behind the `=`
+/// is taken as it is.
 struct CredentialFile: Hashable, Sendable {
     var user: String?
     var password: String?
