@@ -8,7 +8,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         commandName: "mount", abstract: "Mount a URL, a directory listing, a bucket or a playlist.")
 
     @Argument(
-        help: "URL of a file, directory listing or playlist, s3://BUCKET/PREFIX, or path of a playlist or catalogue.",
+        help: "URL, s3://BUCKET, or path of a playlist or catalogue.",
         completion: .file())
     var source: String
     @Argument(help: "Existing directory to mount on.", completion: .directory)

@@ -12,7 +12,7 @@ enum OptionTable {
         ) { $0.cacheSize = try size($1, $2) },
         OptionRow(
             name: "cache-key", form: .cacheKey, scope: [.mount, .source, .doctor], default: "url",
-            help: "What a file is known by: its url, its path whatever the host, or its name and length"
+            help: "Know a file by url, path or name"
         ) { $0.cacheKey = try cacheKey($1, $2) },
         OptionRow(
             name: "cache-age", form: .time, scope: .mount, unset: "no limit",
@@ -22,8 +22,8 @@ enum OptionTable {
             name: "min-free", form: .size, scope: .mount, default: "5%", help: "Free disk space to keep: a size, or N%"
         ) { $0.minimumFree = try floor($1, $2) },
         OptionRow(
-            name: "encrypt", form: .key, scope: [.mount, .cache], unset: "not encrypted",
-            help: "Encrypt the cache with the key of file:PATH, credential:NAME or command:COMMAND"
+            name: "encrypt", form: .key, scope: [.mount, .cache],
+            help: "Encrypt the cache; its key: file:PATH, credential:NAME or command:COMMAND"
         ) { $0.encryption = try KeySource(parsing: text($1, $2)) },
         OptionRow(
             name: "prebuffer", form: .size, scope: [.mount, .source], default: "4M",
@@ -83,11 +83,11 @@ enum OptionTable {
         ) { $0.tokenCommand = try command($1, $2) },
         OptionRow(
             name: "endpoint", form: .url, scope: [.mount, .source, .doctor], unset: "AWS",
-            help: "URL of the S3 service that an s3:// source is asked of"
+            help: "URL of the S3 service"
         ) { $0.endpoint = try endpoint($1, $2) },
         OptionRow(
             name: "region", form: .region, scope: [.mount, .source, .doctor],
-            unset: "as AWS's tools have it, else found out", help: "Region of the bucket of an s3:// source"
+            unset: "as AWS's tools have it", help: "Region of the bucket"
         ) { $0.region = try region($1, $2) },
         OptionRow(
             name: "header", form: .header, scope: [.mount, .source, .doctor], repeats: true,
@@ -95,20 +95,19 @@ enum OptionTable {
         ) { $0.headers.append(try header(text($1, $2))) },
         OptionRow(
             name: "resolver", form: .command, scope: [.mount, .source],
-            help: "Ask a command, run without a shell, for the present place of each file: JSON in, JSON out"
+            help: "Ask a command for the present place of each file"
         ) { $0.resolver = try command($1, $2) },
         OptionRow(
             name: "user-agent", form: .text, scope: [.mount, .source, .doctor], unset: "reelfs and its version",
-            help: "User-Agent to send to the origin"
+            help: "User-Agent to send"
         ) { $0.userAgent = try printable($1, $2) },
         OptionRow(
             name: "ssh-key", form: .file, scope: [.mount, .source, .doctor],
-            unset: "~/.ssh/id_ed25519",
-            help: "Private key for an sftp:// source"
+            unset: "~/.ssh/id_ed25519", help: "Private key for sftp://"
         ) { $0.sshKey = try text($1, $2) },
         OptionRow(
             name: "ssh-known-hosts", form: .file, scope: [.mount, .source, .doctor], unset: "~/.ssh/known_hosts",
-            help: "Known host keys for an sftp:// source"
+            help: "Host keys for sftp://"
         ) { $0.sshKnownHosts = try text($1, $2) },
         OptionRow(
             name: "log-level", form: .level, scope: .mount, default: "notice",
@@ -116,7 +115,7 @@ enum OptionTable {
         ) { $0.logLevel = try level($1, $2) },
         OptionRow(
             name: "request-log", form: .file, scope: .mount,
-            help: "Write a JSON line per request: when, file, range, why, for which program, status, bytes"
+            help: "Write a JSON line for each request"
         ) { $0.requestLog = try text($1, $2) },
         OptionRow(name: "foreground", scope: .mount, help: "Stay in the foreground and log to stderr") {
             $0.foreground = try flag($1, $2)

@@ -7,6 +7,9 @@ import Testing
 enum FileServer: String, CaseIterable, Sendable {
     /// LIST alone.
     case vsftpd
+    /// The same with TLS from the first byte, and after AUTH TLS. It takes no data whose TLS session is another one than
+    /// the control connection's.
+    case ftps, ftpes
     /// MLSD as well.
     case pyftpdlib
     case sshd
@@ -19,12 +22,14 @@ enum FileServer: String, CaseIterable, Sendable {
 
     var isInstalled: Bool {
         switch self {
-        case .vsftpd, .sshd, .rclone: isProgram(rawValue)
+        case .vsftpd, .ftps, .ftpes: isProgram("vsftpd")
+        case .sshd, .rclone: isProgram(rawValue)
         case .pyftpdlib: access("/usr/lib/python3/dist-packages/pyftpdlib/__init__.py", R_OK) == 0
         }
     }
 
     private var isSFTP: Bool { self == .sshd || self == .rclone }
+    private var isSecure: Bool { self == .ftps || self == .ftpes }
 
     /// - Parameter place: an empty directory for configuration and keys.
     func start(root: String, place: String) throws -> RealServer {
@@ -36,6 +41,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 try #require(end.status == 0, "\(end.errors)")
             }
         }
+        if isSecure { try makeCertificate(place + "/cert.pem", key: place + "/key.pem", names: "IP:127.0.0.1") }
         return try RealServer(root: root, place: place) { server in
             try words(root: root, place: place, port: server.port)
         }
@@ -44,7 +50,19 @@ enum FileServer: String, CaseIterable, Sendable {
     private func words(root: String, place: String, port: UInt16) throws -> [String] {
         let file = place + "/configuration"
         switch self {
-        case .vsftpd:
+        case .vsftpd, .ftps, .ftpes:
+            let secure = """
+                ssl_enable=YES
+                implicit_ssl=\(self == .ftps ? "YES" : "NO")
+                allow_anon_ssl=YES
+                force_anon_logins_ssl=YES
+                force_anon_data_ssl=YES
+                require_ssl_reuse=YES
+                ssl_ciphers=HIGH
+                rsa_cert_file=\(place)/cert.pem
+                rsa_private_key_file=\(place)/key.pem
+
+                """
             try writeFile(
                 file,
                 """
@@ -59,7 +77,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 secure_chroot_dir=\(place)
                 xferlog_enable=NO
                 seccomp_sandbox=NO
-
+                \(isSecure ? secure : "")
                 """.utf8)
             return ["vsftpd", file]
         case .pyftpdlib:
@@ -94,6 +112,7 @@ enum FileServer: String, CaseIterable, Sendable {
         let place = "127.0.0.1:\(server.port)"
         switch self {
         case .vsftpd: return "ftp://\(place)/"
+        case .ftps, .ftpes: return "\(rawValue)://\(place)/"
         case .pyftpdlib: return "ftp://\(Self.login)\(place)"
         case .sshd: return "sftp://\(place)\(root)"
         case .rclone: return "sftp://\(Self.login)\(place)/"
@@ -102,7 +121,7 @@ enum FileServer: String, CaseIterable, Sendable {
 
     /// The options of a mount that trusts the server.
     func options(_ server: RealServer, place: String) throws -> [String] {
-        guard isSFTP else { return [] }
+        guard isSFTP else { return isSecure ? ["--cacert", place + "/cert.pem"] : [] }
         let scan = try ChildProcess.run(["ssh-keyscan", "-p", "\(server.port)", "127.0.0.1"])
         try writeFile(place + "/known_hosts", scan.output.utf8)
         return ["--ssh-known-hosts", place + "/known_hosts"] + (self == .sshd ? ["--ssh-key", place + "/user"] : [])
@@ -189,6 +208,14 @@ extension EndToEnd {
                 let scheme = source.prefix { $0 != "/" }
                 let end = try scene.tryMount("\(scheme)//viewer:wrong@127.0.0.1:\(server.port)/", options)
                 #expect(end.status != 0 && end.errors.contains("the origin answers 401"), "\(end.errors)")
+            }
+        }
+
+        @Test("A file server whose certificate is not trusted is not asked")
+        func certificate() throws {
+            try withServer(.ftps, []) { scene, _, _, source, _ in
+                let end = try scene.tryMount(source)
+                #expect(end.status != 0 && end.errors.contains("certificate is not trusted"), "\(end.errors)")
             }
         }
 

@@ -38,11 +38,7 @@ extension EndToEnd {
             chmod(scene.folder, 0o755)
             for name in ["basic", "bearer", "cookie", "open"] { try fill(scene.work(name)) }
             try writeFile(place + "/users", "joe:{PLAIN}hunter2\n".utf8)
-            try ChildProcess.check([
-                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout",
-                scene.work("key.pem"), "-out", scene.work("cert.pem"),
-            ])
+            try makeCertificate(scene.work("cert.pem"), key: scene.work("key.pem"), names: "DNS:localhost")
             chmod(scene.work("key.pem"), 0o600)
             let taken = try ScriptedServer { _ in [] }
             taken.stop()

@@ -33,13 +33,9 @@ package final class SecureDoor: Sendable {
         self.directory = directory
         do {
             for (name, key) in [("cert.pem", "key.pem"), ("client.pem", "client-key.pem")] {
-                let made = try ChildProcess.run([
-                    "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                    "-days", "2", "-subj", "/CN=localhost", "-addext",
-                    "subjectAltName=DNS:localhost,DNS:other.localhost", "-keyout", directory + "/" + key, "-out",
-                    directory + "/" + name,
-                ])
-                guard made.status == 0 else { throw ChildError(words: ["openssl"], reason: made.errors) }
+                try makeCertificate(
+                    directory + "/" + name, key: directory + "/" + key,
+                    names: "DNS:localhost,DNS:other.localhost")
             }
             let process = try ChildProcess([
                 "python3", "-c", Self.program, directory, "\(server.port)", demandsCertificate ? "2" : "1",
