@@ -142,7 +142,7 @@ extension EndToEnd {
         func mistakes() throws {
             try withScene { scene in
                 let wrong: [([String], Int32, String)] = [
-                    (["ftp://joe:hunter2@h/"], 1, "not an http(s) URL"), ([scene.cache], 32, "neither a URL nor"),
+                    (["gopher://joe:hunter2@h/"], 1, "not an http(s) URL"), ([scene.cache], 32, "neither a URL nor"),
                     ([scene.cache + "/none"], 32, "does not exist"), (["http://h/", "x"], 1, "x"),
                     (["--duration", "long", "http://h/"], 1, "duration"), (["-o", "colour=red"], 1, "colour"),
                     (["--credentials", "/none", "http://h/"], 1, "/none"),

@@ -7,8 +7,7 @@ import Testing
 enum FileServer: String, CaseIterable, Sendable {
     /// LIST alone.
     case vsftpd
-    /// The same with TLS from the first byte, and after AUTH TLS. It takes no data whose TLS session is another one than
-    /// the control connection's.
+    /// The same with TLS from the first byte, and after AUTH TLS.
     case ftps, ftpes
     /// MLSD as well.
     case pyftpdlib
@@ -57,7 +56,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 allow_anon_ssl=YES
                 force_anon_logins_ssl=YES
                 force_anon_data_ssl=YES
-                require_ssl_reuse=YES
+                require_ssl_reuse=NO
                 ssl_ciphers=HIGH
                 rsa_cert_file=\(place)/cert.pem
                 rsa_private_key_file=\(place)/key.pem

@@ -151,7 +151,7 @@ struct CommandTests {
     static let secret = "https://joe:sec/ret?#x@127.0.0.1:1/?sig=sec"
     static let misplaced: [([String], Int32)] = [
         (["mount", secret, "/tmp"], 1), ([secret, "/tmp", "-f"], 1), (["mount", secret, "/tmp", "--foreground"], 1),
-        (["mount", "ftp://joe:sec@h/", "/tmp"], 1), (["mount", "/list", secret], 32), (["status", secret], 32),
+        (["mount", "gopher://joe:sec@h/", "/tmp"], 1), (["mount", "/list", secret], 32), (["status", secret], 32),
         (["umount", secret], 32), (["mount", "/list", "/tmp", secret], 1), (["status", "/tmp", secret], 1),
         (["mount", "/list", "/tmp", "--colour=" + secret], 1), (["mount", "/list", "/tmp", "-o", secret], 1),
     ]
