@@ -70,12 +70,10 @@ enum KeySource: Hashable, Sendable {
     /// Nothing of what it wrote, which may be a key.
     private static func sentence(_ failure: CommandFailure) -> String {
         switch failure {
-        case .notStarted(let number): "cannot be run: \(reason(number))"
         case .timedOut: "gave no key in time"
         case .tooLong: "wrote more than a key"
-        case .status(let status, _): "ended with status \(status)"
-        case .signal(let number): "was ended by signal \(number)"
         case .stopped: "was stopped"
+        case .notStarted, .status, .signal: failure.words
         }
     }
 
