@@ -22,7 +22,7 @@ package final class CacheCipher: Sendable {
 
     /// The name of a source's directory: 32 hexadecimal digits that nobody without the key can make.
     package func directoryName(_ source: String) -> String {
-        hexadecimal(hash(0, source).prefix(16).reduce(0) { $0 << 8 | UInt128($1) })
+        hexadecimal(hash(0, source).prefix(16))
     }
 
     /// The cipher of a data file's blocks. The key is that of one version of one resource, as a file never holds

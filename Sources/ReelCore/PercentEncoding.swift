@@ -63,6 +63,12 @@ package func appendEscape(of byte: UInt8, to result: inout [UInt8]) {
     result += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
 }
 
+/// Two lower-case digits a byte.
+package func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
+    let digits = Array("0123456789abcdef".utf8)
+    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+}
+
 /// The value of a hexadecimal digit; nil for any other byte.
 package func hexDigit(_ byte: UInt8) -> UInt8? {
     switch byte {

@@ -1,4 +1,5 @@
 import CCrypto
+import ReelCore
 
 /// A hash of libcrypto in hexadecimal digits (EVP_Digest(3)), for Digest logins.
 enum MessageDigest {
@@ -13,10 +14,4 @@ enum MessageDigest {
         guard EVP_Digest(bytes, bytes.count, &sum, &count, kind, nil) == 1 else { return nil }
         return hexadecimal(sum.prefix(Int(count)))
     }
-}
-
-/// Two lower-case digits a byte.
-func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
 }

@@ -70,6 +70,6 @@ final class JoinedVersion: Sendable {
         var bytes = [UInt8](repeating: 0, count: 32)
         guard EVP_DigestFinal_ex(context, &bytes, nil) == 1 else { return nil }
         // Half of it is more than enough.
-        return bytes.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+        return hexadecimal(bytes.prefix(16))
     }
 }
