@@ -14,8 +14,14 @@ BUILD_PACKAGES = pkg-config libfuse3-dev libcurl4-openssl-dev libsqlite3-dev lib
 RUN_PACKAGES   = fuse3
 TEST_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx libnginx-mod-http-fancyindex libnginx-mod-http-dav-ext? \
                  apache2 lighttpd lighttpd-mod-webdav? caddy? rclone python3-venv \
-                 vsftpd openssh-server python3-pyftpdlib? \
-                 ffmpeg mpv attr openssl iproute2 iptables e2fsprogs sqlite3 autofs mandoc zsh fish systemd
+                 vsftpd openssh-server python3-pyftpdlib? trafficserver? trafficserver-experimental-plugins? \
+                 libhiredis0.14? libmemcached11? libmemcachedutil2? libpcre2-posix3? libsodium23? \
+                 chromium-headless-shell? \
+                 curl wget ffmpeg mpv vlc-bin vlc-plugin-base mpd mpc minidlna \
+                 mediainfo libimage-exiftool-perl ffmpegthumbnailer attr openssl iproute2 \
+                 iptables e2fsprogs sqlite3 autofs \
+                 gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+                 mandoc zsh fish systemd
 DEMO_PACKAGES  = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx ffmpeg mpv attr curl
 BENCH_PACKAGES = $(BUILD_PACKAGES) $(RUN_PACKAGES) nginx curl rclone fio ffmpeg mpv
 DEB_PACKAGES   = $(BUILD_PACKAGES) dpkg-dev debhelper lintian
@@ -25,10 +31,14 @@ SYSTEM_PACKAGES = $(DEB_PACKAGES) $(RUN_PACKAGES) mmdebstrap systemd-container i
 INSTALL_PACKAGES = Tests/install-packages
 # Where tests look for the servers that PyPI has and Debian has not.
 PYTHON_SERVERS   = .build-python
+# And for those that Debian does not let stand beside vsftpd, or of which one program is wanted (promtool). Their
+# libraries are TEST_PACKAGES.
+UNPACKED_SERVERS = .build-servers
+UNPACKED         = proftpd-core proftpd-mod-crypto prometheus
 RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
-SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/Demo/demo \
+SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
            Tests/System/make-tree Tests/System/deb Tests/System/boot \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
@@ -41,8 +51,8 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-system test-sanitizers fuzz demo bench bench-reliability install install-built uninstall deb \
-        format lint clean
+.PHONY: help build test test-system test-sanitizers fuzz demo bench bench-reliability fleet install install-built \
+        uninstall deb format lint clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -54,6 +64,7 @@ build:  ## The program, optimised: .build/release/reelfs
 
 test:  ## Every test, with real servers, players and mounts
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
+	@Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED)
 	@# Beside the build, which takes longer.
 	Tests/install-python $(PYTHON_SERVERS) & swift build --build-tests && wait $$!
 	swift test --skip-build --disable-xctest
@@ -99,6 +110,10 @@ bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, byte
 	@$(MAKE) --no-print-directory build
 	@python3 -B Tests/Bench/reliability.py $(PROGRAM)
 
+fleet:  ## What 1 to 10,000 mounts ask of an origin, computed
+	@$(INSTALL_PACKAGES) python3
+	@python3 -B Tests/Bench/fleet.py
+
 install:  ## reelfs, mount.reelfs, man pages, completions (PREFIX=/usr/local DESTDIR=)
 	@# Under sudo there is often no swift in PATH: what the user built is installed as it is.
 	@if [ -z "$$SUDO_USER" ] || [ ! -x $(PROGRAM) ] || [ ! -e $(SHARE)/reelfs.1 ]; then \
@@ -130,4 +145,4 @@ lint:  ## The form of every source, without changing it
 	if command -v shellcheck > /dev/null; then shellcheck -x -P SCRIPTDIR $(SCRIPTS); fi
 
 clean:  ## Everything that was built
-	rm -rf .build .build-tsan .build-asan .build-fuzz $(PYTHON_SERVERS)
+	rm -rf .build .build-tsan .build-asan .build-fuzz $(PYTHON_SERVERS) $(UNPACKED_SERVERS)

@@ -8,7 +8,8 @@ import PackageDescription
 let isFuzzing = Context.environment["REELFS_FUZZ"] != nil
 
 let parts: [Target.Dependency] = [
-    "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "CLinux",
+    "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "ReelListener",
+    "CLinux",
     .product(name: "ArgumentParser", package: "swift-argument-parser"),
     .product(name: "Logging", package: "swift-log"),
 ]
@@ -17,7 +18,9 @@ let program: Target =
     ? .target(name: "reelfs", dependencies: parts, exclude: ["main.swift"])
     : .executableTarget(name: "reelfs", dependencies: parts)
 
-let parsers: [Target.Dependency] = ["ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelFuse", "reelfs"]
+let parsers: [Target.Dependency] = [
+    "ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelFuse", "ReelListener", "reelfs",
+]
 let fuzzTargets: Target =
     isFuzzing
     ? .executableTarget(
@@ -30,6 +33,7 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
     targets: [
         .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
@@ -57,6 +61,18 @@ let package = Package(
                 "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .target(
+            name: "ReelListener",
+            dependencies: [
+                "ReelCore", "ReelThreads", "ReelVolume",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            // In the program itself: it needs no file beside it.
+            resources: ["page.html", "page.css", "format.js", "calls.js", "playing.js", "line.js", "page.js"].map {
+                .embedInCode("Page/" + $0)
+            }),
         program,
 
         .target(name: "CAllocations", path: "Tests/CAllocations"),
@@ -73,6 +89,7 @@ let package = Package(
                 "ReelFuse", "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux", "TestKit",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        .testTarget(name: "ReelListenerTests", dependencies: ["ReelListener", "ReelCore", "ReelVolume", "TestKit"]),
         .testTarget(
             name: "reelfsTests",
             dependencies: [

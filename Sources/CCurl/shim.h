@@ -27,6 +27,9 @@ static inline CURLcode reel_set_data_callback(CURL *easy, CURLoption option, ree
 static inline CURLcode reel_set_socket_callback(CURL *easy, CURLoption option, reel_socket_callback value) {
     return (curl_easy_setopt)(easy, option, value);
 }
+static inline CURLcode reel_set_close_callback(CURL *easy, curl_closesocket_callback value) {
+    return (curl_easy_setopt)(easy, CURLOPT_CLOSESOCKETFUNCTION, value);
+}
 static inline CURLcode reel_set_debug_callback(CURL *easy, CURLoption option, curl_debug_callback value) {
     return (curl_easy_setopt)(easy, option, value);
 }
@@ -40,9 +43,9 @@ static inline CURLcode reel_set_request_callback(CURL *easy, reel_request_callba
     return CURLE_OK;
 #endif
 }
-// A share for cookies alone. It takes no locks: one thread uses it.
-static inline CURLSHcode reel_share_cookies(CURLSH *share) {
-    return (curl_share_setopt)(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
+// A share takes no locks here: one thread uses it.
+static inline CURLSHcode reel_share_add(CURLSH *share, curl_lock_data kind) {
+    return (curl_share_setopt)(share, CURLSHOPT_SHARE, kind);
 }
 static inline long reel_count_cookies(CURL *easy) {
     struct curl_slist *cookies = NULL;

@@ -6,9 +6,11 @@
 #include <linux/falloc.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 // fallocate(2): only declared with _GNU_SOURCE.
@@ -50,4 +52,15 @@ static inline int reel_is_open_elsewhere(int fd) {
     if (fcntl(fd, 1024, F_WRLCK) < 0) return errno;
     fcntl(fd, 1024, F_UNLCK);
     return 0;
+}
+
+// memfd_create(2) with MFD_CLOEXEC (1): only declared with _GNU_SOURCE.
+static inline int reel_memory_file(const char *name) { return (int)syscall(SYS_memfd_create, name, 1); }
+
+// preadv2(2) with RWF_NOWAIT (8, Linux 4.14): only declared with _GNU_SOURCE. Whether a byte of a file can be read without
+// waiting for a disk. The last argument but one is the upper half of the offset, which is all in the lower one here.
+static inline bool reel_is_in_memory(int fd, long offset) {
+    char byte;
+    struct iovec place = {&byte, 1};
+    return syscall(SYS_preadv2, fd, &place, 1, offset, 0L, 8) == 1;
 }

@@ -1,7 +1,7 @@
 import CCrypto
 import ReelThreads
 
-/// AES-256-GCM under one key, by libcrypto (NIST SP 800-38D; EVP_CIPHER_CTX(3)), in place, for any number of threads.
+/// AES-256-GCM under one key, by libcrypto (NIST SP 800-38D; EVP_CIPHER_CTX(3)), for any number of threads.
 ///
 /// Random nonces of 96 bits: SP 800-38D, section 8.3, allows 2^32 of them for a key.
 final class AuthenticatedCipher: Sendable {
@@ -39,16 +39,17 @@ final class AuthenticatedCipher: Sendable {
 
     deinit { spares.withLock { for spare in $0 { EVP_CIPHER_CTX_free(spare.pointer) } } }
 
-    /// Encrypts in place. - Parameters:
+    /// Encrypts. - Parameters:
+    ///   - sealed: gets as many bytes; may be the same memory.
     ///   - nonce: 12 bytes, never the same twice under a key.
     ///   - tag: gets 16 bytes.
     ///   - context: bytes that the tag covers too.
     func seal(
-        _ bytes: UnsafeMutableRawBufferPointer, nonce: UnsafeRawBufferPointer, tag: UnsafeMutableRawBufferPointer,
-        context: UnsafeRawBufferPointer
+        _ bytes: UnsafeRawBufferPointer, into sealed: UnsafeMutableRawBufferPointer, nonce: UnsafeRawBufferPointer,
+        tag: UnsafeMutableRawBufferPointer, context: UnsafeRawBufferPointer
     ) {
         let isSealed = withContext { pointer in
-            begin(pointer, 1, nonce, context) && update(pointer, bytes)
+            begin(pointer, 1, nonce, context) && update(pointer, bytes, into: sealed)
                 && EVP_CIPHER_CTX_ctrl(pointer, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagSize), tag.baseAddress) == 1
         }
         // It fails for a wrong call alone, and bytes that are not sealed must never be written.
@@ -67,7 +68,7 @@ final class AuthenticatedCipher: Sendable {
                     pointer, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagSize),
                     UnsafeMutableRawPointer(mutating: tag.baseAddress))
                     == 1
-                && update(pointer, bytes)
+                && update(pointer, UnsafeRawBufferPointer(bytes), into: bytes)
         }
     }
 
@@ -96,10 +97,14 @@ final class AuthenticatedCipher: Sendable {
     }
 
     /// All bytes, and the end, at which an opener compares the tag.
-    private func update(_ pointer: OpaquePointer, _ bytes: UnsafeMutableRawBufferPointer) -> Bool {
+    private func update(
+        _ pointer: OpaquePointer, _ bytes: UnsafeRawBufferPointer, into result: UnsafeMutableRawBufferPointer
+    ) -> Bool {
+        precondition(result.count == bytes.count)
         var count: Int32 = 0
-        let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
-        guard bytes.isEmpty || EVP_CipherUpdate(pointer, base, &count, base, Int32(bytes.count)) == 1 else {
+        let from = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        let to = result.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        guard bytes.isEmpty || EVP_CipherUpdate(pointer, to, &count, from, Int32(bytes.count)) == 1 else {
             return false
         }
         // GCM has no padding: nothing is written here.

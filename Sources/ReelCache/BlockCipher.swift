@@ -13,14 +13,16 @@ final class BlockCipher: Sendable {
 
     init(_ key: SecretBytes) { cipher = AuthenticatedCipher(key) }
 
-    /// Encrypts a whole block in place.
-    func seal(_ bytes: UnsafeMutableRawBufferPointer, block: Int) -> BlockSum {
+    /// Encrypts a whole block. - Parameter sealed: gets as many bytes.
+    func seal(_ bytes: UnsafeRawBufferPointer, into sealed: UnsafeMutableRawBufferPointer, block: Int) -> BlockSum {
         var sum = BlockSum.fresh()
         withUnsafeMutableBytes(of: &sum.words) { words in
             let nonce = UnsafeRawBufferPointer(rebasing: words[..<AuthenticatedCipher.nonceSize])
             let tag = UnsafeMutableRawBufferPointer(
                 rebasing: words[AuthenticatedCipher.nonceSize..<BlockSum.sealedSize])
-            withContext(block, bytes.count) { cipher.seal(bytes, nonce: nonce, tag: tag, context: $0) }
+            withContext(block, bytes.count) {
+                cipher.seal(bytes, into: sealed, nonce: nonce, tag: tag, context: $0)
+            }
         }
         return sum
     }

@@ -8,6 +8,12 @@ struct BlockSum: Hashable, Sendable {
     /// In the order of memory, which is the least significant byte first, as on all machines that Swift knows.
     var words: SIMD4<UInt64>
 
+    /// Not that of SIMD4, which allocates unless it is optimised.
+    static func == (one: BlockSum, other: BlockSum) -> Bool {
+        one.words[0] == other.words[0] && one.words[1] == other.words[1] && one.words[2] == other.words[2]
+            && one.words[3] == other.words[3]
+    }
+
     init(words: SIMD4<UInt64>) { self.words = words }
 
     init(plain: UInt64) { words = SIMD4(plain, 0, 0, 0) }

@@ -64,8 +64,9 @@ package final class CacheCipher: Sendable {
             let end = all.count - AuthenticatedCipher.tagSize
             nonce.withUnsafeBytes { nonce in
                 context.withUnsafeBytes { context in
+                    let text = UnsafeMutableRawBufferPointer(rebasing: all[nonce.count..<end])
                     cipher.seal(
-                        UnsafeMutableRawBufferPointer(rebasing: all[nonce.count..<end]), nonce: nonce,
+                        UnsafeRawBufferPointer(text), into: text, nonce: nonce,
                         tag: UnsafeMutableRawBufferPointer(rebasing: all[end...]), context: context)
                 }
             }
@@ -91,12 +92,14 @@ package final class CacheCipher: Sendable {
 
     /// HMAC-SHA-256 (RFC 2104). - Parameter purpose: keeps hashes of the same text for different purposes apart.
     private func hash(_ purpose: UInt8, _ text: String) -> [UInt8] {
-        let message = [purpose] + Array(text.utf8)
-        var result = [UInt8](repeating: 0, count: 32)
-        guard
-            HMAC(EVP_sha256(), hashes.memory.baseAddress, Int32(hashes.count), message, message.count, &result, nil)
-                != nil
-        else { fatalError("libcrypto has no HMAC-SHA-256") }
-        return result
+        authenticationCode(hashes.bytes, [purpose] + Array(text.utf8))
     }
+}
+
+/// HMAC-SHA-256 (RFC 2104; HMAC(3)).
+func authenticationCode(_ key: UnsafeRawBufferPointer, _ message: [UInt8]) -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 32)
+    guard HMAC(EVP_sha256(), key.baseAddress, Int32(key.count), message, message.count, &result, nil) != nil
+    else { fatalError("libcrypto has no HMAC-SHA-256") }
+    return result
 }

@@ -50,6 +50,11 @@ final class CacheDirectory: Sendable {
         failure = nil
     }
 
+    /// Whether it has the name of this source's directory.
+    func isNamed(after source: String) -> Bool {
+        path.split(separator: "/").last.map(String.init) == cipher?.directoryName(source) ?? sourceDirectoryName(source)
+    }
+
     /// A directory on a disk that takes no writes: it is read as far as possible, and not changed.
     private init(readOnly directory: String, _ failure: CacheError, _ cipher: CacheCipher?) {
         self.cipher = cipher

@@ -38,6 +38,8 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
         case .inUse(let mountPoint) where mountPoint.isEmpty:
             "Another reelfs uses this source's part of the cache directory at the moment: it is being mounted, or a "
                 + "command works on the cache."
+        case .inUse(let address) where !address.hasPrefix("/"):
+            "This source is already served at \(address) with the same cache directory."
         case .inUse(let mountPoint):
             "This source is already mounted at \(mountPoint) with the same cache directory."
         case .newerIndex(let found, let known):

@@ -63,7 +63,7 @@ final class CacheIndex: Sendable {
 
     private static func tidied(_ directory: CacheDirectory, _ source: String?) throws(CacheError) -> CacheIndex {
         let (writer, reader) = try directory.connections()
-        try writer.claim(source: source)
+        try writer.claim(source: source, in: directory)
         let journal = try FillJournal(directory.own, isSealed: directory.cipher != nil)
         try writer.recover(journal, directory)
         try writer.tidyAfterCrash(directory)
@@ -77,7 +77,7 @@ final class CacheIndex: Sendable {
         var copy = try inMemoryCopy(directory.index, directory.cipher)
         if copy == nil { copy = try openTables(IndexConnection(inMemory: (), directory.cipher)) }
         guard let connection = copy else { throw .index(SQLITE_CORRUPT) }
-        try connection.claim(source: source)
+        try connection.claim(source: source, in: directory)
         try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(DataFile.longest)")
         return CacheIndex(directory, connection, failure: failure)
     }
@@ -141,11 +141,18 @@ extension IndexConnection {
     }
 
     /// The directory belongs to this source, from now on or already. - Parameter source: nil: to any.
-    fileprivate func claim(source: String?) throws(CacheError) {
+    fileprivate func claim(source: String?, in directory: CacheDirectory) throws(CacheError) {
         guard let source else { return }
         let text = ResourceURL(trusted: source)?.description ?? String(source.prefix { $0 != "?" })
-        let known = try self.source()
-        guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }
+        let known: String?
+        do throws(CacheError) {
+            known = try self.source()
+            guard known.map(ExactText.init) ?? ExactText(text) == ExactText(text) else { throw .otherSource }
+        } catch {
+            // No other source has a directory of this name, nor has another key.
+            let isOwn = directory.isNamed(after: source) && [.otherSource, .wrongKey].contains(error)
+            throw isOwn ? .index(SQLITE_CORRUPT) : error
+        }
         if known == nil {
             try run("INSERT INTO meta VALUES (?, ?)", [.text("source")] + sealed([.text(text)], of: "source"))
         }

@@ -105,8 +105,9 @@ extension CacheObject {
     /// - Returns: false where it is damaged, and no read believes in it any more; true also where it is not filled.
     func isIntact(_ block: Int) -> Bool {
         guard file.isFilled(block) else { return true }
-        guard file.memoryBlock(block) != nil || store.sum(of: block, in: file).map({ file.proves(block, $0) }) ?? false
-        else {
+        let sum = store.sum(of: block, in: file)
+        guard file.memoryBlock(block) != nil || sum.map({ file.proves(block, $0) }) ?? false else {
+            if let sum { store.opened?.forget(OpenedBlocks.Name(row: file.row, block: block, sum: sum)) }
             return file.withBlocks { blocks in
                 blocks.doubt(block)
                 return !blocks[block].isFilled

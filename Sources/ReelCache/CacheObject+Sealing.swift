@@ -24,10 +24,11 @@ extension CacheObject {
                 bad.append(block..<block + 1)
                 continue
             }
+            let name = OpenedBlocks.Name(row: file.row, block: block, sum: sum)
             let isRight =
                 part == whole
-                ? open(block, sum, in: slice)
-                : opened.read(sum, Int(whole.count), into: slice, at: offset) { open(block, sum, in: $0) }
+                ? opened.read(name, into: slice) || open(block, sum, in: slice)
+                : opened.read(name, Int(whole.count), into: slice, at: offset) { open(block, sum, in: $0) }
             if !isRight { bad.append(block..<block + 1) }
         }
         return bad
@@ -57,7 +58,7 @@ extension CacheObject {
     /// The same of a block that has become whole in memory, which it leaves then.
     func sealFromMemory(_ block: Int) -> Bool {
         guard file.cipher != nil, let memory = file.memoryBlock(block),
-            let written = withExtendedLifetime(memory, { write(memory.bytes, block) })
+            let written = write(memory.bytes, block, memory.buffer)
         else { return false }
         let now = store.clock.now()
         finish(block, written) { table in
@@ -71,10 +72,8 @@ extension CacheObject {
     func sealEnd(_ length: Int64) {
         let (block, rest) = length.quotientAndRemainder(dividingBy: BlockSize.block)
         guard rest > 0, let memory = file.memoryBlock(Int(block)) else { return }
-        let written = withExtendedLifetime(memory) {
-            write(UnsafeRawBufferPointer(rebasing: memory.bytes[..<Int(rest)]), Int(block))
-        }
-        guard let written else { return }
+        let bytes = UnsafeRawBufferPointer(rebasing: memory.bytes[..<Int(rest)])
+        guard let written = write(bytes, Int(block), memory.buffer) else { return }
         let isNoted = file.withBlocks {
             $0.noteWritten(Int(block), written.sum, room: rest, failures: written.failures)
         }
@@ -88,15 +87,15 @@ extension CacheObject {
         var failures: Int
     }
 
+    /// - Parameter buffer: holds the bytes, which do not change any more; nil: they are the caller's.
     /// - Returns: nil where the bytes are not on the disk.
-    private func write(_ bytes: UnsafeRawBufferPointer, _ block: Int) -> Written? {
+    private func write(_ bytes: UnsafeRawBufferPointer, _ block: Int, _ buffer: BlockBuffer? = nil) -> Written? {
         let count = Int64(bytes.count)
         guard let cipher = file.cipher, store.disk.mayWriteData, store.evictor.reserve(count) else { return nil }
         let failures = file.withBlocks { $0.failedSyncs }
         do throws(CacheError) {
             let sum = try withScratch(bytes.count) { (memory) -> Result<BlockSum, CacheError> in
-                memory.copyMemory(from: bytes)
-                let sum = cipher.seal(memory, block: block)
+                let sum = cipher.seal(bytes, into: memory, block: block)
                 do throws(CacheError) {
                     try file.change { () throws(CacheError) in
                         try file.descriptor.write(
@@ -108,6 +107,7 @@ extension CacheObject {
                 }
             }.get()
             store.disk.dataWasWritten()
+            store.opened?.keep(bytes, OpenedBlocks.Name(row: file.row, block: block, sum: sum), buffer)
             return Written(sum: sum, count: count, failures: failures)
         } catch {
             store.disk.failed(error)

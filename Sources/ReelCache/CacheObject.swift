@@ -61,6 +61,9 @@ package final class CacheObject: Sendable {
     /// Which bytes are there, for fetch planning.
     package var present: any PresentBytes { file }
 
+    /// The kernel cannot read such a file itself.
+    package var isEncrypted: Bool { file.cipher != nil }
+
     /// In all filled blocks.
     package var filledBytes: Int64 { file.withBlocks { $0.states.filledBytes } }
 

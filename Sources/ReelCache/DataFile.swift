@@ -33,12 +33,13 @@ final class DataFile: Sendable {
     private struct State {
         var blocks: BlockTable
         var lastUse: Int64
-        var isShared = false
+        var isShared: Bool
+        var lent: LentExtents
     }
 
     init(
         row: Int64, version: Version, name: FileName?, descriptor: consuming Descriptor, blocks: BlockTable,
-        lastUse: Int64, cipher: BlockCipher? = nil
+        lastUse: Int64, cipher: BlockCipher? = nil, wasLent: Bool = false
     ) {
         self.row = row
         key = version.key
@@ -47,9 +48,11 @@ final class DataFile: Sendable {
         self.name = name
         self.cipher = cipher
         changes = ChangeWatch(descriptor)
+        // A process before this one may have given it to the kernel, whose handles and mappings outlive that.
+        let isShared = name != nil && descriptor.isOpenElsewhere
         self.descriptor = descriptor
         removalCount = Atomic(blocks.removals)
-        state = Lock(State(blocks: blocks, lastUse: lastUse))
+        state = Lock(State(blocks: blocks, lastUse: lastUse, isShared: isShared, lent: LentExtents(wasLent: wasLent)))
     }
 
     var version: Version { Version(key: key, validator: validator, length: length) }
@@ -99,14 +102,33 @@ final class DataFile: Sendable {
         state.blocks.offers > 0 || state.isShared && descriptor.isOpenElsewhere
     }
 
-    /// Empties blocks to make way for others; nil where the file is read directly. It looks and clears in one step,
-    /// because an offer can come at any time.
+    /// Empties blocks to make way for others; nil where the file is read directly, or bytes of them are lent. It looks
+    /// and clears in one step, because an offer or a loan can come at any time.
     func clear(_ blocks: Range<Int>) -> BlockTable.Cleared? {
         state.withLock { state in
-            guard !isReadDirectly(state) else { return nil }
+            guard !isReadDirectly(state), state.lent.allow(blocks, of: state.blocks) else { return nil }
             defer { removalCount.store(state.blocks.removals, ordering: .releasing) }
             return state.blocks.clear(blocks)
         }
+    }
+
+    /// Lends blocks of one extent of a complete file, and counts a use.
+    /// - Returns: bytes in filled blocks on the disk; nil where the blocks are not verified and durable.
+    func lend(_ blocks: Range<Int>, now: Int64) -> Int64? {
+        state.withLock { state in
+            guard state.blocks.isComplete, state.blocks.uncertain(blocks) == 0 else { return nil }
+            state.blocks.use(blocks, now: now)
+            state.lent.lend(blocks.lowerBound / 64)
+            return state.blocks.states.bytesOnDisk
+        }
+    }
+
+    func takeBack(_ range: ByteRange) { state.withLock { $0.lent.takeBack(Int(range.lower / BlockSize.extent)) } }
+
+    var wasLent: Bool { state.withLock { $0.lent.wasLent } }
+
+    func freeExtents(of runs: [Range<Int>]) -> [Range<Int>] {
+        state.withLock { $0.lent.extents(of: runs, blockCount: $0.blocks.blockCount) }
     }
 
     /// Runs a change of the file by this program.

@@ -19,7 +19,12 @@ final class DataFiles: Sendable {
         var entries: [Int64: Entry] = [:]
         var lastRowInMemory: Int64 = 0
         var mayHaveEvictable = true
+        /// The last rows of files of which bytes were lent and may still lie in sockets.
+        var lent: [Int64] = []
     }
+
+    /// Far more than clients have not read to the end yet.
+    private static let mostLent = 1024
 
     private let directory: CacheDirectory
     private let isWritable: Bool
@@ -57,11 +62,18 @@ final class DataFiles: Sendable {
 
     func closed(_ file: DataFile) { state.withLock { $0.entries[file.row]?.count -= 1 } }
     @discardableResult func drop(_ row: Int64) -> DataFile? {
-        state.withLock { state in
+        let file = state.withLock { state in
             state.mayHaveEvictable = true
             return state.entries.removeValue(forKey: row)?.file
         }
+        if file?.wasLent == true {
+            state.withLock { $0.lent = $0.lent.filter { $0 != row }.suffix(Self.mostLent - 1) + [row] }
+        }
+        return file
     }
+
+    /// Whether bytes of the file were lent when it was in use before.
+    func wasLent(_ row: Int64) -> Bool { state.withLock { $0.lent.contains(row) } }
 
     /// False once a search of the index has found no closed file that may be evicted, until a file is closed or
     /// unpinned: a search looks at all extents, and comes with each write where the cache is full. Set under the
@@ -127,10 +139,12 @@ package func names(in directory: String) -> [String]? {
 
 extension DataFile {
     convenience init(
-        _ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, _ cipher: CacheCipher?
+        _ row: ObjectRow, _ descriptor: consuming Descriptor, _ blocks: BlockTable, _ cipher: CacheCipher?,
+        wasLent: Bool = false
     ) {
         self.init(
             row: row.id, version: row.version, name: row.name, descriptor: descriptor, blocks: blocks,
-            lastUse: row.lastUse, cipher: row.name.flatMap { cipher?.blockCipher($0, of: row.version.key) })
+            lastUse: row.lastUse, cipher: row.name.flatMap { cipher?.blockCipher($0, of: row.version.key) },
+            wasLent: wasLent)
     }
 }

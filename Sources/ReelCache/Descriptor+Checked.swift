@@ -1,16 +1,4 @@
 import ReelCore
-import ReelThreads
-
-/// Memory for one block that is read to be verified.
-///
-/// `@unchecked Sendable`: the thread that took it out of `spares` has it alone.
-private struct Scratch: @unchecked Sendable {
-    let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(BlockSize.block), alignment: 16)
-}
-
-/// For the next blocks, because new pages cost more than a checksum. Four: the usual number of threads that read.
-private let spares = Lock<[Scratch]>([])
-private let mostSpares = 4
 
 /// Bytes of a file that are verified before a reader gets them.
 extension Descriptor {
@@ -40,18 +28,4 @@ extension Descriptor {
             read(into: bytes, at: range.lower) == bytes.count ? body(UnsafeRawBufferPointer(bytes)) : nil
         }
     }
-}
-
-/// Calls with memory for a block or a part of one, which holds anything.
-func withScratch<Result>(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Result) -> Result {
-    let scratch = spares.withLock { $0.popLast() } ?? Scratch()
-    defer {
-        let isKept = spares.withLock { spares in
-            guard spares.count < mostSpares else { return false }
-            spares.append(scratch)
-            return true
-        }
-        if !isKept { scratch.memory.deallocate() }
-    }
-    return body(UnsafeMutableRawBufferPointer(rebasing: scratch.memory[..<count]))
 }

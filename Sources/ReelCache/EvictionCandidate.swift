@@ -34,6 +34,18 @@ struct EvictionCandidate {
 }
 
 extension IndexConnection {
+    /// Extents of files in use that could go.
+    func evictionCandidates(
+        of files: [DataFile], usedBefore limit: Int64 = .max, evenPinned: Bool = false
+    ) throws(CacheError) -> [EvictionCandidate] {
+        var found: [EvictionCandidate] = []
+        for file in files {
+            if !evenPinned, try isPinned(file.version.key) { continue }
+            found += EvictionCandidate.all(of: file).filter { $0.lastUse < limit }
+        }
+        return found
+    }
+
     /// Extents of closed files that could go, in order, until they have `wanted` bytes.
     /// - Parameters:
     ///   - limit: only extents last used before this.

@@ -1,5 +1,6 @@
 import ReelCore
 import ReelThreads
+import Synchronization
 
 /// Evicts cached data: to make space for new bytes, for its age, or at a person's request.
 ///
@@ -15,6 +16,8 @@ struct Evictor: Sendable {
     /// Data unused for this long is evicted; nil: age evicts nothing.
     let age: Duration?
     let reached: @Sendable (CrashPoint) -> Void
+    /// Counts what it evicts.
+    let tally = EvictionTally()
     /// Counts the blocks that the disk does not take.
     let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
 
@@ -123,22 +126,18 @@ struct Evictor: Sendable {
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool
     ) throws(CacheError) -> [EvictionCandidate] {
         let inUse = files.all
-        let rows = Set(inUse.map(\.row))
         // A body that comes once, as its end is not known, cannot be fetched again.
         let movable = inUse.filter { $0.row >= 0 && mayGo($0) && !$0.isReadDirectly && !$0.isOpenEnded }
-        let found = try index.write { (index) throws(CacheError) in
-            var found: [EvictionCandidate] = []
+        return try index.write { (index) throws(CacheError) in
+            var closed: [EvictionCandidate] = []
             if key != nil || files.mayHaveEvictable {
-                found = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
+                let rows = Set(inUse.map(\.row))
+                closed = try index.evictionCandidates(wanted, usedBefore: limit, key: key) { !rows.contains($0) }
             }
-            if found.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
-            for file in movable {
-                if key == nil, try index.isPinned(file.version.key) { continue }
-                found += EvictionCandidate.all(of: file).filter { $0.lastUse < limit }
-            }
-            return found
+            if closed.isEmpty, key == nil, limit == .max { files.mayHaveEvictable = false }
+            let open = try index.evictionCandidates(of: movable, usedBefore: limit, evenPinned: key != nil)
+            return (closed + open).sorted(by: EvictionCandidate.goesBefore)
         }
-        return found.sorted(by: EvictionCandidate.goesBefore)
     }
 
     private func evict(
@@ -162,6 +161,7 @@ struct Evictor: Sendable {
                 freed += before - file.bytesOnDisk
             }
         }
+        tally.bytes.add(freed, ordering: .relaxed)
         return freed
     }
 
@@ -245,4 +245,9 @@ struct Evictor: Sendable {
             reached(.discardPunched)
         }
     }
+}
+
+/// The bytes that left a cache since the program started.
+final class EvictionTally: Sendable {
+    let bytes = Atomic<Int64>(0)
 }

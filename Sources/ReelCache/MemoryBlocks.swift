@@ -28,22 +28,20 @@ final class MemoryAccount: Sendable {
 ///
 /// `@unchecked Sendable`: one thread, the origin's, writes bytes before any reader is told of them, and never again.
 final class MemoryBlock: @unchecked Sendable {
+    /// What holds the bytes; others may keep it when the block goes.
+    let buffer = BlockBuffer()
     /// All of it, to be written to.
     let whole: UnsafeMutableRawBufferPointer
     private let account: MemoryAccount
 
-    /// Zeros; nil where the account has no place for them.
+    /// Anything; nil where the account has no place for it.
     init?(_ count: Int64, _ account: MemoryAccount) {
         guard account.take(count) else { return nil }
         self.account = account
-        whole = .allocate(byteCount: Int(count), alignment: 16)
-        whole.initializeMemory(as: UInt8.self, repeating: 0)
+        whole = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes[..<Int(count)])
     }
 
-    deinit {
-        account.giveBack(Int64(whole.count))
-        whole.deallocate()
-    }
+    deinit { account.giveBack(Int64(whole.count)) }
 
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         UnsafeMutableRawBufferPointer(rebasing: whole[offset..<offset + bytes.count]).copyMemory(from: bytes)

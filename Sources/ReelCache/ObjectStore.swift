@@ -122,7 +122,7 @@ final class ObjectStore: Sendable {
         // The quota counted the row's number; the blocks are the truth.
         if filled > row.cached { quota.add(filled - row.cached) }
         if filled < row.cached { quota.release(row.cached - filled) }
-        return DataFile(row, descriptor, blocks, index.cipher)
+        return DataFile(row, descriptor, blocks, index.cipher, wasLent: files.wasLent(row.id))
     }
 
     private func create(_ version: Version, _ index: IndexConnection, _ now: Int64) throws(CacheError) -> DataFile {

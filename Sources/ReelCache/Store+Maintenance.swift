@@ -47,41 +47,11 @@ extension Store {
 
     /// Bytes of filled blocks under this key; 0 where nothing of it is cached.
     package func cachedBytes(of key: String) -> Int64 {
-        cachedBytes("key = ?", [scope.inside(key)]) { _ in true }.values.reduce(0, +)
-    }
-
-    /// Bytes of filled blocks under each key that begins with `prefix`. Keys of which nothing is cached are left out.
-    /// - Parameter isDeep: also keys with a slash behind the prefix, in their path.
-    package func cachedBytes(below prefix: String, isDeep: Bool) -> [ExactText: Int64] {
-        // Text in the index's order, which is that of the bytes: up to the first that begins with something higher.
-        // Encrypted, it has no such order, and all are looked at.
-        let first = scope.inside(prefix)
-        let (condition, keys) =
-            index.cipher == nil ? ("key >= ? AND key < ?", [first, first + "\u{10FFFF}"]) : ("1", [])
-        let found = cachedBytes(condition, keys) { key in
-            guard key.utf8.starts(with: prefix.utf8) else { return false }
-            let name = key.utf8.dropFirst(prefix.utf8.count).prefix { $0 != UInt8(ascii: "?") }
-            return isDeep || !name.contains(UInt8(ascii: "/"))
-        }
-        return found.filter { $0.value > 0 }
-    }
-
-    private func cachedBytes(
-        _ condition: String, _ keys: [String], _ isWanted: (String) -> Bool
-    ) -> [ExactText: Int64] {
-        // Not whole rows: a directory may ask for thousands at a time.
-        let sql = "SELECT id, key, \(ObjectRow.cached) FROM objects WHERE \(condition) AND NOT superseded"
+        let sql = "SELECT id, \(ObjectRow.cached) FROM objects WHERE key = ? AND NOT superseded"
         let rows = try? index.read { (index) throws(CacheError) in
-            try index.all(sql, keys.map { index.key($0) }) {
-                ($0.integer(0), index.keyText($0, 1) ?? "", $0.integer(2))
-            }
+            try index.all(sql, [index.key(scope.inside(key))]) { ($0.integer(0), $0.integer(1)) }
         }
-        var result: [ExactText: Int64] = [:]
-        for (row, inside, cached) in rows ?? [] {
-            guard let key = scope.outside(inside), isWanted(key) else { continue }
-            result[ExactText(key), default: 0] += files.file(row)?.bytesOnDisk ?? cached
-        }
-        return result
+        return (rows ?? []).reduce(0) { $0 + (files.file($1.0)?.bytesOnDisk ?? $1.1) }
     }
 
     // MARK: Pins

@@ -149,6 +149,9 @@ package final class Store: Sendable {
     /// Bytes in memory that the disk does not take.
     package var bytesInMemory: Int64 { evictor.memory.bytes }
 
+    /// Bytes that were evicted since the program started.
+    package var evictedBytes: Int64 { evictor.tally.bytes.load(ordering: .relaxed) }
+
     /// The number of blocks found damaged since the program started.
     package var damagedBlocks: Int64 { objectStore.damagedBlocks }
 

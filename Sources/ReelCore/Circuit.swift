@@ -4,6 +4,8 @@ package enum Outage: String, Hashable, Sendable {
     case unreachable
     /// Packets vanish, or the origin takes connections and answers nothing.
     case silent
+    /// The user wants nothing to be asked for (`Line.isOffline`).
+    case offline
 }
 
 /// Whether one origin (scheme, host and port) can be reached: events in, actions out, on a clock that only goes
@@ -233,7 +235,7 @@ package struct Circuit: Sendable {
         switch mode {
         case .open(.unreachable): return []
         // Only the way in which it is away is news.
-        case .open(.silent): break
+        case .open(.silent), .open(.offline): break
         case .closed, .doubtful: guard now - since >= Self.refusalsFor else { return [] }
         }
         return open(.unreachable, now) + [.cut]

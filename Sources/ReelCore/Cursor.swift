@@ -1,13 +1,16 @@
 /// One place in a file at which a program reads forward.
 struct Cursor: Hashable, Sendable {
-    /// Where reading forward began.
+    /// Where reading forward began, the file's index in front left out.
     private(set) var start: Int64
+    private let beginning: Beginning
+    /// Bytes of the last reads that the kernel may have asked for by itself: where its readahead is longer than a block
+    /// it comes as a few reads at once, the first of them of two blocks. Of a scanner's reads those of one block count
+    /// too.
+    private var unsure: Int64 = 0
     /// One behind the furthest byte read here.
     private(set) var position: Int64
     private(set) var lastRead: Duration
     let began: Duration
-    /// A program that had read on elsewhere in the file began here.
-    private let isSeek: Bool
     /// No byte before this is missing, as far as was looked: spares the hit path from walking the map.
     var frontier: Int64
     /// When the reader last had to wait although its bytes were fetched ahead.
@@ -15,13 +18,22 @@ struct Cursor: Hashable, Sendable {
     /// Bytes asked for ahead of this reader before it had read on.
     var early: Int64 = 0
     /// Bytes a second that are read here; nil before the first second, or the first 64 MiB.
-    private var rate: Double?
+    private(set) var rate: Double?
     private var measuredSince: Duration
     private var measuredBytes: Int64 = 0
+    /// Since then, for which the reader asked for nothing although nothing kept it waiting.
+    private var leisure = Duration.zero
     private var behind: DropBehind
 
+    /// Where, and after what, reading forward began.
+    private enum Beginning {
+        case head, elsewhere
+        /// A program that had read on elsewhere in the file began here.
+        case seek
+    }
+
     init(at range: ByteRange, now: Duration, isSeek: Bool = false) {
-        self.isSeek = isSeek
+        beginning = isSeek ? .seek : range.lower == 0 ? .head : .elsewhere
         start = range.lower
         position = range.upper
         frontier = range.upper
@@ -33,10 +45,23 @@ struct Cursor: Hashable, Sendable {
 
     /// Bytes read in a row.
     var run: Int64 { position - start }
-    var isProven: Bool { isSeek || run >= (start == 0 ? Readahead.headProof : Readahead.proof) }
+    var isProven: Bool {
+        isSeek || run - unsure >= (beginning == .head ? Readahead.headProof : Readahead.proof)
+    }
+    private var isSeek: Bool { beginning == .seek }
+    /// It has read from the beginning of the file on.
+    var isFromHead: Bool { beginning == .head }
     /// The reader has come here by a seek a moment ago.
     var isSeeking: Bool { isSeek && run < Readahead.proof }
     var hasReadOn: Bool { run >= Readahead.settled }
+
+    /// It plays, or may: a reader without a pace of its own is taken for a player that fills its buffer, until it has
+    /// read more than that.
+    var isPlayer: Bool { isPaced || isProven && run < Readahead.telling }
+    /// The reader has taken bytes at a pace of its own, as players do.
+    private(set) var isPaced = false
+    /// Bytes a second that a player takes, as far as they are known.
+    var playingRate: Double { max(rate ?? Readahead.usualRate, 1) }
 
     func continues(with range: ByteRange) -> Bool {
         range.lower >= position - Readahead.near - range.count && range.lower <= position + Readahead.near
@@ -47,7 +72,8 @@ struct Cursor: Hashable, Sendable {
     func window(atMost limit: Int64) -> Int64 {
         guard isProven else { return 0 }
         guard run >= Readahead.proof else { return min(isSeek ? Readahead.near : run, limit) }
-        let grown = Readahead.early + max(0, 3 * (run - Readahead.settled))
+        // As much as was read: a program that stops after a megabyte has cost two.
+        let grown = min(max(run, 2 * Readahead.proof), Readahead.early) + max(0, 3 * (run - Readahead.settled))
         guard let rate else { return min(grown, Readahead.most, limit) }
         let needed = max(Readahead.early, Int64(min(rate * Readahead.seconds, 1e12)))
         // A reader that takes bytes as they come gains nothing by more. For one with a rate, no more is at stake than
@@ -63,16 +89,31 @@ struct Cursor: Hashable, Sendable {
         return min(grown, needed, most, limit)
     }
 
+    /// What lies before `front` is the file's index: reading it tells nothing of what comes behind it.
+    mutating func pass(_ front: Int64) {
+        if beginning == .head, start < front { start = min(position, front) }
+    }
+
     /// The reader takes bytes as fast as they come.
     func underruns(_ now: Duration) -> Bool { lastUnderrun.map { now - $0 < Readahead.underrunTime } ?? false }
 
-    mutating func advance(to range: ByteRange, now: Duration) {
+    /// - Parameter isScan: a program that looks into many files reads: it is not expected to go on.
+    mutating func advance(to range: ByteRange, now: Duration, isScan: Bool = false) {
         measuredBytes += max(0, range.upper - position)
+        leisure += max(.zero, now - lastRead)
         if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {
-            rate = Double(measuredBytes) / (now - measuredSince).seconds
+            let elapsed = now - measuredSince
+            let fresh = Double(measuredBytes) / elapsed.seconds
+            if fresh < Readahead.fastestPlayer, leisure > elapsed / 4 { isPaced = true }
+            rate = fresh
             measuredSince = now
             measuredBytes = 0
+            leisure = .zero
         }
+        let isBatch = unsure > 0 && now - lastRead < Readahead.batchTime
+        let isLong = range.count > BlockSize.block || isScan && range.count == BlockSize.block
+        unsure = isBatch ? unsure + range.count : isLong ? range.count : 0
+        unsure = min(unsure, Readahead.mostOfKernel)
         position = max(position, range.upper)
         frontier = max(frontier, position)
         lastRead = now

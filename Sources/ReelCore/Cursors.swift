@@ -10,6 +10,10 @@ struct Cursors: Sendable {
     private(set) var early: Int64 = 0
     /// Set by the mount and the origin.
     var limits = Ledger.Limits()
+    /// The end of the file's index in front (`Container.front`).
+    var front: Int64 = 0
+    /// More was fetched ahead than this file's readers may cause (`Ledger.Limits.probe`).
+    var isOverdrawn = false
 
     /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
     init(_ present: any PresentBytes, cacheCap: Int64) {
@@ -30,7 +34,8 @@ struct Cursors: Sendable {
         var index = all.count - 1
         while index >= 0, !all[index].continues(with: range) { index -= 1 }
         if index >= 0 {
-            all[index].advance(to: range, now: now)
+            all[index].advance(to: range, now: now, isScan: limits.isScan)
+            all[index].pass(front)
             if all[index].early > 0, isSettled(all[index]) {
                 early -= all[index].early
                 all[index].early = 0
@@ -41,6 +46,7 @@ struct Cursors: Sendable {
         let isSeek = hasReadOn
         if all.count == Readahead.cursorLimit { all.remove(at: leastRecent) }
         all.append(Cursor(at: range, now: now, isSeek: isSeek))
+        all[all.count - 1].pass(front)
     }
 
     /// A reader that waited counts as active from now. It may have gone elsewhere meanwhile, and its place there stays.
@@ -53,7 +59,7 @@ struct Cursors: Sendable {
     mutating func underran(now: Duration) { all[all.count - 1].lastUnderrun = now }
 
     /// Whether any reader has come far enough in a row to be a player or a copier.
-    private var hasReadOn: Bool {
+    var hasReadOn: Bool {
         var index = 0
         while index < all.count {
             if all[index].hasReadOn { return true }
@@ -88,9 +94,26 @@ struct Cursors: Sendable {
 
     /// Bytes to fetch ahead of this cursor.
     func window(of cursor: Cursor) -> Int64 {
-        guard limits.allowsEarly || isSettled(cursor) else { return 0 }
+        if cursor.isProven, staysInReach(cursor) { return max(0, reach(of: cursor) - cursor.position) }
+        guard limits.allowsEarly || isSettled(cursor), !isOverdrawn || cursor.isPaced else { return 0 }
         return cursor.window(atMost: min(windowLimit, max(limits.room, Readahead.near)))
     }
+
+    /// The end of what the program reads of each file (`Ledger.Limits.reach`); 0 where that tells nothing of the reader
+    /// at `range`, which read last.
+    func reach(at range: ByteRange) -> Int64 { last.map { $0.continues(with: range) ? reach(of: $0) : 0 } ?? 0 }
+
+    func reach(of cursor: Cursor) -> Int64 {
+        limits.reach > 0 && cursor.isFromHead ? min(present.length, cursor.start + limits.reach) : 0
+    }
+
+    /// It has not read on behind what its program reads of each file; the kernel has a little, by itself.
+    private func staysInReach(_ cursor: Cursor) -> Bool {
+        limits.reach > 0 && cursor.isFromHead && !cursor.isPaced && cursor.run < limits.reach + Readahead.proof
+    }
+
+    /// Bytes that were read in a row from the beginning of the file on, its index left out; nil: none were.
+    var headRun: Int64? { all.filter(\.isFromHead).map(\.run).max() }
 
     /// No byte between the position of this cursor and `frontier` is missing or unplanned.
     mutating func plan(_ index: Int, upTo frontier: Int64) { all[index].frontier = frontier }

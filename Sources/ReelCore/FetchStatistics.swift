@@ -13,6 +13,9 @@ package struct FetchStatistics: Hashable, Sendable {
         /// `Cursors.early`.
         package internal(set) var early: Int64 = 0
 
+        /// Bytes that came.
+        package var all: Int64 { demanded + speculative }
+
         /// All zero.
         package init() {}
     }
@@ -21,6 +24,8 @@ package struct FetchStatistics: Hashable, Sendable {
     package internal(set) var sums = Sums()
     /// Fetched ahead and not read yet.
     package private(set) var unread = ByteRangeSet()
+    /// Bytes of all reads, also of those that were read before.
+    package private(set) var readBytes: Int64 = 0
 
     /// Counts bytes that were not there before they came.
     /// - Parameter demands: ranges that reads wait for.
@@ -40,7 +45,10 @@ package struct FetchStatistics: Hashable, Sendable {
     }
 
     /// Each hit calls this. It allocates only where a read cuts an unread range in two.
-    mutating func read(_ range: ByteRange) { unread.remove(range) }
+    mutating func read(_ range: ByteRange) {
+        readBytes &+= range.count
+        unread.remove(range)
+    }
 
     /// Bytes have left the cache.
     mutating func lost(_ range: ByteRange) {

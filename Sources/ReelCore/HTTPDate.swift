@@ -3,13 +3,17 @@
 // reads no date that begins with a year, as listings have them.
 
 private let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-private let lowercasedMonths = months.map { asciiLowercased($0) }
+/// The three letters of each in lower case, the first one highest.
+private let monthLetters: [UInt32] = months.map { $0.utf8.reduce(0) { $0 << 8 | UInt32($1 | 0x20) } }
 
 /// An HTTP date as seconds since 1970, in any of the three forms of RFC 9110, section 5.6.7; nil where it is none.
-package func httpDate(_ text: String) -> Int64? {
+package func httpDate(_ text: String) -> Int64? { httpDate(Array(text.utf8)[...]) }
+
+/// As that of a `String`.
+package func httpDate(_ text: ArraySlice<UInt8>) -> Int64? {
     // The longest form has 33 bytes.
-    guard text.utf8.count <= 64 else { return nil }
-    var cursor = ByteCursor(Array(text.utf8)[...])
+    guard text.count <= 64 else { return nil }
+    var cursor = ByteCursor(text)
     func isBetween(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x2C || byte == 0x2D }
     func next<Value>(_ read: (inout ByteCursor) -> Value?) -> Value? {
         cursor.take(while: isBetween)
@@ -34,8 +38,10 @@ package func httpDate(_ text: String) -> Int64? {
 extension ByteCursor {
     /// Takes the first three letters of an English month, in any case: 1 to 12.
     package mutating func monthName() -> Int64? {
-        let letters = asciiLowercased(rest.prefix(3))
-        guard let place = lowercasedMonths.firstIndex(of: letters) else { return nil }
+        let name = rest.prefix(3)
+        guard name.allSatisfy(isLetter),
+            let place = monthLetters.firstIndex(of: name.reduce(0) { $0 << 8 | UInt32($1 | 0x20) })
+        else { return nil }
         take(count: 3)
         return Int64(place + 1)
     }
@@ -59,14 +65,18 @@ private let (firstSecond, lastSecond): (Int64, Int64) = (-11_644_473_600, 253_40
 package func httpDateText(_ seconds: Int64) -> String {
     let date = calendarDate(seconds)
     let weekday = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"][date.weekday]
-    let clock = [date.time / 3600, date.time / 60 % 60, date.time % 60].map(twoDigits).joined(separator: ":")
-    return "\(weekday), \(twoDigits(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clock) GMT"
+    return "\(weekday), \(twoDigits(date.day)) \(months[Int(date.month) - 1]) \(date.year) \(clockText(date.time)) GMT"
 }
 
 /// The day of a moment in UTC, as ISO 8601 writes it: `1994-11-06`; bounded as `httpDateText`.
 package func isoDay(_ seconds: Int64) -> String {
     let date = calendarDate(seconds)
     return "\(date.year)-\(twoDigits(date.month))-\(twoDigits(date.day))"
+}
+
+/// A moment in UTC, as listings of servers tell it: `1994-11-06 08:49:37`; bounded as `httpDateText`.
+package func isoTime(_ seconds: Int64) -> String {
+    "\(isoDay(seconds)) \(clockText(calendarDate(seconds).time))"
 }
 
 /// - Returns: in UTC; `weekday` counts from Monday, `time` is seconds since midnight.
@@ -84,15 +94,23 @@ private func calendarDate(
     return (year, month, (seconds - start(year, month)) / 86_400 + 1, Int(days % 7), time)
 }
 
+/// Days before each month of a year that is no leap year, and before the next year.
+private let monthStarts: [Int64] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365]
+
 /// The start of a day of the proleptic Gregorian calendar; nil for a day that no month has.
 package func secondsSince1970(year: Int64, month: Int64, day: Int64) -> Int64? {
     guard (1...12).contains(month), (firstYear...9999).contains(year) else { return nil }
     let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-    let lengths: [Int64] = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
-    guard (1...lengths[Int(month) - 1]).contains(day) else { return nil }
-    let (years, months) = (year - firstYear, lengths[..<Int(month - 1)])
-    let days = years * 365 + years / 4 - years / 100 + years / 400 + months.reduce(0, +) + day - 1
-    return firstSecond + days * 86_400
+    // Where a month begins; February's 29th moves those behind it.
+    func start(_ month: Int64) -> Int64 { monthStarts[Int(month) - 1] + (isLeap && month > 2 ? 1 : 0) }
+    guard (1...start(month + 1) - start(month)).contains(day) else { return nil }
+    let years = year - firstYear
+    return firstSecond + (years * 365 + years / 4 - years / 100 + years / 400 + start(month) + day - 1) * 86_400
+}
+
+/// - Parameter time: seconds since midnight.
+private func clockText(_ time: Int64) -> String {
+    [time / 3600, time / 60 % 60, time % 60].map(twoDigits).joined(separator: ":")
 }
 
 private func twoDigits(_ number: Int64) -> String { number < 10 ? "0\(number)" : "\(number)" }

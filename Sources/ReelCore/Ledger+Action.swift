@@ -33,7 +33,7 @@ extension Ledger {
             self =
                 switch failure {
                 case .unreachable: .unreachable
-                case .away(.unreachable): .offline
+                case .away(.unreachable), .away(.offline): .offline
                 case .timedOut, .away(.silent): .timedOut
                 case .status(401, _), .status(403, _), .unresolved: .accessDenied
                 case .status(404, _), .status(410, _), .changed: .changed
@@ -52,15 +52,28 @@ extension Ledger {
         package var allowsEarly = true
         /// Bytes that one reader's readahead may grow to; the cache limits it as well.
         package var window = Int64.max
+        /// Bytes that may be asked for ahead of readers without a pace of their own, beside four times what they read:
+        /// no reader that reads on comes near it.
+        package var probe = Int64.max
+        /// A program that looks into many files reads this one: it is no player before it has a pace of its own.
+        package var isScan = false
+        /// Bytes from the beginning on, or from behind the index there, that the program has read in a row of each of
+        /// its last files; 0: not known.
+        package var reach: Int64 = 0
         /// Whether a silent request may have a second try beside it: a file server would want another login for it.
         package var mayHedge = true
+        /// Whether a second try asks another origin, so that it is worth more, and sooner.
+        package var hasMirror = false
 
         /// Without arguments: one request at a time, and no other limit.
         package init(
-            requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max, mayHedge: Bool = true
+            requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max,
+            mayHedge: Bool = true, hasMirror: Bool = false, probe: Int64 = .max, isScan: Bool = false,
+            reach: Int64 = 0
         ) {
             (self.requests, self.room, self.allowsEarly, self.window) = (requests, room, allowsEarly, window)
-            self.mayHedge = mayHedge
+            (self.mayHedge, self.hasMirror, self.probe, self.isScan) = (mayHedge, hasMirror, probe, isScan)
+            self.reach = reach
         }
     }
 }

@@ -20,12 +20,20 @@ package struct Ledger: Sendable {
     private var lastClose: Duration = .zero
     /// How often `takeWantsNext` was true since the first open.
     private var toldNext = 0
+    /// What the first seek will read; empty once it was taken.
+    private var seekIndex: [ByteRange] = []
 
-    /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
-    package init(_ present: any PresentBytes, acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
+    /// - Parameters:
+    ///   - cacheCap: bytes; readahead takes an eighth of it at most.
+    ///   - alignment: a power of two, of one block or more: requests begin and end at its multiples, as far as the
+    ///     bytes up to there are missing.
+    package init(
+        _ present: any PresentBytes, acceptsRanges: Bool = true, cacheCap: Int64 = .max,
+        alignment: Int64 = BlockSize.block
+    ) {
         self.present = present
         noticedRemovals = present.removals
-        planner = Planner(present, acceptsRanges: acceptsRanges, cacheCap: cacheCap)
+        planner = Planner(present, acceptsRanges: acceptsRanges, cacheCap: cacheCap, alignment: alignment)
     }
 
     // MARK: Facts
@@ -56,7 +64,12 @@ package struct Ledger: Sendable {
 
     /// Bytes that lie ahead of the readers and have not been read, or are asked for. A body that comes whole is not
     /// asked for in pieces, so it does not count.
-    package var ahead: Int64 { counts.unread.count + (acceptsRanges ? planner.streams.owed : 0) }
+    package var ahead: Int64 {
+        counts.unread.count + (acceptsRanges && !planner.isPrefetched ? planner.streams.owed : 0)
+    }
+
+    /// Bytes that were read in a row from the beginning of the file on, its index left out; nil: none were.
+    package var headRun: Int64? { planner.cursors.headRun }
 
     // MARK: Handles
 
@@ -111,6 +124,7 @@ package struct Ledger: Sendable {
         planner.waiting.add(
             WaitingReads.Read(id: id, range: range, deadline: deadline, parkedAt: now, readsOn: readsOn))
         guard readsOn else { return planner.demand(now: now) + planner.resume(now: now) }
+        weigh()
         let isUnderrun = isUnderrun(range)
         planner.cursors.touch(range, now: now)
         if isUnderrun { planner.cursors.underran(now: now) }
@@ -126,6 +140,25 @@ package struct Ledger: Sendable {
 
     // MARK: Bytes ahead and behind
 
+    /// The layout of the file is known.
+    package mutating func learn(_ container: Container) {
+        planner.cursors.front = container.front
+        seekIndex = container.seeking
+    }
+
+    /// What a seek will read first, once a reader has read on, so that it may be a player; empty from then on.
+    package mutating func takeSeekIndex() -> [ByteRange] {
+        guard !seekIndex.isEmpty, planner.cursors.hasReadOn else { return [] }
+        defer { seekIndex = [] }
+        return seekIndex
+    }
+
+    /// Holds what was asked for ahead against what was read.
+    private mutating func weigh() {
+        let (allowance, isOver) = counts.readBytes.multipliedReportingOverflow(by: 4)
+        planner.cursors.isOverdrawn = !isOver && planner.askedAhead - allowance > limits.probe
+    }
+
     /// True where the cursor that read last has too little before it.
     package func wantsReadahead(now: Duration) -> Bool {
         openHandles > 0 && !isSuperseded && planner.wantsReadahead(now: now)
@@ -133,7 +166,8 @@ package struct Ledger: Sendable {
 
     /// Starts the requests that keep the cursor that read last from running dry.
     package mutating func readAhead(now: Duration) -> [Action] {
-        wantsReadahead(now: now) ? planner.readAhead(now: now) : []
+        weigh()
+        return wantsReadahead(now: now) ? planner.readAhead(now: now) : []
     }
 
     /// Bytes of these that `prebuffer` would ask for, each counted once.
@@ -153,6 +187,20 @@ package struct Ledger: Sendable {
     package mutating func cancelPrebuffer() -> [Action] {
         let waiting = planner.waiting
         return planner.stop { $0.purpose == .prebuffer && !waiting.wait(for: $0) }
+    }
+
+    /// Goes on with fetching all of the file, as a command wants it: one request at a time, behind all readers. What
+    /// comes counts as demanded.
+    package mutating func prefetch(now: Duration) -> [Action] { isSuperseded ? [] : planner.prefetch(now: now) }
+
+    /// False where its one body has begun, or broken off: what is missing then does not come.
+    package var comesAgain: Bool { !planner.streams.comesOnce }
+
+    /// Ends the streams of `prefetch` that no read waits for.
+    package mutating func cancelPrefetch() -> [Action] {
+        planner.isPrefetched = false
+        let waiting = planner.waiting
+        return planner.stop { $0.purpose == .prefetch && !waiting.wait(for: $0) }
     }
 
     /// No reader is expected for the bytes that were fetched ahead.
@@ -261,7 +309,13 @@ package struct Ledger: Sendable {
         _ id: StreamID, _ range: ByteRange, news: [ByteRange], now: Duration
     ) -> (actions: [Action], answer: BodyAnswer) {
         counts.dropped(range.count - news.reduce(0) { $0 + $1.count })
-        for part in news { counts.took(part, for: planner.waiting.all.lazy.map(\.range)) }
+        for part in news {
+            if planner.isPrefetched {
+                counts.took(part, for: CollectionOfOne(part))
+            } else {
+                counts.took(part, for: planner.waiting.all.lazy.map(\.range))
+            }
+        }
         let hasLost = notice()
         planner.succeeded()
         var actions = planner.waiting.complete(range)
@@ -336,7 +390,9 @@ package struct Ledger: Sendable {
         if notice() { actions += planner.demand(now: now) }
         actions += planner.waiting.endLate(planner.streams, now: now)
         actions += planner.streams.startRetries(now: now)
-        if limits.mayHedge { actions += planner.streams.hedge(for: planner.waiting, now: now) }
+        if limits.mayHedge {
+            actions += planner.streams.hedge(for: planner.waiting, hasMirror: limits.hasMirror, now: now)
+        }
         actions += planner.stopIdle(lastClose: openHandles == 0 ? lastClose : nil, now: now)
         return actions + planner.resume(now: now)
     }

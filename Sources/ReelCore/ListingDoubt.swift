@@ -31,7 +31,7 @@ package enum ListingTrouble: Hashable, Sendable {
     package init(_ failure: OriginFailure) {
         self =
             switch failure {
-            case .unreachable, .away(.unreachable): .unreachable
+            case .unreachable, .away(.unreachable), .away(.offline): .unreachable
             case .timedOut, .away(.silent): .timedOut
             case .status(let status, _): .status(status)
             case .interrupted: .cutShort

@@ -1,14 +1,25 @@
 /// Tells media files by their names, before anything else is known of them.
 package enum MediaName {
-    private static let extensions: Set<String> = [
-        "3g2", "3gp", "asf", "avi", "divx", "flv", "m2ts", "m2v", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts",
-        "mxf", "ogm", "ogv", "rm", "rmvb", "ts", "vob", "webm", "wmv",
-        "aac", "ac3", "aif", "aiff", "alac", "ape", "dsf", "dts", "eac3", "flac", "m4a", "m4b", "mka", "mp2", "mp3",
-        "mpc", "oga", "ogg", "opus", "tta", "wav", "wma", "wv",
+    /// By extension: films, then music.
+    private static let types = [
+        "3g2": "video/3gpp2", "3gp": "video/3gpp", "asf": "video/x-ms-asf", "avi": "video/x-msvideo",
+        "divx": "video/x-msvideo", "flv": "video/x-flv", "m2ts": "video/mp2t", "m2v": "video/mpeg", "m4v": "video/mp4",
+        "mkv": "video/x-matroska", "mov": "video/quicktime", "mp4": "video/mp4", "mpeg": "video/mpeg",
+        "mpg": "video/mpeg", "mts": "video/mp2t", "mxf": "application/mxf", "ogm": "video/ogg", "ogv": "video/ogg",
+        "rm": "application/vnd.rn-realmedia", "rmvb": "application/vnd.rn-realmedia-vbr", "ts": "video/mp2t",
+        "vob": "video/mpeg", "webm": "video/webm", "wmv": "video/x-ms-wmv",
+        "aac": "audio/aac", "ac3": "audio/ac3", "aif": "audio/aiff", "aiff": "audio/aiff", "alac": "audio/mp4",
+        "ape": "audio/x-ape", "dsf": "audio/x-dsf", "dts": "audio/vnd.dts", "eac3": "audio/eac3", "flac": "audio/flac",
+        "m4a": "audio/mp4", "m4b": "audio/mp4", "mka": "audio/x-matroska", "mp2": "audio/mpeg", "mp3": "audio/mpeg",
+        "mpc": "audio/x-musepack", "oga": "audio/ogg", "ogg": "audio/ogg", "opus": "audio/ogg", "tta": "audio/x-tta",
+        "wav": "audio/wav", "wma": "audio/x-ms-wma", "wv": "audio/x-wavpack",
     ]
 
     /// True for films and music: players open them at both ends, and play one after another.
-    package static func isMedia(_ name: String) -> Bool { extensions.contains(fileExtension(name)) }
+    package static func isMedia(_ name: String) -> Bool { type(of: name) != nil }
+
+    /// The media type of a film or music, `type/subtype`; nil for any other name.
+    package static func type(of name: String) -> String? { types[fileExtension(name)] }
 
     /// The order in which players and people see names: letters without their case, numbers by their value.
     package static func precedes(_ one: String, _ other: String) -> Bool {

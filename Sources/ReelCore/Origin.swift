@@ -21,8 +21,12 @@ package struct OriginRequest: Sendable {
         case head
         /// The end of a media file, where players look after its beginning.
         case tail
+        /// The index of a media file, where its first bytes tell its place.
+        case index
         /// The next item of a queue.
         case nextItem = "next item"
+        /// A command wants the whole file.
+        case prefetch
         /// A second try beside a request that is silent.
         case hedge
         /// Another attempt after a failure.
@@ -45,6 +49,8 @@ package struct OriginRequest: Sendable {
     package var isPublic = false
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []
+    /// Sent by PUT in place of `body`; nil: none.
+    package var upload: (any UploadBody)?
     /// Set for a request of S3's interface.
     package var signed: SignedTarget?
     /// When the signature in the URL ends, in seconds since 1970; nil: never, or it does not say.
@@ -63,6 +69,8 @@ package struct OriginRequest: Sendable {
     package var reason: Reason
     /// The request ends with `.timedOut` when no byte arrived for this long, unless it pauses.
     package var stallLimit: Duration
+    /// A limit of its own, beside that of the mount; nil: none.
+    package var limit: RateLimit?
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
     /// this (name lookup, TCP and TLS). An old connection would only tell when TCP next tries, not whether the origin
     /// is there.
@@ -94,9 +102,16 @@ package final class RequestHandle: Sendable, Hashable {
     package let isCancelled = Atomic(false)
     /// Set by `Origin.promote`, alone.
     package let isPromoted = Atomic(false)
+    /// A player reads the file: the request goes before those of others (`LineShare`). It may change at any time.
+    package let isForPlayer = Atomic(false)
 
     /// The handle of a request that has not started.
     package init() {}
+
+    /// The handle of a request that is made for another one, and goes before others as that does.
+    package init(for other: RequestHandle) {
+        isForPlayer.store(other.isForPlayer.load(ordering: .relaxed), ordering: .relaxed)
+    }
 
     /// Whether both name the same request.
     package static func == (a: RequestHandle, b: RequestHandle) -> Bool { a === b }
@@ -133,6 +148,9 @@ package protocol Origin: AnyObject, Sendable {
     /// Makes a request a demanded one: if it stands in line, it goes with those from now on. Never blocks.
     func promote(_ handle: RequestHandle)
 
+    /// What all transports of a mount share.
+    var line: Line { get }
+
     /// From the next request on, each scheme, host and port has a `Circuit`: requests to one that is away end with
     /// `.away`, those under way too, and probes look for its return. Called once, before the first request.
     /// - Parameters:
@@ -158,6 +176,7 @@ extension Origin {
 
     /// Before a question that can be answered from memory as well: false while the origin is away, or in doubt.
     package func isWorthAsking(_ url: ResourceURL) -> Bool {
+        if line.isOffline { return false }
         let isWorth = standings[url.origin] == nil
         if !isWorth { noteInterest(in: url) }
         return isWorth
@@ -165,7 +184,8 @@ extension Origin {
 
     /// How the origin of `url` is away; nil: requests to it go out.
     package func outage(of url: ResourceURL) -> Outage? {
-        if case .away(let outage, _) = standings[url.origin] { outage } else { nil }
+        if line.isOffline { return .offline }
+        return if case .away(let outage, _) = standings[url.origin] { outage } else { nil }
     }
 
     /// Origins that are away, and since when (seconds since 1970), by name.
@@ -183,8 +203,9 @@ package protocol OriginReceiver: AnyObject, Sendable {
     /// The request leaves: a connection was free for it. Called again where it is sent to another place.
     func sent()
 
-    /// A demanded request finds all connections to the origin busy, or too many requests pause. - Returns: true if no
-    /// reader waits for the rest of this one: it then ends with `.cancelled`.
+    /// A demanded request finds all connections to the origin busy, or too many requests pause, or a program begins to
+    /// wait beside a command's request. - Returns: true if no reader waits for the rest of this one: it then ends with
+    /// `.cancelled`.
     func yields() -> Bool
 
     /// The name is known, and a connection of the request's own is tried. Called again for each address and place.
@@ -192,6 +213,9 @@ package protocol OriginReceiver: AnyObject, Sendable {
 
     /// The origin answered and sent the request to another place, which is asked now.
     func redirected()
+
+    /// The head and the bytes that follow come from there.
+    func asked(_ place: AnswerPlace)
 
     /// The status line and the headers. A failure returned here ends the request with it, before any byte of the body.
     func head(_ head: ResponseHead) -> OriginFailure?
@@ -218,6 +242,25 @@ extension OriginReceiver {
     package func connecting() {}
     /// Does nothing.
     package func redirected() {}
+    /// Does nothing.
+    package func asked(_ place: AnswerPlace) {}
+}
+
+/// Where an answer comes from.
+package enum AnswerPlace: String, Sendable {
+    case origin, mirror
+    /// The bucket that the mounts of a fleet share.
+    case tier
+}
+
+/// The body of a request, made while it is sent. One thread at a time reads it, in order; from its start again where
+/// the request is sent again.
+package protocol UploadBody: AnyObject, Sendable {
+    /// In bytes.
+    var length: Int64 { get }
+    /// Copies the bytes at `offset`. - Returns: how many, at least one; nil: they cannot be had, and the request ends
+    /// with `.cancelled`.
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int?
 }
 
 /// What the transport does after it handed over bytes of a body.

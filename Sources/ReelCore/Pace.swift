@@ -37,6 +37,12 @@ package struct Pace: Sendable {
     /// takes to recover.
     package var hedgeAfter: Duration { max(.milliseconds(1500), .seconds(timeToHead + 4 * deviation)) }
 
+    /// The same where a second try asks another origin: soon enough that a reader has its bytes within a second and a
+    /// half.
+    package var mirrorAfter: Duration {
+        min(max(.milliseconds(500), .seconds(timeToHead + 4 * deviation)), .milliseconds(800))
+    }
+
     /// A request was sent.
     package mutating func started(_ id: UInt64, now: Duration) { requested[id] = now }
 

@@ -60,7 +60,9 @@ package func encoded(_ bytes: ArraySlice<UInt8>, keeping isKept: (UInt8) -> Bool
 /// Appends `%XX`.
 package func appendEscape(of byte: UInt8, to result: inout [UInt8]) {
     let digit = { (value: UInt8) in value < 10 ? 0x30 + value : 0x37 + value }
-    result += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
+    result.append(UInt8(ascii: "%"))
+    result.append(digit(byte >> 4))
+    result.append(digit(byte & 15))
 }
 
 /// Two lower-case digits a byte.

@@ -10,11 +10,17 @@ struct Planner: Sendable {
     private var quietUntil: Duration = .zero
     /// Failures of readahead in a row.
     private var failures = 0
+    /// Bytes asked for ahead of readers, of all requests so far.
+    private(set) var askedAhead: Int64 = 0
+    /// A command wants all of the file.
+    var isPrefetched = false
 
-    /// - Parameter cacheCap: bytes; readahead takes an eighth of it at most.
-    init(_ present: any PresentBytes, acceptsRanges: Bool, cacheCap: Int64) {
+    /// - Parameters:
+    ///   - cacheCap: bytes; readahead takes an eighth of it at most.
+    ///   - alignment: as of `Streams`.
+    init(_ present: any PresentBytes, acceptsRanges: Bool, cacheCap: Int64, alignment: Int64 = BlockSize.block) {
         self.present = present
-        streams = Streams(present, acceptsRanges: acceptsRanges)
+        streams = Streams(present, acceptsRanges: acceptsRanges, alignment: alignment)
         cursors = Cursors(present, cacheCap: cacheCap)
         waiting = WaitingReads(present)
     }
@@ -42,7 +48,8 @@ struct Planner: Sendable {
                         actions.append(start(at: offset, count: demand(of: read, by: reader, from: offset), now: now))
                     }
                     offset = streams.all.last!.end
-                    cursors.countEarly(reader, offset - read.range.upper)
+                    cursors.countEarly(reader, offset - max(read.range.upper, cursors.reach(at: read.range)))
+                    if reader != nil { askedAhead += max(0, offset - read.range.upper) }
                 } else if streams.comesOnce {
                     // The one body has passed this place, or broken off.
                     hopeless.append(read.id)
@@ -61,10 +68,15 @@ struct Planner: Sendable {
     /// How much to ask for where a read misses: a proven reader wants the bytes that come next as well.
     private func demand(of read: WaitingReads.Read, by reader: Cursor?, from offset: Int64) -> Int64 {
         let count = read.range.upper - offset
-        guard read.readsOn, let reader else { return count }
+        guard read.readsOn else { return count }
+        let known = cursors.reach(at: read.range) - offset
+        guard known <= count else { return known }
+        guard let reader else { return count }
         let window = cursors.window(of: reader)
         let segment = segment(of: window, for: reader, requests: cursors.limits.requests)
-        return max(count, min(segment, reader.position + window - offset))
+        // The kernel reads little ahead of a scanner: one that reads on would wait for each block.
+        let least = cursors.limits.isScan && !cursors.isOverdrawn ? 4 * BlockSize.block : 0
+        return max(count, least, min(segment, reader.position + window - offset))
     }
 
     /// True where `offset` comes with this stream soon enough: waiting for it is no worse than a new request. Bytes
@@ -77,8 +89,10 @@ struct Planner: Sendable {
         return offset - from <= streams.pace.joinDistance
     }
 
+    /// A request that brings a whole piece is no shorter for being one of several.
     private func answersSeek(_ cursor: Cursor) -> Bool {
-        cursors.limits.requests > 1 && cursor.isSeeking && cursors.window(of: cursor) >= Readahead.near
+        streams.alignment == BlockSize.block && cursors.limits.requests > 1 && cursor.isSeeking
+            && cursors.window(of: cursor) >= Readahead.near
     }
 
     /// After a seek, where connections are slow: two requests at a time bring the bytes that a player needs for its
@@ -111,9 +125,12 @@ struct Planner: Sendable {
         let index = cursors.all.count - 1
         let cursor = cursors.all[index]
         let window = cursors.window(of: cursor)
-        let horizon = min(present.length, cursor.position + window)
-        let isUrgent = cursor.underruns(now) || cursor.isSeeking
+        let isUrgent = cursor.underruns(now) || cursor.isSeeking || outplays(cursor)
         let requests = isUrgent ? cursors.limits.requests : 1
+        var horizon = min(present.length, cursor.position + window)
+        if requests > 1, let lack = lack(of: cursor) {
+            horizon = min(horizon, lack + spread(of: cursor, requests: requests))
+        }
         let segment = isUrgent ? segment(of: window, for: cursor, requests: requests) : window
         var actions: [Ledger.Action] = []
         while true {
@@ -126,15 +143,42 @@ struct Planner: Sendable {
                 busyRequests(of: cursor, upTo: horizon, requests: requests) < requests
             else { return actions }
             actions.append(start(at: frontier, count: min(segment, horizon - frontier), .readahead, now: now))
-            cursors.countEarly(index, streams.all.last!.end - frontier)
+            cursors.countEarly(index, streams.all.last!.end - max(frontier, cursors.reach(of: cursor)))
+            askedAhead += max(0, streams.all.last!.end - frontier)
         }
     }
 
     private func segment(of window: Int64, for cursor: Cursor, requests: Int) -> Int64 {
-        if requests == 1 { return window }
+        if requests == 1 || cursors.reach(of: cursor) > cursor.position { return window }
         if cursor.isSeeking { return Readahead.seekNext }
-        let most = max(Readahead.segments.upperBound, min(4 * streams.pace.turnaround, Readahead.longestSegment))
-        return min(max(window / Int64(requests), Readahead.segments.lowerBound), most)
+        let most = max(Readahead.segments.upperBound, trips)
+        let spread = lack(of: cursor) == nil ? window : spread(of: cursor, requests: requests)
+        return min(max(min(window, spread) / Int64(requests), Readahead.segments.lowerBound), most)
+    }
+
+    /// Where a round trip costs more than usual, four times the bytes that it costs.
+    private var trips: Int64 { min(4 * streams.pace.turnaround, Readahead.longestSegment) }
+
+    /// The first byte that a player lacks of the next few seconds; nil: none, or it is no player.
+    private func lack(of cursor: Cursor) -> Int64? {
+        guard cursor.isPaced else { return nil }
+        let seconds = Int64(min(cursor.playingRate, 1e12)) * Readahead.shortSeconds
+        let limit = min(present.length, cursor.position + seconds)
+        let missing = present.firstMissing(from: min(cursor.position, limit), limit: limit)
+        return missing < limit ? missing : nil
+    }
+
+    /// What is fetched in parallel behind that byte: a second of the film. On a line that all requests share, what
+    /// comes later is in the way of it.
+    private func spread(of cursor: Cursor, requests: Int) -> Int64 {
+        max(Int64(min(cursor.playingRate, 1e12)), trips * Int64(requests))
+    }
+
+    /// Whether a player takes bytes faster than one request brings them: it would wait before the next one is asked
+    /// for.
+    private func outplays(_ cursor: Cursor) -> Bool {
+        cursor.isPaced && cursors.limits.requests > 1
+            && streams.pace.wholeRate.map { $0 < cursor.playingRate } ?? false
     }
 
     /// Requests that fetch for this cursor. Those that end before a new one could be answered do not count; at most a
@@ -173,6 +217,17 @@ struct Planner: Sendable {
         }
     }
 
+    /// Asks for the next bytes that are neither there nor on their way, one request at a time, as a command wants all.
+    mutating func prefetch(now: Duration) -> [Ledger.Action] {
+        isPrefetched = true
+        guard !streams.all.contains(where: { $0.purpose == .prefetch }),
+            streams.acceptsRanges || streams.isEmpty && !streams.comesOnce
+        else { return resume(now: now) }
+        let offset = streams.firstUnplanned(from: 0, limit: present.length)
+        guard offset < present.length else { return resume(now: now) }
+        return [start(at: offset, count: present.length - offset, .prefetch, now: now)]
+    }
+
     // MARK: Streams that start, pause and end
 
     private mutating func start(
@@ -184,7 +239,9 @@ struct Planner: Sendable {
     }
 
     private func needs(_ now: Duration) -> ReaderNeeds {
-        ReaderNeeds(cursors, waiting, acceptsRanges: streams.acceptsRanges, length: present.length, now: now)
+        ReaderNeeds(
+            cursors, waiting, acceptsRanges: streams.acceptsRanges, length: present.length, now: now,
+            isPrefetched: isPrefetched)
     }
 
     /// After bytes of this stream. - Returns: whether it pauses from here on.

@@ -14,6 +14,8 @@ package enum Readahead {
     package static let longest = 4 * most
     /// A window is as long as a reader at the observed rate needs for this: longer than most disturbances of a line.
     static let seconds = 30.0
+    /// A player that has less ahead gets the next bytes before later ones.
+    static let shortSeconds: Int64 = 4
     /// Longer than a reader pauses between reads of a row: for so long after an underrun a reader counts as one that
     /// takes bytes as they come.
     static let underrunTime = Duration.seconds(1)
@@ -31,6 +33,9 @@ package enum Readahead {
     /// Elsewhere nothing is fetched ahead before so much was read in a row: a program that takes a piece of 256 KiB out
     /// of the middle makes the kernel ask for 512.
     static let proof = 5 * first
+    /// The kernel's own readahead at most, and the time within which its reads come.
+    static let mostOfKernel = 4 * BlockSize.block
+    static let batchTime = Duration.milliseconds(5)
     /// From here on a reader is expected to go on. Before, its window is `early`: one that stops at 4 MiB has cost less
     /// than 8.
     static let settled = 8 * proof
@@ -44,6 +49,10 @@ package enum Readahead {
     static let mostOfFastest = most / 4
     /// After so many bytes the rate of a reader is known before a second has passed.
     static let telling = 2 * most
+    /// No film has more bytes a second.
+    static let fastestPlayer = 32.0 * 1024 * 1024
+    /// That of a film whose rate is not known yet: 20 Mbit/s.
+    static let usualRate = 2.5e6
     /// The pieces of parallel requests: longer ones make the reader wait for the first while the last comes, shorter
     /// ones are mostly round trips. Where a round trip costs more than usual, four times the bytes that it costs.
     static let segments = (near / 2)...(2 * near)

@@ -16,9 +16,16 @@ struct ReaderNeeds {
     private let acceptsRanges: Bool
     private let length: Int64
     private let now: Duration
+    private let isPrefetched: Bool
 
-    /// - Parameter length: of the version, in bytes.
-    init(_ cursors: Cursors, _ waiting: WaitingReads, acceptsRanges: Bool, length: Int64, now: Duration) {
+    /// - Parameters:
+    ///   - length: of the version, in bytes.
+    ///   - isPrefetched: a command wants all of the file.
+    init(
+        _ cursors: Cursors, _ waiting: WaitingReads, acceptsRanges: Bool, length: Int64, now: Duration,
+        isPrefetched: Bool = false
+    ) {
+        self.isPrefetched = isPrefetched
         self.cursors = cursors
         self.waiting = waiting
         self.acceptsRanges = acceptsRanges
@@ -30,7 +37,7 @@ struct ReaderNeeds {
     func isHeld(_ stream: Stream) -> Bool {
         guard stream.end - stream.position > Self.worthHolding, stream.retryAt == nil, !waiting.wait(for: stream)
         else { return false }
-        guard acceptsRanges else { return stream.position > reach(isPaused: stream.isPaused) }
+        guard acceptsRanges else { return !isPrefetched && stream.position > reach(isPaused: stream.isPaused) }
         // A stream that lies ahead of waiting readers is theirs; any other is in their way. It is also in the way of a
         // reader that has just sought: the bytes that it asks for one after another come sooner, also where it looks at
         // some of them in between.
@@ -79,10 +86,13 @@ struct ReaderNeeds {
     func isNeeded(_ stream: Stream, lastClose: Duration?) -> Bool {
         if waiting.wait(for: stream) { return true }
         if stream.retryAt != nil { return false }
-        // It is short, or `Ledger.cancelPrebuffer` ends it.
-        if stream.purpose == .prebuffer { return true }
+        // It is short, or `Ledger.cancelPrebuffer` ends it; `Ledger.cancelPrefetch` ends the other.
+        if stream.purpose == .prebuffer || stream.purpose == .prefetch { return true }
         if let lastClose { return now - lastClose < Ledger.linger }
-        if !acceptsRanges || stream.end - stream.position <= Self.worthHolding { return true }
+        let rest = stream.end - stream.position
+        if !acceptsRanges || rest <= Self.worthHolding { return true }
+        // A program that has opened the file is about to read it: on a busy machine that takes a moment.
+        if cursors.all.isEmpty, rest <= Self.pauseLength { return true }
         // A paused player comes back to its place; one that waits elsewhere has left it.
         let latest = waiting.isEmpty ? cursors.all.map(\.lastRead).max() ?? now : now
         return cursors.all.contains { cursor in

@@ -187,7 +187,13 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
     ///   - segment: encoded, neither `.` nor `..`; may end in `/`.
     ///   - query: as it was given.
     package func child(_ segment: [UInt8], query: ArraySlice<UInt8>?) -> ResourceURL? {
-        ResourceURL(authority, path: path.utf8 + segment, query: query)
+        suffix(of: segment, query: query).map { below($0[...]) }
+    }
+
+    /// The `suffix(below: self)` of that child.
+    package func suffix(of segment: [UInt8], query: ArraySlice<UInt8>?) -> [UInt8]? {
+        let suffix = query.map { segment + [0x3F] + encoded($0, keeping: isQueryByte) } ?? segment
+        return origin.utf8.count + path.utf8.count + suffix.count <= ResourceURL.longest ? suffix : nil
     }
 
     /// The URL up to the slash before its last segment, without the query. A slash at its end does not count.

@@ -63,6 +63,19 @@ package struct ResponseHead: Sendable {
         }
     }
 
+    /// `Age` in seconds (RFC 9111, section 5.1); nil where absent or broken.
+    package var age: Int64? { self["age"].flatMap { decimal($0) } }
+
+    /// Whether a cache on the way had the answer: as `X-Cache` says it, in nginx's words or in those of others; without
+    /// it, an age says so, too. nil: it is not told.
+    package var isHit: Bool? {
+        if let text = self["x-cache"].map({ asciiLowercased($0) }) {
+            if ["hit", "stale", "updating", "revalidated"].contains(where: { text.contains($0) }) { return true }
+            if ["miss", "expired", "bypass", "pass"].contains(where: { text.contains($0) }) { return false }
+        }
+        return age.flatMap { $0 > 0 ? true : nil }
+    }
+
     /// `Retry-After`, as seconds or a date counted from `now` (seconds since 1970).
     package func retryAfter(now: Int64) -> Duration? {
         guard let value = self["retry-after"] else { return nil }

@@ -8,6 +8,8 @@ package struct SpeculationBudget: Sendable {
     package enum Spending: Sendable, CaseIterable {
         /// The end of a media file.
         case tail
+        /// Ranges that the first bytes of a media file tell.
+        case index
         /// The beginning and the end of the next item.
         case nextItem
         /// More of the next item.
@@ -30,8 +32,9 @@ package struct SpeculationBudget: Sendable {
     /// Early readahead that `left` takes into account.
     private var early: Int64 = 0
 
-    /// A full budget. - Parameter unreadLimit: enough for a few films; the cache must be able to hold it.
-    package init(perMinute: Int64 = perMinute, unreadLimit: Int64 = .max) {
+    /// A full budget.
+    /// - Parameter unreadLimit: enough for a few films; the cache must be able to hold it. No sum with it overflows.
+    package init(perMinute: Int64 = perMinute, unreadLimit: Int64 = 1 << 60) {
         self.perMinute = perMinute
         self.unreadLimit = unreadLimit
         left = Double(perMinute)
@@ -44,6 +47,8 @@ package struct SpeculationBudget: Sendable {
         let (charge, kept): (Int64, Int64) =
             switch spending {
             case .tail: (count, 0)
+            // Whoever opens the file reads them: hardly any are fetched in vain.
+            case .index: (count / 8, 0)
             case .nextItem: (min(count, Self.largestCharge), 0)
             case .moreOfNextItem: (min(count, Self.largestCharge), perMinute / 2)
             // A person opens fewer films than a scanner: 32 films with their ends take the half that they may take.

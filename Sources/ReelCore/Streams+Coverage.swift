@@ -38,4 +38,15 @@ extension Streams {
     func startOfRequest(at offset: Int64) -> Int64 {
         all.reduce(present.startOfGap(at: offset)) { $1.end <= offset ? max($0, $1.end) : $0 }
     }
+
+    /// Where an aligned request for the missing byte `offset` begins: as far before its block as the bytes of the piece
+    /// are neither there nor on their way.
+    func startOfPiece(at offset: Int64) -> Int64 {
+        let piece = offset / alignment * alignment
+        var start = startOfRequest(at: offset)
+        while start > piece, start % BlockSize.block == 0, firstUnplanned(from: start - 1, limit: start) < start {
+            start = startOfRequest(at: start - 1)
+        }
+        return start
+    }
 }

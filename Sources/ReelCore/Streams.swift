@@ -6,6 +6,8 @@ struct Stream: Sendable {
         case readahead
         /// Fetched before any read comes there, until `Ledger.cancelPrebuffer`.
         case prebuffer
+        /// A command wants the whole file, until `Ledger.cancelPrefetch`.
+        case prefetch
     }
 
     let id: Ledger.StreamID
@@ -30,6 +32,8 @@ struct Stream: Sendable {
     fileprivate(set) var isDemanded: Bool
     /// Its request has left the queue, so that its silence is the origin's.
     fileprivate(set) var isSent = false
+    /// When it was sent first; zero where it was before it became a stream.
+    fileprivate var sentAt = Duration.zero
 
     /// Why its next request is made.
     var reason: OriginRequest.Reason {
@@ -39,6 +43,7 @@ struct Stream: Sendable {
         case .demand: return .demand
         case .readahead: return .ahead
         case .prebuffer: return .nextItem
+        case .prefetch: return .prefetch
         }
     }
 
@@ -66,9 +71,13 @@ struct Streams: Sendable {
     /// runs, and where the version is like any other now.
     private(set) var brokenOff: Ledger.ReadFailure?
     private var nextID: Ledger.StreamID = 1
+    /// Requests begin and end at multiples of so many bytes, as far as the bytes up to there are missing.
+    let alignment: Int64
 
-    init(_ present: any PresentBytes, acceptsRanges: Bool) {
+    /// - Parameter alignment: a power of two, of one block or more.
+    init(_ present: any PresentBytes, acceptsRanges: Bool, alignment: Int64 = BlockSize.block) {
         self.present = present
+        self.alignment = alignment
         self.acceptsRanges = acceptsRanges && !present.isOpenEnded
     }
 
@@ -94,8 +103,8 @@ struct Streams: Sendable {
         return nextID
     }
 
-    /// Makes one range request around `offset`, which is missing: from the start of its block, so that whole blocks
-    /// come, up to the next byte that is there or on its way. Without ranges: everything.
+    /// Makes one range request around `offset`, which is missing: from the start of its piece (`alignment`), so that
+    /// whole blocks come, up to the next byte that is there or on its way. Without ranges: everything.
     /// - Parameter limit: no byte from here on is asked for.
     /// - Returns: the action that starts it, and whether bytes of an older stream are no longer on their way.
     mutating func start(
@@ -105,9 +114,10 @@ struct Streams: Sendable {
         var range = ByteRange(0, length)
         var isCut = false
         if acceptsRanges {
-            range.lower = startOfRequest(at: offset)
+            range.lower = startOfPiece(at: offset)
             let wanted = offset + min(count, length - offset)
-            range.upper = BlockSize.bytes(of: Int((wanted - 1) / BlockSize.block), length: length).upper
+            let last = (wanted - 1) / alignment * alignment
+            range.upper = last + min(alignment, length - last)
             range.upper = present.firstCovered(from: offset, limit: min(range.upper, limit))
             for other in all where other.position > offset { range.upper = min(range.upper, other.position) }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
@@ -135,6 +145,7 @@ struct Streams: Sendable {
     mutating func sent(_ id: Ledger.StreamID, isTimed: Bool, now: Duration) {
         guard let index = index(of: id) else { return }
         if isTimed, !all[index].isSent { pace.started(id, now: now) }
+        if !all[index].isSent { all[index].sentAt = now }
         all[index].isSent = true
         all[index].lastProgress = now
     }
@@ -237,8 +248,12 @@ struct Streams: Sendable {
     // MARK: Second tries beside silent streams
 
     /// Starts a second try for each read whose stream has shown no sign of life for unusually long.
-    mutating func hedge(for waiting: WaitingReads, now: Duration) -> [Ledger.Action] {
+    /// - Parameter hasMirror: a second try asks another origin: one is started sooner, and also beside a stream whose
+    ///   bytes come too slowly for the read. That one then has to end first: it is not the better one of the two
+    ///   because it brings its next few bytes.
+    mutating func hedge(for waiting: WaitingReads, hasMirror: Bool = false, now: Duration) -> [Ledger.Action] {
         guard acceptsRanges else { return [] }
+        let limit = hasMirror ? pace.mirrorAfter : pace.hedgeAfter
         var actions: [Ledger.Action] = []
         for read in waiting.all {
             let offset = present.firstMissing(from: read.range.lower, limit: read.range.upper)
@@ -246,14 +261,15 @@ struct Streams: Sendable {
             guard serving.count == 1, let index = serving.first else { continue }
             let stream = all[index]
             guard stream.rival == nil, stream.retryAt == nil, stream.isSent,
-                now - stream.lastProgress >= pace.hedgeAfter
+                case let isSilent = now - stream.lastProgress >= limit,
+                isSilent || hasMirror && now - max(read.parkedAt, stream.sentAt) >= limit
             else { continue }
             // The gathered bytes of its block are there; no read waits for the bytes before them.
             let lower = max(stream.position, present.startOfGap(at: offset))
             let range = ByteRange(lower, min(stream.end, max(read.range.upper, lower + BlockSize.block)))
             let id = add(range, .demand, now: now)
             all[all.count - 1].rival = stream.id
-            all[index].rival = id
+            if isSilent { all[index].rival = id }
             actions.append(.start(id, range, isDemanded: true))
         }
         return actions

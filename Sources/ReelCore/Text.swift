@@ -31,16 +31,25 @@ package func decimal(_ text: String) -> Int64? { text.utf8.allSatisfy(isDigit) ?
 
 /// The same of bytes that need not be text.
 package func decimal(_ bytes: ArraySlice<UInt8>) -> Int64? {
-    bytes.allSatisfy(isDigit) ? Int64(String(decoding: bytes, as: UTF8.self)) : nil
+    var number: Int64? = bytes.isEmpty ? nil : 0
+    for byte in bytes {
+        guard let old = number, isDigit(byte) else { return nil }
+        let (tenfold, isOver) = old.multipliedReportingOverflow(by: 10)
+        let (sum, isMore) = tenfold.addingReportingOverflow(Int64(byte - 0x30))
+        number = isOver || isMore ? nil : sum
+    }
+    return number
 }
 
 /// Takes bytes from the front of `rest`, each of them once.
-package struct ByteCursor {
+///
+/// `@usableFromInline`, as `@inlinable` has no effect across modules without it: each byte would cost two calls.
+@usableFromInline package struct ByteCursor {
     /// The bytes that are not taken yet.
-    package var rest: ArraySlice<UInt8>
+    @usableFromInline package var rest: ArraySlice<UInt8>
 
     /// All of `bytes` is still to be taken.
-    package init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
+    @inlinable package init(_ bytes: ArraySlice<UInt8>) { rest = bytes }
 
     /// Whether all bytes are taken.
     @inlinable package var isAtEnd: Bool { rest.isEmpty }
@@ -65,12 +74,15 @@ package struct ByteCursor {
     }
 
     /// Takes the bytes up to the first that is not `wanted`.
-    @inlinable @discardableResult package mutating func take(
+    @inlinable @inline(__always) @discardableResult package mutating func take(
         while isWanted: (UInt8) throws -> Bool
     ) rethrows -> ArraySlice<UInt8> {
-        let taken = try rest.prefix(while: isWanted)
-        rest = rest[taken.endIndex...]
-        return taken
+        let count = try rest.withUnsafeBufferPointer { bytes in
+            var count = 0
+            while count < bytes.count, try isWanted(bytes[count]) { count += 1 }
+            return count
+        }
+        return take(count: count)
     }
 
     /// Takes digits; nil where there is none, or too many for the number.

@@ -12,8 +12,11 @@ package struct EntityTag: Hashable, Sendable {
 
     /// Reads `"tag"` or `W/"tag"`; a tag without quotes, as some servers send it, is taken whole as a strong one. nil
     /// where it is empty, cannot stand in a header, or has more than 1 KiB.
-    package init?(_ value: String) {
-        var text = trimmedBytes(Array(value.utf8)[...])
+    package init?(_ value: String) { self.init(Array(value.utf8)[...]) }
+
+    /// As that of a `String`.
+    package init?(_ value: ArraySlice<UInt8>) {
+        var text = trimmedBytes(value)
         isWeak = text.starts(with: "W/".utf8) || text.starts(with: "w/".utf8)
         if isWeak { text = text.dropFirst(2) }
         if text.count >= 2, text.first == 0x22, text.last == 0x22 { text = text.dropFirst().dropLast() }

@@ -21,7 +21,7 @@ package struct Ownership: Sendable, Hashable {
     func stat(of attributes: Attributes) -> stat {
         var result = Glibc.stat()
         result.st_ino = ino_t(attributes.inode)
-        result.st_mode = mode(isDirectory: attributes.isDirectory)
+        result.st_mode = mode(isDirectory: attributes.isDirectory, isLink: attributes.isLink)
         // Two for a directory, as if it had no subdirectories: `find` takes less as "do not count on it".
         result.st_nlink = attributes.isDirectory ? 2 : 1
         result.st_uid = user
@@ -35,17 +35,16 @@ package struct Ownership: Sendable, Hashable {
         return result
     }
 
-    /// The cached bytes in units of 512; at least one for a file that has bytes, as archivers take a file without
-    /// blocks for a hole from end to end, and write zeros without reading it.
+    /// The length in units of 512, whatever is cached: nothing that programs see of a file changes as it is cached.
+    /// Archivers take a file with few blocks for a hole from end to end, and write zeros without reading it.
     private func blocks(of attributes: Attributes) -> Int {
-        let cached = units(attributes.cachedBytes)
-        return attributes.length > 0 ? min(max(cached, 1), units(attributes.length)) : cached
+        Int(attributes.length / 512) + (attributes.length % 512 > 0 ? 1 : 0)
     }
 
-    private func units(_ bytes: Int64) -> Int { Int(bytes / 512) + (bytes % 512 > 0 ? 1 : 0) }
-
-    func mode(isDirectory: Bool) -> mode_t {
-        isDirectory ? S_IFDIR | (0o555 & ~umask) : S_IFREG | (0o444 & ~umask)
+    func mode(isDirectory: Bool, isLink: Bool) -> mode_t {
+        // symlink(7): its permissions are those of what it leads to.
+        if isLink { return S_IFLNK | 0o777 }
+        return isDirectory ? S_IFDIR | (0o555 & ~umask) : S_IFREG | (0o444 & ~umask)
     }
 
     func parameters(of entry: Entry) -> fuse_entry_param {

@@ -33,6 +33,8 @@ extension VolumeError {
         case .unsupported: EOPNOTSUPP
         /// Over 255 bytes, as every local filesystem says.
         case .nameTooLong: ENAMETOOLONG
+        /// As openat2(2) says with RESOLVE_BENEATH.
+        case .leadsOut: EXDEV
         }
     }
 

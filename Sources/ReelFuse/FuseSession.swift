@@ -27,6 +27,10 @@ package final class FuseSession: @unchecked Sendable {
         /// The directory whose files the kernel may read itself (`FileHandle.passthroughFile`), on one filesystem; nil:
         /// no passthrough.
         package var backingDirectory: String?
+        /// A mount that was made by another process, instead of one to be made; the session closes its descriptor.
+        package var device: MountDevice?
+        /// What an earlier process has left of the mount, whose `device` is given; nil: there was none.
+        package var inheritance: Inheritance?
         /// The kernel's calls, which tests replace.
         package var backingCalls = BackingCalls.kernel
 
@@ -62,6 +66,10 @@ package final class FuseSession: @unchecked Sendable {
     private let notifier: KernelNotifier
     private let state = Monitor(State())
     private let hasBegunToStop = Atomic(false)
+    /// Another process serves the mount from now on.
+    private let isLeft = Atomic(false)
+    /// The kernel's INIT request.
+    private let handshake = Lock<[UInt8]>([])
     /// Workers take no more requests.
     private let isStopping = Atomic(false)
 
@@ -71,23 +79,33 @@ package final class FuseSession: @unchecked Sendable {
         let passthrough = Passthrough(
             depth: stackDepth(for: options.backingDirectory), calls: options.backingCalls, logger: logger)
         adapter = Adapter(
-            filesystem: filesystem, ownership: options.ownership, passthrough: passthrough, logger: logger)
+            filesystem: filesystem, ownership: options.ownership, passthrough: passthrough,
+            inheritance: options.inheritance, logger: logger)
         notifier = KernelNotifier(passthrough)
+        kernelCache = adapter.inherited.map { [notifier] in InheritedKernelCache(notifier, $0.nodes) } ?? notifier
         session = try makeSession(options, Unmanaged.passUnretained(adapter).toOpaque())
-        guard fuse_session_mount(session, options.mountpoint) == 0 else {
+        // libfuse takes this path for a device that is mounted already.
+        let place = options.device.map { "/dev/fd/\($0.descriptor)" } ?? options.mountpoint
+        guard fuse_session_mount(session, place) == 0 else {
             fuse_session_destroy(session)
             throw MountError(message: LibraryLog.last() ?? "mounting on \(options.mountpoint) was refused")
         }
         _ = fcntl(fuse_session_fd(session), F_SETFD, FD_CLOEXEC)
         passthrough.connect(fuse_session_fd(session))
-        if passthrough.depth > 0, !reel_has_native_passthrough(), !Handshake.intercept(session) {
+        if let inheritance = options.inheritance {
+            passthrough.inherit(inheritance)
+        } else if passthrough.depth > 0, !reel_has_native_passthrough(), !Handshake.intercept(session) {
             logger.info("no passthrough on this mount", metadata: ["reason": "libfuse"])
         }
-        device = Mount.on(options.mountpoint)?.device
+        device = options.device.map(\.number) ?? Mount.on(options.mountpoint)?.device
+        notifier.connect(device)
     }
 
+    /// The absolute path of the directory that it is mounted on.
+    package var mountpoint: String { options.mountpoint }
+
     /// Tells the kernel what the filesystem changes.
-    package var kernelCache: any KernelCache { notifier }
+    package let kernelCache: any KernelCache
 
     /// Whether the kernel may read complete files itself: it agreed, and has not refused since.
     package var isPassthroughPossible: Bool { adapter.passthrough.isPossible }
@@ -96,6 +114,12 @@ package final class FuseSession: @unchecked Sendable {
     /// nothing of the mount, and no call may follow it.
     package func start() throws(MountError) {
         installWakeUp()
+        if let inheritance = options.inheritance {
+            guard inheritance.handshake.withUnsafeBytes({ InitExchange.isRequest($0) }) else {
+                throw MountError(message: "what was left of the mount on \(options.mountpoint) is not known")
+            }
+            take(inheritance)
+        }
         let threads = (0..<max(1, options.workers)).compactMap { number in
             state.withLock { $0.running += 1 }
             let thread = Thread("fuse-\(number)") { [self] in serve() }
@@ -109,7 +133,7 @@ package final class FuseSession: @unchecked Sendable {
         }
         if helper == nil { state.withLock { $0.isNotifying = false } }
         state.withLock { $0.workers = threads + (helper.map { [$0] } ?? []) }
-        let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 ? true : nil } ?? false
+        let isReady = adapter.isReady.wait(atMost: .seconds(10)) { $0 } ?? false
         guard isReady, !threads.isEmpty else {
             stop()
             wait()
@@ -119,8 +143,11 @@ package final class FuseSession: @unchecked Sendable {
     }
 
     /// Waits until the mount has ended, by `umount` or `stop`, and removes all that is left of it.
-    package func wait() {
+    /// - Returns: false where another process serves the mount now.
+    @discardableResult
+    package func wait() -> Bool {
         state.wait { $0.running == 0 ? () : nil }
+        if isLeft.load(ordering: .sequentiallyConsistent) { return false }
         adapter.pending.close()
         notifier.close()
         let threads = state.withLock { state in
@@ -139,7 +166,12 @@ package final class FuseSession: @unchecked Sendable {
             }
         }
         fuse_session_destroy(session)
+        return true
     }
+
+    /// Gives the filesystem back what the kernel held of it, after `wait`. Without it that stays until the filesystem
+    /// ends, which is as well where it ends now.
+    package func giveBack() { adapter.holdings.giveBack(adapter) }
 
     /// Ends the mount at once, from any thread, open files or not: waiting requests fail, then `wait` returns.
     package func stop() {
@@ -148,6 +180,10 @@ package final class FuseSession: @unchecked Sendable {
         notifier.close()
         // Inside the kernel it may wait for a page that a read holds; only while the workers serve does every read end.
         _ = state.wait(atMost: .seconds(5)) { $0.isNotifying && $0.running > 0 ? nil : () }
+        stopWorkers()
+    }
+
+    private func stopWorkers() {
         isStopping.store(true, ordering: .sequentiallyConsistent)
         // A worker that looked at the flag just before sleeps again: wake it until it has seen the flag.
         while true {
@@ -171,6 +207,7 @@ package final class FuseSession: @unchecked Sendable {
             let count = fuse_session_receive_buf(session, &buffer)
             if count == -EINTR || count == -EAGAIN { continue }
             if count <= 0 { break }
+            if !hasShaken { keepHandshake(buffer) }
             fuse_session_process_buf(session, &buffer)
             if hasShaken { continue }
             // Only now: the kernel acts on the answer to INIT while libfuse writes it.
@@ -178,7 +215,60 @@ package final class FuseSession: @unchecked Sendable {
             if hasShaken { adapter.isReady.withLock { $0 = true } }
         }
         free(buffer.mem)
-        state.withLock { $0.running -= 1 }
+        let isLast = state.withLock { state in
+            state.running -= 1
+            return state.running == 0
+        }
+        if isLast { adapter.isReady.withLock { $0 = $0 ?? false } }
+    }
+}
+
+// From one process to the next.
+extension FuseSession {
+    /// Takes over from an earlier process: no worker has begun.
+    private func take(_ inheritance: Inheritance) {
+        handshake.withLock { $0 = inheritance.handshake }
+        // The kernel has had its answer; libfuse has still to be told what it is.
+        var bytes = InitExchange.replay(inheritance.handshake)
+        bytes.withUnsafeMutableBytes { bytes in
+            var buffer = fuse_buf()
+            buffer.mem = bytes.baseAddress
+            buffer.size = bytes.count
+            fuse_session_process_buf(session, &buffer)
+        }
+        // FUSE_NOTIFY_RESEND (linux/fuse.h): the requests that the earlier process has left unanswered.
+        let notice: [UInt32] = [16, 7, 0, 0]
+        _ = notice.withUnsafeBytes { write(fuse_session_fd(session), $0.baseAddress, $0.count) }
+        adapter.isReady.withLock { $0 = true }
+        adapter.inherited?.reopen { [adapter] file, handle in
+            adapter.passthrough.reopened(file.inherited.node, handle)
+        }
+    }
+
+    private func keepHandshake(_ buffer: fuse_buf) {
+        let bytes = UnsafeRawBufferPointer(start: buffer.mem, count: buffer.size)
+        if InitExchange.isRequest(bytes) { handshake.withLock { $0 = Array(bytes) } }
+    }
+
+    /// Stops serving, and says nothing to the kernel: its requests wait for the next process. The session is of no more
+    /// use, and stays until this process ends.
+    /// - Returns: nil where the mount is ending.
+    package func leave() -> (device: Int32, inheritance: Inheritance)? {
+        guard !hasBegunToStop.exchange(true, ordering: .sequentiallyConsistent) else { return nil }
+        isLeft.store(true, ordering: .sequentiallyConsistent)
+        notifier.close()
+        // As in `stop`; one that goes on to wait gets its page from the next process.
+        _ = state.wait(atMost: .milliseconds(200)) { $0.isNotifying && $0.running > 0 ? nil : () }
+        stopWorkers()
+        let request = handshake.withLock { $0 }
+        // Older kernels do not ask again.
+        let isAskedAgain = request.withUnsafeBytes { InitExchange.offersResend($0) }
+        if !isAskedAgain, !adapter.pending.waitUntilEmpty(atMost: .seconds(5)) { adapter.pending.close() }
+        adapter.pending.drop()
+        adapter.pending.waitUntilEmpty()
+        var inheritance = adapter.left()
+        inheritance.handshake = request
+        return (fuse_session_fd(session), inheritance)
     }
 }
 

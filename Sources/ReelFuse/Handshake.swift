@@ -42,8 +42,31 @@ enum InitExchange {
 
     /// fuse_in_header is 40 bytes, then fuse_init_in: major, minor, max_readahead, flags, flags2.
     static func offersPassthrough(_ request: UnsafeRawBufferPointer) -> Bool {
-        guard request.count >= 60, word(request, 4) == opcode else { return false }
-        return word(request, 44) >= 40 && word(request, 52) & extended != 0 && word(request, 56) & passthrough != 0
+        moreFlags(request) & passthrough != 0 && word(request, 44) >= 40
+    }
+
+    /// The second word; 0 where the request has none.
+    private static func moreFlags(_ request: UnsafeRawBufferPointer) -> UInt32 {
+        guard isRequest(request), request.count >= 60, word(request, 52) & extended != 0 else { return 0 }
+        return word(request, 56)
+    }
+
+    static func isRequest(_ request: UnsafeRawBufferPointer) -> Bool {
+        request.count >= 56 && word(request, 4) == opcode
+    }
+
+    /// Whether the kernel gives requests again that an earlier process has left unanswered (FUSE_HAS_RESEND, bit 39;
+    /// Linux 6.9).
+    static func offersResend(_ request: UnsafeRawBufferPointer) -> Bool {
+        moreFlags(request) & 1 << 7 != 0
+    }
+
+    /// The same request with a number that the kernel does not wait for.
+    static func replay(_ request: [UInt8]) -> [UInt8] {
+        var request = request
+        // Even: the lowest bit marks interrupts.
+        request.withUnsafeMutableBytes { $0.storeBytes(of: 1 << 62, toByteOffset: 8, as: UInt64.self) }
+        return request
     }
 
     static func unique(of request: UnsafeRawBufferPointer) -> UInt64 {

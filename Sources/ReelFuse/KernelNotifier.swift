@@ -13,6 +13,10 @@ final class KernelNotifier: KernelCache {
     private struct State: Sendable {
         var queue: [Notice] = []
         var isClosed = false
+        /// `major:minor` of the mount; nil where it is not known.
+        var device: String?
+        /// Sources of a catalogue whose files are being looked into, or the one source.
+        var scans = 0
     }
 
     private let state = Monitor(State())
@@ -34,6 +38,17 @@ final class KernelNotifier: KernelCache {
     func forgetPages(of node: NodeID, _ range: ByteRange) {
         add { fuse_lowlevel_notify_inval_inode($0, node, off_t(range.lower), off_t(range.count)) }
     }
+
+    func setScanned(_ isScanned: Bool) {
+        let device = state.withLock { state in
+            state.scans += isScanned ? 1 : -1
+            return state.scans == (isScanned ? 1 : 0) ? state.device : nil
+        }
+        if let device { add { _ in KernelReadahead.shorten(device, isScanned) } }
+    }
+
+    /// The mount is there. - Parameter device: as in mountinfo.
+    func connect(_ device: String?) { state.withLock { $0.device = device } }
 
     private func add(_ notice: @escaping Notice) {
         state.withLock { if !$0.isClosed { $0.queue.append(notice) } }

@@ -25,7 +25,7 @@ func mountArguments(_ options: FuseSession.Options) -> [String] {
 }
 
 func makeSession(
-    _ options: FuseSession.Options, _ context: UnsafeMutableRawPointer
+    _ options: FuseSession.Options, _ context: UnsafeMutableRawPointer?
 ) throws(MountError) -> OpaquePointer {
     LibraryLog.install()
     let words = mountArguments(options).map { strdup($0) }

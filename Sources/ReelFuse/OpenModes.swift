@@ -8,6 +8,9 @@ import ReelVolume
 ///     none ──open, nothing offered, or registering failed──▶ served ──last close──▶ none
 ///       └──open, offered──▶ register ──▶ passthrough(file) ──last close──▶ none, the registration ends
 ///
+/// A process that takes a mount over goes on with the modes of the one before, and has yet to verify their files: there
+/// an open without an offer joins a passthrough.
+///
 /// A live mapping of a served file keeps it open: its release comes when the mapping ends.
 struct OpenModes {
     enum Opening: Equatable {
@@ -21,7 +24,16 @@ struct OpenModes {
     private struct Opens {
         var count: Int
         /// The file that the kernel has taken, and the number that it gave; nil: served.
-        var backing: (number: Int32, file: FileIdentity)?
+        var backing: Backing?
+        /// An earlier process had the file registered, after it had verified all of it.
+        var isInherited = false
+    }
+
+    /// A file that the kernel reads itself.
+    struct Backing: Codable, Sendable {
+        /// The kernel's number of it.
+        var number: Int32
+        var file: FileIdentity
     }
 
     private var nodes: [NodeID: Opens] = [:]
@@ -40,14 +52,27 @@ struct OpenModes {
     ///     node is served.
     mutating func open(_ id: NodeID, offer: FileIdentity?, register: () -> Int32?) -> Opening {
         guard let opens = nodes[id] else {
-            let backing = offer.flatMap { file in register().map { (number: $0, file: file) } }
+            let backing = offer.flatMap { file in register().map { Backing(number: $0, file: file) } }
             nodes[id] = Opens(count: 1, backing: backing)
             if backing != nil { passthroughs += 1 }
             return backing.map { .backed($0.number) } ?? .served
         }
-        if let backing = opens.backing, backing.file != offer { return .stale }
+        if let backing = opens.backing, backing.file != offer, offer != nil || !opens.isInherited { return .stale }
         nodes[id]!.count += 1
         return opens.backing.map { .backed($0.number) } ?? .served
+    }
+
+    /// What the opens of each node are.
+    var all: [Inheritance.Mode] {
+        nodes.map { Inheritance.Mode(node: $0.key, opens: $0.value.count, backing: $0.value.backing) }
+    }
+
+    /// Takes over the opens of an earlier process.
+    mutating func inherit(_ modes: [Inheritance.Mode]) {
+        for mode in modes where mode.opens > 0 {
+            nodes[mode.node] = Opens(count: mode.opens, backing: mode.backing, isInherited: true)
+            if mode.backing != nil { passthroughs += 1 }
+        }
     }
 
     /// One open of the node has ended. - Returns: the number of the registration that ends with it.
@@ -62,7 +87,7 @@ struct OpenModes {
 }
 
 /// Equal for two descriptors of one file.
-struct FileIdentity: Hashable {
+struct FileIdentity: Hashable, Codable, Sendable {
     var device: UInt64
     var inode: UInt64
 }

@@ -8,20 +8,27 @@ func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutableP
         adapter.filesystem.openDirectory(node, $0)
     } answer: { handle, reply in
         var answer = fuse_file_info()
-        let (box, number) = DirectoryBox.retained(handle)
+        let box = DirectoryBox(handle)
+        let number = adapter.number(of: box)
         answer.fh = number
         // The kernel keeps the names, and drops them at the next open unless it knows their attributes too: without
         // those it would look up one name after the other, where reading all anew takes a few requests.
         answer.cache_readdir = 1
         answer.keep_cache = handle.isHeldByKernel ? 1 : 0
+        adapter.holdings.add(directory: number, node)
         let isTaken = reply.send { fuse_reply_open($0, &answer) }
-        if !isTaken { box.release() }
+        if !isTaken {
+            adapter.holdings.remove(directory: number)
+            Unmanaged.passUnretained(box).release()
+        }
         return isTaken
     }
 }
 
 func releaseDirectory(_ request: fuse_req_t!, _: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>!) {
-    DirectoryBox.named(by: info).release()
+    let adapter = Adapter.of(request)
+    adapter.holdings.remove(directory: info.pointee.fh)
+    adapter.directory(info.pointee.fh)?.release()
     Reply(request).end(0)
 }
 
@@ -30,30 +37,53 @@ func list(
     _ request: fuse_req_t!, size: Int, from offset: off_t, _ info: UnsafeMutablePointer<fuse_file_info>!,
     withAttributes: Bool
 ) {
-    let directory = DirectoryBox.named(by: info).takeUnretainedValue()
-    let ownership = Adapter.of(request).ownership
-    let reply = Reply(request)
-    // The kernel asks again after an answer that is shorter than it may be.
-    let size = min(size, ReadBuffer.capacity)
-    let buffer = ReadBuffer.ofThisThread(size)
-    let start = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
-    var used = 0
-    directory.handle.items(from: Int(offset), withAttributes: withAttributes) { item in
-        let needed = reply.withRequest { request in
+    let adapter = Adapter.of(request)
+    guard let directory = adapter.directory(info.pointee.fh)?.takeUnretainedValue().handle else {
+        return Reply(request).fail(.stale)
+    }
+    guard let inherited = directory as? InheritedDirectory, inherited.reopened.handle == nil else {
+        adapter.list(directory, size, offset, withAttributes, Reply(request))
+        return
+    }
+    adapter.later(request) {
+        adapter.inherited?.reopen(inherited, $0)
+    } answer: { handle, reply in
+        adapter.list(handle, size, offset, withAttributes, reply)
+    }
+}
+
+extension Adapter {
+    /// - Returns: whether the kernel took the answer.
+    @discardableResult
+    fileprivate func list(
+        _ directory: any DirectoryHandle, _ size: Int, _ offset: off_t, _ withAttributes: Bool, _ reply: consuming Reply
+    ) -> Bool {
+        let ownership = ownership
+        var told: [NodeID] = []
+        // The kernel asks again after an answer that is shorter than it may be.
+        let size = min(size, ReadBuffer.capacity)
+        let buffer = ReadBuffer.ofThisThread(size)
+        let start = buffer.baseAddress!.assumingMemoryBound(to: CChar.self)
+        var used = 0
+        let request = reply.withRequest { $0 }
+        directory.items(from: Int(offset), withAttributes: withAttributes) { item in
             var parameters = item.entry.map { ownership.parameters(of: $0) } ?? fuse_entry_param()
             // The kernel takes number and kind from here without an entry too (node 0, "attributes not known").
             parameters.attr.st_ino = ino_t(item.inode)
-            parameters.attr.st_mode = ownership.mode(isDirectory: item.isDirectory)
-            return withAttributes
+            parameters.attr.st_mode = ownership.mode(isDirectory: item.isDirectory, isLink: item.isLink)
+            let needed =
+                withAttributes
                 ? fuse_add_direntry_plus(
                     request, start + used, size - used, item.name, &parameters, off_t(item.nextOffset))
                 : fuse_add_direntry(
                     request, start + used, size - used, item.name, &parameters.attr, off_t(item.nextOffset))
+            // libfuse returns how much it needs, and writes nothing where that is more than there is.
+            guard used + needed <= size else { return false }
+            used += needed
+            if let node = item.entry?.node { told.append(node) }
+            return true
         }
-        // libfuse returns how much it needs, and writes nothing where that is more than there is.
-        guard used + needed <= size else { return false }
-        used += needed
-        return true
+        holdings.add(told)
+        return reply.send { fuse_reply_buf($0, start, used) }
     }
-    reply.bytes(UnsafeRawBufferPointer(rebasing: buffer[..<used]))
 }

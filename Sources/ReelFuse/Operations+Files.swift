@@ -7,10 +7,12 @@ func openFile(_ request: fuse_req_t!, _ node: fuse_ino_t, _ info: UnsafeMutableP
     guard info.pointee.flags & O_ACCMODE == O_RDONLY else { return Reply(request).fail(.readOnly) }
     let adapter = Adapter.of(request)
     let isDirect = info.pointee.flags & reel_o_direct != 0
+    let thread = fuse_req_ctx(request).pointee.pid
     adapter.later(request) {
         adapter.filesystem.open(node, $0)
     } answer: { handle, reply in
-        adapter.opened(node, handle, isDirect: isDirect, reply)
+        handle.opened(by: thread)
+        return adapter.opened(node, handle, isDirect: isDirect, reply)
     } undo: {
         // The kernel sends no release for it.
         adapter.filesystem.close($0)
@@ -38,13 +40,16 @@ extension Adapter {
             reply.fail(.stale)
             return false
         }
-        let (box, number) = FileBox.retained(handle)
+        let box = FileBox(handle)
+        let number = number(of: box)
         answer.fh = number
+        holdings.add(file: number, node)
         let isTaken = reply.send { request in
             backing.map { reel_reply_open_passthrough(request, answer, $0) } ?? fuse_reply_open(request, &answer)
         }
         if !isTaken {
-            box.release()
+            holdings.remove(file: number)
+            Unmanaged.passUnretained(box).release()
             passthrough.close(node)
         }
         return isTaken
@@ -56,8 +61,9 @@ func readFile(
     _ info: UnsafeMutablePointer<fuse_file_info>!
 ) {
     let adapter = Adapter.of(request)
+    guard let box = adapter.file(info.pointee.fh) else { return Reply(request).fail(.stale) }
     let buffer = ReadBuffer.ofThisThread(size)
-    FileBox.named(by: info)._withUnsafeGuaranteedRef { file in
+    box._withUnsafeGuaranteedRef { file in
         var reply: Reply? = Reply(request)
         var pending: PendingReply?
         let answer = adapter.filesystem.read(file.handle, offset: Int64(offset), into: buffer) {
@@ -76,9 +82,9 @@ func readFile(
 }
 
 func releaseFile(_ request: fuse_req_t!, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>!) {
-    let file = FileBox.named(by: info).takeRetainedValue()
     let adapter = Adapter.of(request)
+    adapter.holdings.remove(file: info.pointee.fh)
     adapter.passthrough.close(node)
-    adapter.filesystem.close(file.handle)
+    if let box = adapter.file(info.pointee.fh) { adapter.filesystem.close(box.takeRetainedValue().handle) }
     Reply(request).end(0)
 }

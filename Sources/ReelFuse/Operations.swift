@@ -11,6 +11,7 @@ func makeOperations() -> fuse_lowlevel_ops {
     operations.forget = forget
     operations.forget_multi = forgetMany
     operations.getattr = getAttributes
+    operations.readlink = readLink
     operations.open = openFile
     operations.read = readFile
     operations.release = releaseFile
@@ -62,8 +63,15 @@ private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: Unsaf
         }
     } answer: { entry, reply in
         var parameters = entry.map { adapter.ownership.parameters(of: $0) } ?? fuse_entry_param()
-        if entry == nil { parameters.entry_timeout = KernelTimeout.missing }
-        return reply.send { fuse_reply_entry($0, &parameters) }
+        guard let entry else {
+            parameters.entry_timeout = KernelTimeout.missing
+            return reply.send { fuse_reply_entry($0, &parameters) }
+        }
+        // Before the answer, as the kernel may forget at once.
+        adapter.holdings.add(CollectionOfOne(entry.node))
+        let isTaken = reply.send { fuse_reply_entry($0, &parameters) }
+        if !isTaken { adapter.holdings.remove(entry.node, 1) }
+        return isTaken
     } undo: { entry in
         // The kernel does not have the reference that the lookup counted.
         if let entry { adapter.filesystem.forget(entry.node, count: 1) }
@@ -71,13 +79,20 @@ private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: Unsaf
 }
 
 private func forget(_ request: fuse_req_t!, _ node: fuse_ino_t, _ count: UInt64) {
-    Adapter.of(request).filesystem.forget(node, count: count)
+    Adapter.of(request).forget(node, count)
     fuse_reply_none(request)
+}
+
+extension Adapter {
+    fileprivate func forget(_ node: NodeID, _ count: UInt64) {
+        holdings.remove(node, count)
+        filesystem.forget(node, count: count)
+    }
 }
 
 private func forgetMany(_ request: fuse_req_t!, _ count: Int, _ forgets: UnsafeMutablePointer<fuse_forget_data>?) {
     for item in UnsafeBufferPointer(start: forgets, count: count) {
-        Adapter.of(request).filesystem.forget(item.ino, count: item.nlookup)
+        Adapter.of(request).forget(item.ino, item.nlookup)
     }
     fuse_reply_none(request)
 }
@@ -89,6 +104,15 @@ private func getAttributes(_ request: fuse_req_t!, _ node: fuse_ino_t, _: Unsafe
     } answer: { attributes, reply in
         var stat = adapter.ownership.stat(of: attributes)
         return reply.send { fuse_reply_attr($0, &stat, KernelTimeout.known) }
+    }
+}
+
+private func readLink(_ request: fuse_req_t!, _ node: fuse_ino_t) {
+    let adapter = Adapter.of(request)
+    adapter.later(request) {
+        adapter.filesystem.readLink(node, $0)
+    } answer: { target, reply in
+        reply.send { fuse_reply_readlink($0, target) }
     }
 }
 

@@ -44,6 +44,27 @@ final class Passthrough: Sendable {
     /// The kernel has agreed, before the first open.
     func negotiated() { state.withLock { $0.isNegotiated = true } }
 
+    /// Takes over what an earlier process has agreed with the kernel, whose register outlives it.
+    func inherit(_ inheritance: Inheritance) {
+        state.withLock { state in
+            state.isNegotiated = inheritance.isPassthrough
+            state.modes.inherit(inheritance.modes)
+        }
+    }
+
+    /// A file of an earlier process is open again; the kernel goes on to read it itself, where it has before.
+    func reopened(_ node: NodeID, _ handle: any FileHandle) {
+        if state.withLock({ $0.modes.isPassthrough(node) }) { handle.passthroughBegan() }
+    }
+
+    /// What the next process takes over.
+    func leave(_ inheritance: inout Inheritance) {
+        state.withLock { state in
+            inheritance.isPassthrough = state.isNegotiated
+            inheritance.modes = state.modes.all
+        }
+    }
+
     var isPossible: Bool { state.withLock { $0.isNegotiated && $0.refusal == nil } }
 
     /// Counts one open of the node and says how it reads.

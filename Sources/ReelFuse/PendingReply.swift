@@ -73,6 +73,14 @@ final class PendingReply: ParkedRead {
         finish()
     }
 
+    /// Leaves the request to the process that serves the mount next.
+    func drop() {
+        guard let reply = take() else { return }
+        reply.drop()
+        if let file { adapter.filesystem.abandon(self, of: file) }
+        finish()
+    }
+
     func succeed(_ bytes: UnsafeRawBufferPointer) { answer { $0.bytes(bytes) } }
 
     func fail(_ error: VolumeError) { answer { $0.fail(error) } }

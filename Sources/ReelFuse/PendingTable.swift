@@ -92,6 +92,17 @@ final class PendingTable: Sendable {
         for reply in waiting { reply.giveUp(VolumeError.shutdownErrno) }
     }
 
+    /// Drops all replies: the kernel will ask the next process. Those that are being given are still written.
+    func drop() {
+        let waiting = state.withLock { state in state.replies.values.compactMap { $0.reply } }
+        for reply in waiting { reply.drop() }
+    }
+
+    /// Waits until every reply is written. - Returns: false where that takes longer.
+    func waitUntilEmpty(atMost limit: Duration) -> Bool {
+        state.wait(atMost: limit) { $0.replies.isEmpty ? () : nil } != nil
+    }
+
     /// Waits until every reply that was taken is written.
     func waitUntilEmpty() { state.wait { $0.replies.isEmpty ? () : nil } }
 }

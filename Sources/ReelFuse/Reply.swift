@@ -31,6 +31,9 @@ struct Reply: ~Copyable, @unchecked Sendable {
     /// Answers without a value. - Parameter code: an errno; 0 for "done".
     consuming func end(_ code: Int32) { send { fuse_reply_err($0, code) } }
 
+    /// Gives no answer, as another process will. libfuse's request is left where it is, and the process ends soon.
+    consuming func drop() { discard self }
+
     consuming func fail(_ error: VolumeError) { end(error.errno) }
 
     consuming func bytes(_ bytes: UnsafeRawBufferPointer) {

@@ -63,13 +63,15 @@ struct AnswerProgress {
     /// Takes a piece of a useless body. - Returns: whether the transport reads more of it.
     mutating func drain(_ bytes: UnsafeRawBufferPointer) -> Bool {
         received += Int64(bytes.count)
-        if [301, 400].contains(collector.status) { refusal += bytes.prefix(Self.refusalLimit - refusal.count) }
+        if [301, 400, 401, 403].contains(collector.status) {
+            refusal += bytes.prefix(Self.refusalLimit - refusal.count)
+        }
         return received <= Self.drainLimit
     }
 
-    /// The region that the refusal of an S3 service names (`<Region>eu-west-1</Region>`); nil: none.
-    var refusedRegion: String? {
-        let tag = Array("<Region>".utf8)
+    /// The text of an element in the refusal of an S3 service (`<Region>eu-west-1</Region>`); nil: it has none.
+    func refused(_ element: String) -> String? {
+        let tag = Array("<\(element)>".utf8)
         let start = refusal.indices.first { refusal[$0...].starts(with: tag) }
         return start.map { String(decoding: refusal[($0 + tag.count)...].prefix { $0 != 0x3C }, as: UTF8.self) }
     }

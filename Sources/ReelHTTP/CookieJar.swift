@@ -22,7 +22,7 @@ final class CookieJar {
         guard let share = curl_share_init() else { return nil }
         self.share = share
         isSeeded = !cookies.isEmpty
-        reel_share_cookies(share)
+        reel_share_add(share, CURL_LOCK_DATA_COOKIE)
         guard !cookies.isEmpty, let easy = EasyHandle() else { return }
         attach(to: easy)
         for line in cookies { easy.set(CURLOPT_COOKIELIST, line) }

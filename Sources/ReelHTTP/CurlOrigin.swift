@@ -7,12 +7,14 @@ import Synchronization
 package final class CurlOrigin: Origin {
     private let mailbox: Mailbox
     private let news = TransportNews()
+    package let line: Line
     private let thread: Thread
 
     /// Starts the thread, which ends with `shutdown` or with the last reference.
     /// - Throws: `TransportError` for a configuration that cannot be sent, or where the system has no handle or thread.
     package init(_ configuration: TransportConfiguration) throws(TransportError) {
         try configuration.check()
+        line = configuration.line
         let multi = try MultiHandle()
         mailbox = Mailbox(multi)
         let (mailbox, news) = (mailbox, news)

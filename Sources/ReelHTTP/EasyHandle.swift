@@ -4,6 +4,8 @@ import CCurl
 final class HandleContext {
     /// nil: the handle's body is kept for a request to come (`KeptBodies`).
     unowned var transfer: Transfer?
+    /// Bytes of the request's body that curl has taken.
+    var sent: Int64 = 0
     /// How the key of an SSH server compares with the known ones; nil: it has not come, or all is well.
     var keyMatch: curl_khmatch?
 }
@@ -18,6 +20,8 @@ struct EasyHandle: ~Copyable {
     var isAsked = false
     /// The jar that the handle uses, which must live longer.
     var cookies: CookieJar?
+    /// The lane that the handle uses alone, which must live longer.
+    var lane: SessionLane?
     private var headers: UnsafeMutablePointer<curl_slist>?
 
     /// nil: no memory.

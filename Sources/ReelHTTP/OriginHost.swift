@@ -30,6 +30,8 @@ final class OriginHost {
     /// The reach of the address that last answered for it; nil: not known, or hidden by a proxy.
     var reach: AddressReach?
 
+    /// Of an FTP server, the newest last.
+    var lanes: [SessionLane] = []
     /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
     var files: [String: FileFacts] = [:]
 

@@ -19,6 +19,12 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
     package var description: String { "SigningKey" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 
+    /// The errors of a service that does not take the keys, whatever is asked for: other ones may be in their file by
+    /// now (Amazon S3 API Reference, "Error responses").
+    static let expiries: Set = [
+        "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidToken", "TokenRefreshRequired",
+    ]
+
     /// Whether id and token can stand in a header.
     var isSendable: Bool {
         !id.isEmpty && id.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ",") }

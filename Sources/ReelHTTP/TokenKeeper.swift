@@ -1,18 +1,19 @@
 import ReelCore
 
-/// The bearer token of a mount, and the one run of the command that prints it (`TransportConfiguration.tokenSource`).
+/// A secret of a mount that expires, and the one run of what renews it: the bearer token, by a command
+/// (`TransportConfiguration.tokenSource`), or the keys of an S3 service, by their file (`keySource`).
 ///
-///     none ──request──▶ awaited ──printed──▶ present ──refused with 401──▶ awaited
+///     none ──request──▶ awaited ──printed──▶ present ──refused──▶ awaited
 ///                          └──failed──▶ failed ──a second later──▶ none
 ///
 /// Belongs to the transport's thread.
-final class TokenKeeper {
-    enum State { case unneeded, present, awaited, failed }
+final class TokenKeeper<Secret: Sendable> {
+    typealias Source = @Sendable (_ deliver: @escaping @Sendable (Secret?) -> Void) -> Void
 
-    private let source: (@Sendable (_ deliver: @escaping @Sendable (String?) -> Void) -> Void)?
-    private let mailbox: Mailbox
+    private let source: Source?
+    private let deliver: @Sendable (Secret?) -> Void
     /// The serial number tells the token of one run from that of the next.
-    private(set) var current: (text: String, serial: Int)?
+    private(set) var current: (secret: Secret, serial: Int)?
     private var serial = 0
     /// Tokens refused since the last one that was taken.
     private var refusals = 0
@@ -21,21 +22,21 @@ final class TokenKeeper {
     private var isRunning = false
     private var held: [RequestHandle] = []
 
-    /// Where the token of a second run is refused as well, that of a third one would not be better so soon.
-    private static let renewalPause = Duration.seconds(10)
-    /// Requests that fail keep no command running all the time.
-    private static let failurePause = Duration.seconds(1)
-
-    init(_ source: (@Sendable (_ deliver: @escaping @Sendable (String?) -> Void) -> Void)?, _ mailbox: Mailbox) {
+    /// - Parameters:
+    ///   - first: what is known without a run.
+    ///   - source: starts a run; nil: `first` is never replaced.
+    ///   - deliver: gets what a run has told, on any thread, and calls `take` on the transport's.
+    init(first: Secret? = nil, _ source: Source?, deliver: @escaping @Sendable (Secret?) -> Void) {
+        current = first.map { ($0, 0) }
         self.source = source
-        self.mailbox = mailbox
+        self.deliver = deliver
     }
 
     /// Whether the request can leave as it is. A probe only finds out whether the origin answers.
-    func state(for transfer: Transfer) -> State {
+    func state(for transfer: Transfer) -> TokenState {
         guard source != nil, transfer.probe == nil, transfer.disclosure.secrets else { return .unneeded }
         if current != nil { return .present }
-        if !isRunning, let ended, .now - ended < Self.failurePause { return .failed }
+        if !isRunning, let ended, .now - ended < failurePause { return .failed }
         return .awaited
     }
 
@@ -44,15 +45,15 @@ final class TokenKeeper {
         held.append(id)
         guard !isRunning, let source else { return }
         isRunning = true
-        source { [mailbox] token in mailbox.put { $0.take(token: token) } }
+        source(deliver)
     }
 
     /// - Returns: the requests that were held.
-    func take(_ token: String?) -> [RequestHandle] {
+    func take(_ secret: Secret?) -> [RequestHandle] {
         isRunning = false
         ended = .now
         serial += 1
-        current = token.flatMap { isHeaderValue($0) ? ($0, serial) : nil }
+        current = secret.map { ($0, serial) }
         defer { held = [] }
         return held
     }
@@ -64,8 +65,9 @@ final class TokenKeeper {
 
     /// The origin has refused a token. - Returns: whether there is another one, or there may be.
     func isReplaceable(_ refused: Int) -> Bool {
+        guard source != nil else { return false }
         guard let current, current.serial == refused else { return true }
-        guard refusals == 0 || ended.map({ .now - $0 > Self.renewalPause }) ?? true else { return false }
+        guard refusals == 0 || ended.map({ .now - $0 > renewalPause }) ?? true else { return false }
         refusals += 1
         self.current = nil
         // A refused token is replaced at once; only a failure is not repeated at once.
@@ -73,3 +75,11 @@ final class TokenKeeper {
         return true
     }
 }
+
+/// Whether a request has the secret that it needs.
+enum TokenState { case unneeded, present, awaited, failed }
+
+/// Where the token of a second run is refused as well, that of a third one would not be better so soon.
+private let renewalPause = Duration.seconds(10)
+/// Requests that fail keep no command running all the time.
+private let failurePause = Duration.seconds(1)

@@ -39,7 +39,7 @@ extension Transfer {
 
     // MARK: Options
 
-    func setFileOptions(of easy: borrowing EasyHandle, _ configuration: TransportConfiguration) {
+    func setFileOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration, avoidsIdle: Bool) {
         let place = route.place
         let isFTP = place.fileProtocol == .ftp
         let known = home.files[place.text]
@@ -62,6 +62,8 @@ extension Transfer {
             let method = asksFolder ? CURLFTPMETHOD_SINGLECWD : CURLFTPMETHOD_NOCWD
             easy.set(CURLOPT_FTP_FILEMETHOD, Int(method.rawValue))
             if isExplicit || place.scheme == "ftps" { easy.set(CURLOPT_USE_SSL, Int(CURLUSESSL_ALL.rawValue)) }
+            easy.lane = host.freeLane(isNew: avoidsIdle || probe != nil)
+            easy.lane?.attach(to: easy)
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
             // To the end of the file.
             if let range = request.range, range.lower > 0 { easy.set(CURLOPT_RANGE, "\(range.lower)-") }
@@ -93,6 +95,12 @@ extension Transfer {
             return false
         }
         return true
+    }
+
+    /// Whether all bytes of the body are here: what the control connection says afterwards takes none of them away.
+    var hasWholeBody: Bool {
+        guard isOfFileServer, answer.isAccepted, !answer.file.asksHead else { return false }
+        return answer.isWhole || request.range == nil && answer.received == answer.file.facts?.length
     }
 
     /// Makes the head of the answer, as far as it is known, and shows it to the receiver.
@@ -150,7 +158,9 @@ extension Transfer {
 
     /// The verdict on curl's result where no byte has come; nil: the answer is whole.
     func verdictOnFile(_ result: CURLcode) -> Verdict? {
-        if result == CURLE_OK { return answer.file.asksHead ? verdictOnHead() : beginFile() ? nil : answer.verdict }
+        if result == CURLE_OK || isEmptyFile(result) {
+            return answer.file.asksHead ? verdictOnHead() : beginFile() ? nil : answer.verdict
+        }
         // The server has ended the body meanwhile.
         if answer.file.isTakenOver, route.mayRepeat { return .askOriginal }
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
@@ -161,6 +171,12 @@ extension Transfer {
             return show(ResponseHead(status: status, headers: [], url: route.place), asked: nil) ? nil : answer.verdict
         }
         return .failed(failure)
+    }
+
+    /// Whether the server has told that the file is empty, before it said that its body did not come.
+    private func isEmptyFile(_ result: CURLcode) -> Bool {
+        result == CURLE_PARTIAL_FILE && !answer.file.asksHead && !asksFolder
+            && reel_get_offset(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T) == 0
     }
 
     private func verdictOnHead() -> Verdict? {

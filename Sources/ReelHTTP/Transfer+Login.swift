@@ -11,6 +11,8 @@ struct LoginAttempt {
         case digest(nonce: String?)
         /// - Parameter serial: as of `TokenKeeper`.
         case token(serial: Int)
+        /// By the keys of a bucket. - Parameter serial: as of `TokenKeeper`.
+        case signature(serial: Int)
     }
 
     var way = Way.fixed
@@ -40,15 +42,16 @@ extension Transfer {
         route.login.way = .fixed
         var lines = disclosure.secrets ? configuration.headers.map(headerLine) : []
         if disclosure.secrets { configuration.clientCertificate?.show(with: easy) }
-        if disclosure.secrets, let key = configuration.signingKey, configuration.signs(request) {
-            return lines + key.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
+        if disclosure.secrets, configuration.signs(request), let key = loop.keys.current {
+            route.login.way = .signature(serial: key.serial)
+            return lines + key.secret.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
         }
         let given = request.headers + (disclosure.secrets ? configuration.headers : [])
         guard disclosure.credentials, !given.contains(where: { asciiLowercased($0.name) == "authorization" })
         else { return lines }
         if disclosure.secrets, let token = loop.tokens.current {
             route.login.way = .token(serial: token.serial)
-            lines.append("Authorization: Bearer " + token.text)
+            lines.append("Authorization: Bearer " + token.secret)
         } else if let pair = credentials(disclosure) {
             if let line = addPassword(of: pair, to: easy) { lines.append(line) }
         }
@@ -65,7 +68,8 @@ extension Transfer {
     private func credentials(_ disclosure: Disclosure) -> ResourceURL.Credentials? {
         if let pair = request.url.credentials { return pair }
         // The file knows hosts alone, so `trusts` has decided about scheme and port.
-        guard disclosure.secrets,
+        let isOfMirror = disclosure.credentials && loop.configuration.mirrorOrigins.contains(request.url.origin)
+        guard disclosure.secrets || isOfMirror,
             let pair = Netrc.login(for: route.place.host, in: loop.configuration.netrcFile),
             isHeaderValue(pair.user), isHeaderValue(pair.password)
         else { return nil }
@@ -104,6 +108,7 @@ extension Transfer {
         switch route.login.way {
         case .fixed, .basic: break
         case .token(let serial): loop.tokens.prove(serial)
+        case .signature(let serial): if head.status < 400 { loop.keys.prove(serial) }
         case .digest(let nonce):
             guard host.digest?.nonce == nonce else { return }
             host.digest?.isProven = true
@@ -122,7 +127,8 @@ extension Transfer {
         guard route.login.refusals < LoginAttempt.limit else { return false }
         route.login.refusals += 1
         switch route.login.way {
-        case .fixed: return false
+        // The body says whether the keys have expired.
+        case .fixed, .signature: return false
         case .token(let serial): return loop.tokens.isReplaceable(serial)
         case .basic:
             guard let digest = DigestLogin.strongest(of: challenges) else { return false }
@@ -144,6 +150,17 @@ extension Transfer {
             if isNew { host.digest = digest }
             return isNew
         }
+    }
+}
+
+extension Transfer {
+    /// Whether a service refuses the keys of the request for themselves, and there are other ones, or there may be.
+    func maySignAgain() -> Bool {
+        guard case .signature(let serial) = route.login.way, let code = answer.refused("Code"),
+            SigningKey.expiries.contains(code), route.login.refusals < LoginAttempt.limit
+        else { return false }
+        route.login.refusals += 1
+        return loop.keys.isReplaceable(serial)
     }
 }
 

@@ -24,7 +24,7 @@ extension Transfer {
         easy.set(CURLOPT_VERBOSE, 1)
         setConnectionOptions(of: easy, configuration, avoidsIdle: avoidsIdle)
         if isOfFileServer {
-            setFileOptions(of: easy, configuration)
+            setFileOptions(of: &easy, configuration, avoidsIdle: avoidsIdle)
         } else {
             setRequestOptions(of: &easy, configuration)
         }
@@ -93,6 +93,17 @@ extension Transfer {
     /// - Returns: header lines.
     private func setMethod(of easy: borrowing EasyHandle) -> [String] {
         if request.method == "HEAD" { easy.set(CURLOPT_NOBODY, 1) }
+        if let upload = request.upload {
+            // It makes the method PUT. CURLOPT_INFILESIZE(3): a long is enough here.
+            easy.set(CURLOPT_UPLOAD, 1)
+            easy.set(CURLOPT_INFILESIZE, Int(upload.length))
+            easy.set(CURLOPT_READFUNCTION, sendBody)
+            easy.set(CURLOPT_READDATA, context: Unmanaged.passUnretained(easy.context).toOpaque())
+            // Not `Expect:` as below: libcurl 7.88 signs lines without a value, and services then refuse the signature.
+            // A service that has no use for the body says so before it comes.
+            easy.set(CURLOPT_EXPECT_100_TIMEOUT_MS, 100)
+            return []
+        }
         guard !request.body.isEmpty else {
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
             return []
@@ -163,6 +174,14 @@ private func receiveBody(
     return transfer.takeBody(UnsafeRawBufferPointer(start: bytes, count: size * count))
 }
 
+/// CURLOPT_READFUNCTION(3).
+private func sendBody(
+    _ buffer: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let transfer = transfer(context) else { return Int(CURL_READFUNC_ABORT) }
+    return transfer.giveBody(to: UnsafeMutableRawBufferPointer(start: buffer, count: size * count))
+}
+
 /// CURLOPT_DEBUGFUNCTION(3). It takes only the lengths of the bytes that it sees, as they may hold secrets.
 private func receiveRaw(
     _ easy: UnsafeMutableRawPointer?, _ kind: curl_infotype, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int,
@@ -190,7 +209,9 @@ private func openSocket(
     }
     transfer.connects()
     let (family, kind) = (address.pointee.family, address.pointee.socktype)
-    return socket(family, kind | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+    let opened = socket(family, kind | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+    if opened >= 0 { transfer.easy?.lane?.opened(opened) }
+    return opened
 }
 
 /// Up to the end of a C string.

@@ -48,6 +48,12 @@ final class Transfer {
     var easy: EasyHandle?
     /// An idle connection was counted as its own (`IdleConnections.take`).
     var hasTakenIdle = false
+    /// It waits for its share of the line (`LineGate`), and has not begun.
+    var isGated = false
+    /// Bytes of its body that were paid for before they came (`LineGate`).
+    var paidAhead: Int64 = 0
+    /// The same, to the limits of the rate.
+    var paidToLimit: Int64 = 0
     /// When a byte last came, or began to be waited for.
     var lastByte = ContinuousClock.now
     /// Bytes that the receiver gets at the end of the round; nil: none came (`BufferPool`).
@@ -75,6 +81,20 @@ final class Transfer {
     /// Whether it asks the origin that the request names; secrets go to no other.
     var isAtHome: Bool { route.place.isSameOrigin(as: route.original) }
 
+    /// A probe is one byte.
+    var rank: LineRank {
+        if probe != nil || id.isForPlayer.load(ordering: .relaxed) { return .player }
+        // What is written into a tier is for other machines, whose readers wait for it.
+        guard !request.isDemanded, request.isReading else { return .reader }
+        return request.reason == .prefetch || request.reason == .head ? .command : .reader
+    }
+
+    /// A program waits for the bytes of a file, or for its open. A command's request of which a read waits for some
+    /// bytes goes on to the end of the file.
+    var isWaitedFor: Bool {
+        rank == .reader && request.isDemanded && request.reason != .prefetch && request.reason != .listing
+    }
+
     /// A reader waits for it now.
     func promote() { request.isDemanded = true }
 
@@ -101,10 +121,10 @@ final class Transfer {
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
-        case .held: stallEnd
+        case .held where !isGated: stallEnd
         case .running where answer.file.awaited == nil: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
-        case .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
+        case .held, .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
         }
     }
 
@@ -194,9 +214,13 @@ final class Transfer {
 
     /// The verdict on curl's result, unless there is one already; nil: the body came whole.
     func verdict(of result: CURLcode) -> Verdict? {
-        if case .failed(.status) = answer.verdict, isElsewhere(answer.refusedRegion) { return .askOriginal }
+        if case .failed(.status) = answer.verdict {
+            if isElsewhere(answer.refused("Region")) { return .askOriginal }
+            if maySignAgain() { return .logInAgain }
+        }
         if let verdict = answer.verdict { return verdict }
         if isOfFileServer, !answer.isAccepted { return verdictOnFile(result) }
+        if hasWholeBody { return nil }
         if result == CURLE_OK {
             guard answer.isAccepted else { return .failed(.wrongAnswer("\(host.name): no answer")) }
             return answer.isShort
@@ -209,6 +233,19 @@ final class Transfer {
     }
 
     // MARK: The body
+
+    /// Gives curl the next bytes of the request's body. - Returns: as CURLOPT_READFUNCTION(3) has it.
+    func giveBody(to buffer: UnsafeMutableRawBufferPointer) -> Int {
+        guard let upload = request.upload, let context = easy?.context else { return Int(CURL_READFUNC_ABORT) }
+        lastByte = .now
+        if context.sent >= upload.length { return 0 }
+        guard let count = upload.read(into: buffer, at: context.sent), count > 0 else {
+            fail(.cancelled)
+            return Int(CURL_READFUNC_ABORT)
+        }
+        context.sent += Int64(count)
+        return count
+    }
 
     /// Counts the bytes behind the head, before curl takes the body out of them.
     func takeRaw(_ count: Int) {
@@ -229,6 +266,9 @@ final class Transfer {
         if stage == .paused || answer.file.isOver { return Int(CURL_WRITEFUNC_PAUSE) }
         if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {
+            case .more where loop.gate.limits(self):
+                loop.pause(self)
+                return Int(CURL_WRITEFUNC_PAUSE)
             case .more: break
             case .pause: return Int(CURL_WRITEFUNC_PAUSE)
             case .stop: return keepsBody ? endEarly(before: bytes) : 0
@@ -254,6 +294,7 @@ final class Transfer {
     func handOver() -> BodyAnswer {
         guard let bytes = gathered?.takeAll(), !bytes.isEmpty else { return .more }
         loop.news.counters.withLock { $0.bodyBytes += Int64(bytes.count) }
+        loop.gate.took(bytes.count, by: self)
         if probe == nil { loop.watch?.answered(home, nil) }
         let word = receiver.body(bytes)
         switch word {

@@ -17,9 +17,11 @@ final class TransferLoop {
     private let mailbox: Mailbox
     let configuration: TransportConfiguration
     private let hosts: HostTable
-    let tokens: TokenKeeper
+    let tokens: TokenKeeper<String>
+    let keys: TokenKeeper<SigningKey>
     private var transfers: [RequestHandle: Transfer] = [:]
     private var bodies = KeptBodies()
+    var gate: LineGate
     /// Requests that go on with the body of another one.
     private var awaiting: [Transfer] = []
     /// No deadline is before this moment.
@@ -33,7 +35,11 @@ final class TransferLoop {
         self.mailbox = mailbox
         self.configuration = configuration
         self.news = news
-        tokens = TokenKeeper(configuration.tokenSource, mailbox)
+        tokens = TokenKeeper(configuration.tokenSource) { [mailbox] token in mailbox.put { $0.take(token: token) } }
+        keys = TokenKeeper(first: configuration.signingKey, configuration.keySource) { [mailbox] key in
+            mailbox.put { $0.take(key: key) }
+        }
+        gate = LineGate(configuration.line)
         hosts = HostTable(slots: configuration.connectionsPerOrigin, news)
     }
 
@@ -63,11 +69,13 @@ final class TransferLoop {
             reconnectOvertaken()
             endStalled()
             actOnOutages()
+            goOnWithinLine()
             // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
             var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
             if let end = bodies.end { time = min(time, end - .now) }
-            if let tick = watch?.nextTick { time = min(time, tick - now()) }
+            if !configuration.line.isOffline, let tick = watch?.nextTick { time = min(time, tick - now()) }
+            if let pause = gate.wait { time = min(time, pause) }
             thread.wait(atMost: time)
         }
     }
@@ -78,6 +86,7 @@ final class TransferLoop {
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         if handle.isCancelled.load(ordering: .relaxed) { return receiver.ended(.cancelled) }
         if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
+        if configuration.line.isOffline { return receiver.ended(.away(.offline)) }
         var request = request
         if handle.isPromoted.load(ordering: .relaxed) { request.isDemanded = true }
         let home = hosts.host(request.url.origin)
@@ -134,6 +143,11 @@ final class TransferLoop {
     // MARK: Outages
 
     private func actOnOutages() {
+        if configuration.line.isOffline {
+            for transfer in transfers.values { finish(transfer, with: .failed(.away(.offline))) }
+            // Circuits stand still: their probes would ask.
+            return
+        }
         for (host, action) in watch?.takeDue(of: hosts.all) ?? [] {
             switch action {
             case .probe(let connect, let answer): probe(host, connect, answer, isKnock: false)
@@ -171,21 +185,53 @@ final class TransferLoop {
         // All redirects of a request together have the time of one.
         if transfer.route.isFirst { transfer.lastByte = .now }
         expect(transfer)
-        switch tokens.state(for: transfer) {
-        case .unneeded, .present: hosts.enqueue(transfer)
+        let isSigned = configuration.signs(transfer.request)
+        switch isSigned ? keys.state(for: transfer) : tokens.state(for: transfer) {
+        case .unneeded, .present:
+            if gate.clears(transfer) { endCommands() }
+            if gate.admits(transfer) { hosts.enqueue(transfer) } else { transfer.stage = .held }
         case .awaited:
             transfer.stage = .held
-            tokens.hold(transfer.id)
-        case .failed: finish(transfer, with: .failed(.status(401, retryAfter: nil)))
+            if isSigned { keys.hold(transfer.id) } else { tokens.hold(transfer.id) }
+        case .failed: finish(transfer, with: .failed(.status(isSigned ? 403 : 401, retryAfter: nil)))
         }
     }
 
     /// The command that prints a token has ended. - Parameter token: nil: without one.
     func take(token: String?) {
-        for id in tokens.take(token) {
+        letGo(tokens.take(token.flatMap { isHeaderValue($0) ? $0 : nil }))
+    }
+
+    /// The keys were read again. - Parameter key: nil: there are none.
+    func take(key: SigningKey?) { letGo(keys.take(key.flatMap { $0.isSendable ? $0 : nil })) }
+
+    private func letGo(_ held: [RequestHandle]) {
+        for id in held {
             guard let transfer = transfers[id], transfer.stage == .held else { continue }
             transfer.stage = .waiting
             enqueue(transfer)
+        }
+    }
+
+    /// Ends what commands fetch, as far as it can be asked for again. A new connection to a file server costs more.
+    private func endCommands() {
+        for transfer in transfers.values
+        where transfer.rank == .command && [.running, .paused].contains(transfer.stage) && !transfer.isOfFileServer
+            && transfer.receiver.yields()
+        {
+            cancel(transfer)
+        }
+    }
+
+    /// Lets requests go on that were held back for a player.
+    private func goOnWithinLine() {
+        for transfer in gate.takeReady() {
+            if transfer.stage == .held {
+                transfer.stage = .waiting
+                hosts.enqueue(transfer)
+            } else {
+                resume(transfer.id)
+            }
         }
     }
 
@@ -275,6 +321,10 @@ final class TransferLoop {
             pool.giveBack(from: transfer)
             transfer.host.queue.lastByte = transfer.lastByte
             switch answer {
+            // It may have been paused in the middle of the round.
+            case .more where transfer.stage == .running && gate.throttles(transfer):
+                pause(transfer)
+                curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             case .more: break
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             // A body that came whole has nothing left to stop: its connection is idle already.
@@ -309,6 +359,7 @@ final class TransferLoop {
             bodies.keep(body)
         }
         transfer.answer.file.awaited = nil
+        gate.forget(transfer)
         pool.giveBack(from: transfer)
         if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {

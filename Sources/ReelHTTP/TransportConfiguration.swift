@@ -9,8 +9,14 @@ package struct TransportConfiguration: Sendable {
     /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`; nil: each that a
     /// request names. A playlist names hosts that the user did not, and a listing may come from another place.
     package var trustedOrigins: Set<String>?
+    /// Origins that the user names beside the trusted ones: they may get what `.netrc` has for their hosts, and none of
+    /// the other secrets.
+    package var mirrorOrigins: Set<String> = []
     /// Signs the requests of S3's interface to trusted origins; nil: they are sent unsigned.
     package var signingKey: SigningKey?
+    /// Reads `signingKey` again once a service refuses it for itself, and tells it, nil where there is none; nil: it
+    /// stays. The transport reads it once at a time. It must not block.
+    package var keySource: (@Sendable (_ deliver: @escaping @Sendable (SigningKey?) -> Void) -> Void)?
     /// The region that signatures name, and where AWS is asked, until an answer names another one; nil: unknown.
     package var region: String?
     /// The time for name lookup, TCP and TLS together.
@@ -18,6 +24,8 @@ package struct TransportConfiguration: Sendable {
     /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
     /// listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
     package var connectionsPerOrigin = 16
+    /// Shared by the transports of a mount.
+    package var line = Line()
     /// How SFTP servers are trusted, and asked.
     package var ssh = SSHAccess()
     /// The path of a file of credentials; nil: `~/.netrc`.

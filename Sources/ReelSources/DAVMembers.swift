@@ -46,11 +46,8 @@ struct DAVMembers: Sendable {
         directory = ListingDirectory(folder)
         segments = DAVMembers.segments(of: Array(directory.url.path.utf8)[...]).map { percentDecoded($0) }
         self.known = known
-        merge = ListingMerge(limit: limit)
+        merge = ListingMerge(of: directory.url, limit: limit)
     }
-
-    /// Of no folder.
-    static let none = DAVMembers(of: ResourceURL("http://localhost/")!, known: nil, limit: 0)
 
     var count: Int { merge.count }
 
@@ -64,10 +61,10 @@ struct DAVMembers: Sendable {
                 isCollection = isCollection == true ? true : response.properties.isCollection ?? isCollection
                 if !isTold { return .useless("the server cannot list the WebDAV collection (\(response.status ?? 0))") }
             case .elsewhere: others += 1
-            case .member(let segment, let endsInSlash):
+            case .member(let segment, let name, let endsInSlash):
                 // Gone while the server made the answer.
                 if response.status == 404 || response.status == 410 { continue }
-                add(segment, endsInSlash: endsInSlash, response.properties, isTold: isTold)
+                add(segment, name, endsInSlash: endsInSlash, response.properties, isTold: isTold)
                 if merge.isTooLarge { return .tooManyEntries }
             }
         }
@@ -75,18 +72,18 @@ struct DAVMembers: Sendable {
     }
 
     private mutating func add(
-        _ segment: ArraySlice<UInt8>, endsInSlash: Bool, _ properties: DAVResponse.Properties, isTold: Bool
+        _ segment: ArraySlice<UInt8>, _ name: [UInt8], endsInSlash: Bool, _ properties: DAVResponse.Properties,
+        isTold: Bool
     ) {
-        let name = percentDecoded(segment)
         // An error takes nothing away: what is known of the member stays.
         let isMissing = !isTold || properties.isCollection == nil
         let old = isMissing ? known.flatMap { list in list.place(of: SafeName.make(name)).map { list[$0] } } : nil
         let isDirectory = properties.isCollection ?? old?.isDirectory ?? endsInSlash
-        guard let url = directory.child(segment, isDirectory) else { return }
+        guard let link = directory.child(segment, name, isDirectory) else { return }
         var facts = ListingFacts()
         facts.length = properties.length ?? old?.length
         facts.modified = properties.modified ?? old?.modified
-        merge.add(ListingLink(name: name, isDirectory: isDirectory, url: url), facts, tag: properties.tag)
+        merge.add(link, facts, tag: properties.tag)
     }
 
     func list() throws(SourceRefusal) -> EntryList {
@@ -102,7 +99,8 @@ struct DAVMembers: Sendable {
 
     private enum Target {
         case folder
-        case member(ArraySlice<UInt8>, endsInSlash: Bool)
+        /// - Parameter segment: as it was sent; `name` is decoded.
+        case member(_ segment: ArraySlice<UInt8>, name: [UInt8], endsInSlash: Bool)
         case elsewhere
     }
 
@@ -120,7 +118,7 @@ struct DAVMembers: Sendable {
         guard let segment = parts.first else { return .folder }
         let name = percentDecoded(segment)
         guard parts.count == 1, name != [0x2E], name != [0x2E, 0x2E] else { return .elsewhere }
-        return .member(segment, endsInSlash: path.last == 0x2F)
+        return .member(segment, name: name, endsInSlash: path.last == 0x2F)
     }
 
     /// What stands behind the host. nil: there is nothing.

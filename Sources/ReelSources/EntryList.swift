@@ -68,7 +68,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
         private let limit: Int
 
         /// - Parameter limit: entries.
-        package init(limit: Int = Listing.mostEntries) { self.limit = limit }
+        package init(limit: Int = Listing.mostEntries) { self.limit = Swift.min(limit, PackedEntries.most) }
 
         package var count: Int { entries.records.count }
 
@@ -79,11 +79,27 @@ package struct EntryList: RandomAccessCollection, Sendable {
         ///   what was read back from the cache is not trusted to be better.
         @discardableResult
         package mutating func append(_ entry: SourceEntry, tag: EntryTag? = nil) -> Bool {
-            let name = Array(entry.name.utf8)
+            let folder = entries.folder ?? entry.url.folder
+            let suffix = entry.url.suffix(below: folder)
+            return append(
+                entry.name, below: folder, suffix, isDirectory: entry.isDirectory, length: entry.length,
+                modified: entry.modified, tag: tag, elsewhere: entry.url)
+        }
+
+        /// - Parameters:
+        ///   - folder: the same for all entries.
+        ///   - suffix: what the URL has behind the folder's; nil: it is not below it, but `elsewhere`.
+        mutating func append(
+            _ name: String, below folder: ResourceURL, _ suffix: [UInt8]?, isDirectory: Bool, length: Int64?,
+            modified: Int64?, tag: EntryTag?, elsewhere: ResourceURL? = nil
+        ) -> Bool {
+            let name = Array(name.utf8)
             guard (1...SafeName.longest).contains(name.count), !name.contains(0), !name.contains(0x2F),
                 name != [0x2E], name != [0x2E, 0x2E], count < limit
             else { return false }
-            return entries.append(entry, name, tag)
+            return entries.append(
+                name, PackedEntries.Record(length: length, modified: modified, isDirectory: isDirectory),
+                below: folder, suffix, elsewhere, tag)
         }
 
         /// What a later link tells of an entry that is there.

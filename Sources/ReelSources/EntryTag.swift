@@ -11,7 +11,7 @@ package struct EntryTag: Hashable, Sendable {
     /// nil: the text is no entity tag.
     /// - Parameter text: as the source sends it.
     init?(_ text: ArraySlice<UInt8>) {
-        guard let tag = EntityTag(String(decoding: text, as: UTF8.self)) else { return nil }
+        guard let tag = EntityTag(text) else { return nil }
         var hasher = Hasher()
         hasher.combine(tag.opaque)
         hash = UInt32(truncatingIfNeeded: hasher.finalize())

@@ -39,9 +39,9 @@ enum FeedFormat: Hashable {
             return
         }
         guard text.first == UInt8(ascii: "<") else { return nil }
-        let root = RootName()
+        var root = RootName()
         var reader = MarkupReader(text.prefix(Self.longestPrologue), .xml, StopCheck { false })
-        _ = reader.read(root)
+        _ = reader.read(&root)
         switch root.name {
         case "rss": self = .rss
         case "RDF": self = .rdf
@@ -60,10 +60,10 @@ enum FeedFormat: Hashable {
         // Given away while it is filled: two owners would copy all entries for each page.
         var entries = FeedEntries()
         swap(&entries, &feed)
-        let reading = FeedReading(self, entries)
+        var reading = FeedReading(self, entries)
         entries = FeedEntries()
         var reader = MarkupReader(text, .xml, stop)
-        let isRead = reader.read(reading)
+        let isRead = reader.read(&reading)
         if let failure = reading.failure { throw failure }
         guard isRead else { throw .stopped }
         guard reading.isWhole else { throw .cutShort }

@@ -106,7 +106,13 @@ private struct FeedReader: FolderReader {
         let entries = feed.list()
         signatures.add(feed.signatures)
         guard !entries.isEmpty || known != nil else { throw .useless("the feed names no media") }
-        return .entries(known.map { entries.named(as: $0) } ?? entries, remark: feed.remark)
+        let old = Set((known ?? EntryList([])).map(\.url.text))
+        let unnamed = feed.withoutExtension.filter { !old.contains($0.text) }
+        let finish = { @Sendable [known, remark = feed.remark] (entries: EntryList) in
+            FolderStep.entries(known.map { entries.named(as: $0) } ?? entries, remark: remark)
+        }
+        guard !unnamed.isEmpty else { return finish(entries) }
+        return .beginnings(unnamed) { finish(entries.extended($0.compactMapValues(\.fileExtension))) }
     }
 }
 
@@ -206,6 +212,8 @@ struct FeedEntries {
     var group = FeedGroup(.path(""))
     /// Of signed media, by their URLs without the signatures, which the entries have.
     private(set) var signatures: [String: QuerySignature] = [:]
+    /// Files whose extension neither the feed nor the URL tells.
+    private(set) var withoutExtension: [ResourceURL] = []
     private var entries = EntryList.Builder(limit: Playlist.mostEntries)
     private var names = UniqueNames()
     private var known: Set<String> = []
@@ -213,6 +221,9 @@ struct FeedEntries {
     private var icon: ResourceURL?
     /// Addresses that are none, or relative in a local file.
     private var skipped = 0
+
+    /// Files of one listing whose beginnings are asked for; the others are named without extension.
+    private static let mostBeginnings = 500
 
     /// For whoever mounts it; nil: nothing was left out.
     var remark: String? {
@@ -241,7 +252,9 @@ struct FeedEntries {
             let name = titledName(title, extension: suffix, at: url)
             let split = QuerySignature.split(url)
             if let split { signatures[split.url.text] = split.signature }
-            try add(SourceEntry(name: name, url: split?.url ?? url, isDirectory: false, modified: date))
+            let entry = SourceEntry(name: name, url: split?.url ?? url, isDirectory: false, modified: date)
+            if suffix.isEmpty, withoutExtension.count < Self.mostBeginnings { withoutExtension.append(entry.url) }
+            try add(entry)
         }
     }
 

@@ -1,7 +1,7 @@
 import ReelCore
 import Synchronization
 
-/// A tree of folders on an FTP or SFTP server.
+/// A tree of folders on an FTP or SFTP server. An address without a slash at its end may be that of one file.
 ///
 /// `ftp://` is FTP without TLS, `ftps://` FTP inside of TLS, and `ftpes://` FTP that changes to TLS before the password.
 /// A path counts from the folder in which FTP's login ends, and from the root with SFTP.
@@ -9,9 +9,12 @@ package struct FileServerSource: Source {
     package static let kind = "server"
 
     package let root: SourcePlace
+    package let file: ResourceURL?
     private let dialect = Dialect()
 
-    package init(root: SourcePlace) { self.root = root }
+    package init(root: SourcePlace) { self.init(root, file: nil) }
+
+    private init(_ root: SourcePlace, file: ResourceURL?) { (self.root, self.file) = (root, file) }
 
     package static func recognise(address: String) -> FileServerSource? {
         guard let url = ResourceURL(trusted: address), url.fileProtocol != nil else { return nil }
@@ -21,7 +24,7 @@ package struct FileServerSource: Source {
         let segments = Array(given.utf8).split(separator: 0x2F).map { encodedName(percentDecoded($0)[...]) }
         let path = segments.reduce(into: [UInt8(0x2F)]) { $0 += $1 + [0x2F] }
         let root = url.with(path: "/").child(path[1...].map { $0 }, query: nil)
-        return root.map { FileServerSource(root: .url($0.folderItself)) }
+        return root.map { FileServerSource(.url($0.folderItself), file: given.hasSuffix("/") ? nil : $0.fileItself) }
     }
 
     package static func recognise(_ answer: SourceAnswer) -> FileServerSource? { nil }
@@ -119,6 +122,11 @@ func encodedName(_ name: ArraySlice<UInt8>) -> [UInt8] { s3Escaped(name) }
 extension ResourceURL {
     /// The same place, with a slash at its end.
     fileprivate var folderItself: ResourceURL { path.hasSuffix("/") ? self : with(path: path + "/") }
+
+    /// The same place, without one; nil: it is the first of all.
+    fileprivate var fileItself: ResourceURL? {
+        path.hasSuffix("/") ? path == "/" ? nil : with(path: String(path.dropLast())) : self
+    }
 }
 
 private func asciiUppercased(_ text: String) -> String {

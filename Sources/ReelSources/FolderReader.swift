@@ -24,6 +24,9 @@ package enum FolderStep: Sendable {
     case ask(SourceRequest)
     /// The folder is read. - Parameter remark: a sentence for whoever mounts it.
     case entries(EntryList, remark: String? = nil)
+    /// The beginnings of files are wanted, many at once; the step that follows gets those that came, by URL. Files that
+    /// do not answer are no failure.
+    case beginnings([ResourceURL], then: @Sendable ([String: FileBeginning]) -> FolderStep)
 }
 
 /// What a reader asks for next.

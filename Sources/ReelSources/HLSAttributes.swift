@@ -48,13 +48,13 @@ struct HLSVariables {
 
     /// - Parameter url: of the playlist: `QUERYPARAM` takes a value from its query.
     /// - Returns: false for a variable of another playlist, or one without a value.
-    mutating func define(_ attributes: HLSAttributes, at url: ResourceURL) -> Bool {
+    mutating func define(_ attributes: HLSAttributes, at url: ResourceURL?) -> Bool {
         guard values.count < Self.most else { return false }
         if let name = attributes["NAME"], let value = attributes["VALUE"] {
             values[name] = value
             return true
         }
-        guard let name = attributes["QUERYPARAM"], let query = url.query else { return false }
+        guard let name = attributes["QUERYPARAM"], let query = url?.query else { return false }
         for field in query.utf8.split(separator: UInt8(ascii: "&")) {
             let key = field.prefix { $0 != UInt8(ascii: "=") }
             guard key.elementsEqual(name.utf8) else { continue }

@@ -48,10 +48,10 @@ package struct HLSPlaylist: Sendable {
 
     /// - Parameters:
     ///   - body: the whole playlist.
-    ///   - base: its URL after redirects, against which the URIs resolve.
+    ///   - base: its URL after redirects, against which the URIs resolve; nil: on the disk, where all must be absolute.
     ///   - isOver: asked every so often: true ends it with `.stopped`.
     package static func parse(
-        _ body: [UInt8], base: ResourceURL, isOver: @escaping () -> Bool = { false }
+        _ body: [UInt8], base: ResourceURL?, isOver: @escaping () -> Bool = { false }
     ) throws(SourceRefusal) -> HLSPlaylist {
         var reading = HLSReading(base)
         var stop = StopCheck(isOver)

@@ -2,7 +2,8 @@ import ReelCore
 
 /// What the lines of an HLS playlist have told so far. Tags that are not named here say nothing of the file's bytes.
 struct HLSReading {
-    private let base: ResourceURL
+    /// nil: on the disk.
+    private let base: ResourceURL?
     private var playlist = HLSPlaylist()
     private var variables = HLSVariables()
 
@@ -32,7 +33,7 @@ struct HLSReading {
         case aes(key: ResourceURL, PieceList.InitialVector?)
     }
 
-    init(_ base: ResourceURL) { self.base = base }
+    init(_ base: ResourceURL?) { self.base = base }
 
     private mutating func refuse(_ obstacle: String) {
         playlist.obstacle = playlist.obstacle ?? obstacle
@@ -214,8 +215,9 @@ struct HLSReading {
     /// The URL of a reference, without the signature in its query, which is remembered. One that stands for a joined
     /// file is none: files that are made of themselves have no end.
     private mutating func resolved(_ text: String) -> ResourceURL? {
-        guard let reference = variables.replaced(in: text), let url = base.resolve(reference),
-            !url.path.hasSuffix(HLSSource.mark)
+        guard let reference = variables.replaced(in: text),
+            let url = base.map({ $0.resolve(reference) }) ?? ResourceURL(reference),
+            ![HLSSource.mark, HLSSource.localMark].contains(where: url.path.hasSuffix)
         else { return nil }
         guard let split = QuerySignature.split(url) else { return url }
         playlist.signatures[split.url.text] = split.signature

@@ -11,15 +11,16 @@ package struct HLSSource: Source {
     /// Ends the path of a URL that stands for the segments of a playlist, so that the cache tells them from the
     /// playlist itself. No request has it.
     static let mark = ";joined"
+    /// Ends that of a playlist on the disk, behind the URL of its first piece: such a playlist has none.
+    static let localMark = ";joined-locally"
 
     package let root: SourcePlace
     private let signatures = QuerySignatures()
 
     package init(root: SourcePlace) { self.root = root }
 
-    /// Only of a URL: in a list on the disk most segments are relative to nothing.
     package static func recognise(_ answer: SourceAnswer) -> HLSSource? {
-        guard answer.base != nil, HLSPlaylist.isPlaylist(withoutByteOrderMark(answer.bytes)) else { return nil }
+        guard HLSPlaylist.isPlaylist(withoutByteOrderMark(answer.bytes)) else { return nil }
         return HLSSource(root: answer.place)
     }
 
@@ -36,11 +37,16 @@ package struct HLSSource: Source {
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
     package func joined(_ url: ResourceURL) -> JoinedFile? {
-        guard url.path.hasSuffix(Self.mark) else { return nil }
-        let playlist = url.with(path: String(url.path.dropLast(Self.mark.count)))
+        let playlist: SourcePlace
+        if url.path.hasSuffix(Self.mark) {
+            playlist = .url(url.with(path: String(url.path.dropLast(Self.mark.count))))
+        } else if root.url == nil, url.path.hasSuffix(Self.localMark) {
+            playlist = root
+        } else {
+            return nil
+        }
         return JoinedFile(playlist) { [signatures] answer, isOver throws(SourceRefusal) in
-            guard let base = answer.base else { throw .foreign("it is no HLS playlist") }
-            let list = try HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver)
+            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
             if let obstacle = list.obstacle { throw .useless(obstacle) }
             signatures.add(list.signatures)
             return PieceList(list.pieces, mediaType: list.mediaType)
@@ -48,7 +54,7 @@ package struct HLSSource: Source {
     }
 
     /// What the file of a playlist is known by; nil where that is too long for a URL.
-    static func url(joinedBy playlist: ResourceURL) -> ResourceURL? {
+    static func url(joinedBy playlist: ResourceURL, mark: String = mark) -> ResourceURL? {
         playlist.text.utf8.count + mark.utf8.count <= ResourceURL.longest
             ? playlist.with(path: playlist.path + mark) : nil
     }
@@ -91,22 +97,21 @@ private struct HLSReader: FolderReader {
     mutating func end(_ isOver: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
         guard let variant = variants?.popFirst() else {
             let answer = try body.end()
-            guard let base = answer.base else { throw .foreign("it is no HLS playlist") }
-            let list = try HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver)
+            let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
             signatures.add(list.signatures)
             guard list.isMaster else {
-                add(list, at: place.url ?? base, title: Self.stem(of: place.url ?? base))
-                return finish()
+                add(list, as: place.url.map { HLSSource.url(joinedBy: $0) } ?? list.localURL, title: stem)
+                return try finish()
             }
             variants = list.variants[...]
-            return next()
+            return try next()
         }
         take(variant, isOver)
-        return next()
+        return try next()
     }
 
     /// Asks for the next variant that may be a file.
-    private mutating func next() -> FolderStep {
+    private mutating func next() throws(SourceRefusal) -> FolderStep {
         while let variant = variants?.first {
             if variant.hasSeparateSound {
                 stay("the sound of \(SafeName.make(Array(variant.title.utf8))) is a playlist of its own")
@@ -119,16 +124,16 @@ private struct HLSReader: FolderReader {
             request.accepted = [200, 401, 403, 404, 410]
             return .ask(.origin(request))
         }
-        return finish()
+        return try finish()
     }
 
     private mutating func take(_ variant: HLSPlaylist.Variant, _ isOver: @escaping StopQuestion) {
         let title = SafeName.make(Array(variant.title.utf8))
-        guard status == 200, let answer = try? body.end(), let base = answer.base,
-            let list = try? HLSPlaylist.parse(answer.bytes, base: base, isOver: isOver), !list.isMaster
+        let place = HLSSource.url(joinedBy: variant.url)
+        guard status == 200, let answer = try? body.end(),
+            let list = try? HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver), !list.isMaster
         else {
             // It may come back.
-            let place = HLSSource.url(joinedBy: variant.url)
             if let entry = known?.first(where: { $0.url == place }) {
                 entries.append(entry)
             } else {
@@ -137,14 +142,15 @@ private struct HLSReader: FolderReader {
             return
         }
         signatures.add(list.signatures)
-        add(list, at: variant.url, title: title)
+        add(list, as: place, title: title)
     }
 
-    private mutating func add(_ list: HLSPlaylist, at url: ResourceURL, title: String) {
+    /// - Parameter joined: what the file that the segments are together is known by; nil: that would be too long.
+    private mutating func add(_ list: HLSPlaylist, as joined: ResourceURL?, title: String) {
         if let obstacle = list.obstacle {
             return stay(variants == nil ? obstacle : "\(title): \(obstacle)")
         }
-        guard let place = list.resource ?? HLSSource.url(joinedBy: url) else { return stay("its URL is too long") }
+        guard let place = list.resource ?? joined else { return stay("its URL is too long") }
         let suffix =
             list.resource.map { mediaExtension(of: $0) }.flatMap { $0.isEmpty ? nil : $0 } ?? list.fileExtension
         let name = names.claim(SafeName.make(Array("\(title).\(suffix)".utf8)), beside: entries)
@@ -156,7 +162,8 @@ private struct HLSReader: FolderReader {
         if remarks.count < 5 { remarks.append(reason) }
     }
 
-    private mutating func finish() -> FolderStep {
+    private mutating func finish() throws(SourceRefusal) -> FolderStep {
+        if entries.count == 0, place.url == nil { throw .useless(remarks.joined(separator: "; ")) }
         if isIncomplete, let url = place.url {
             let name = titledName("", extension: "m3u8", at: url)
             entries.append(
@@ -167,11 +174,21 @@ private struct HLSReader: FolderReader {
         return .entries(known.map { list.named(as: $0) } ?? list, remark: reason)
     }
 
-    /// The last segment of the URL without its extension.
-    private static func stem(of url: ResourceURL) -> String {
-        let name = SafeName.make(url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment)
-        return fileExtensions.contains(url.fileExtension) ? String(SafeName.split(name).stem) : name
+    /// The last segment of the playlist's place without its extension.
+    private var stem: String {
+        let (last, suffix) =
+            switch place {
+            case .url(let url): (url.lastSegment.isEmpty ? Array(url.host.utf8) : url.lastSegment, url.fileExtension)
+            case .path(let path): (Array(path.utf8.split(separator: 0x2F).last ?? []), fileExtension(path))
+            }
+        let name = SafeName.make(last)
+        return HLSSource.fileExtensions.contains(suffix) ? String(SafeName.split(name).stem) : name
     }
+}
 
-    private static let fileExtensions = HLSSource.fileExtensions
+extension HLSPlaylist {
+    /// What the file of a playlist on the disk is known by.
+    fileprivate var localURL: ResourceURL? {
+        pieces.first.flatMap { HLSSource.url(joinedBy: $0.url, mark: HLSSource.localMark) }
+    }
 }

@@ -30,9 +30,9 @@ package enum Listing {
     private static func parseHTML(
         _ text: ArraySlice<UInt8>, _ directory: ListingDirectory, limit: Int, _ stop: StopCheck
     ) throws(SourceRefusal) -> ListingMerge {
-        let page = ListingPage(directory, limit: limit)
+        var page = ListingPage(directory, limit: limit)
         var reader = MarkupReader(text, .html, stop)
-        guard reader.read(page) else { throw .stopped }
+        guard reader.read(&page) else { throw .stopped }
         page.finish()
         guard !page.isDone else { throw .tooManyEntries }
         guard page.signs.isListing else { throw .notAListing }

@@ -6,15 +6,15 @@ import ReelCore
 func parseJSON(
     _ body: ArraySlice<UInt8>, _ directory: ListingDirectory, limit: Int, _ stop: StopCheck
 ) throws(SourceRefusal) -> ListingMerge {
-    var entries = ListingMerge(limit: limit)
+    var entries = ListingMerge(of: directory.url, limit: limit)
     var reader = JSONReader(body)
     var stop = stop
     try reader.array { (reader) throws(SourceRefusal) in
         if stop.step() { throw .stopped }
         guard let item = try reader.item(), !item.name.isEmpty, item.name != [0x2E], item.name != [0x2E, 0x2E],
-            let url = directory.child(encodedSegment(item.name[...])[...], item.isDirectory)
+            let link = directory.child(encodedSegment(item.name[...])[...], item.name, item.isDirectory)
         else { return }
-        entries.add(ListingLink(name: item.name, isDirectory: item.isDirectory, url: url), item.facts)
+        entries.add(link, item.facts)
         if entries.isTooLarge { throw .tooManyEntries }
     }
     try reader.finish()
@@ -33,7 +33,7 @@ extension JSONReader {
             case "name": name = value
             case "type": type = value
             case "mtime":
-                if case .text(let text) = value { facts.modified = httpDate(String(decoding: text, as: UTF8.self)) }
+                if case .text(let text) = value { facts.modified = httpDate(text[...]) }
             case "size": facts.length = try value.length()
             default: break
             }

@@ -5,7 +5,8 @@ struct ListingLink {
     /// Decoded once, as the origin has it.
     var name: [UInt8]
     var isDirectory: Bool
-    var url: ResourceURL
+    /// What its URL has behind the directory's.
+    var suffix: [UInt8]
 }
 
 /// The directory that a listing is of: decides which links are its children.
@@ -72,14 +73,21 @@ struct ListingDirectory {
         let name = percentDecoded(segment)
         if name == [0x2E, 0x2E] { return .parent }
         if name.isEmpty { return query.map { .query(Array($0)) } ?? .elsewhere }
-        guard name != [0x2E], let url = child(segment, isDirectory, query: query) else { return .elsewhere }
-        return .child(ListingLink(name: name, isDirectory: isDirectory, url: url))
+        guard name != [0x2E], let link = child(segment, name, isDirectory, query: query) else { return .elsewhere }
+        return .child(link)
     }
 
     /// Escapes stay as the origin wrote them; what may not stand in a path is escaped. nil where it is too long for a
     /// URL.
-    func child(_ segment: ArraySlice<UInt8>, _ isDirectory: Bool, query: ArraySlice<UInt8>? = nil) -> ResourceURL? {
-        url.child(encoded(segment, keeping: isSegmentByte) + (isDirectory ? [0x2F] : []), query: query)
+    /// - Parameter name: the segment decoded.
+    func child(
+        _ segment: ArraySlice<UInt8>, _ name: [UInt8], _ isDirectory: Bool, query: ArraySlice<UInt8>? = nil
+    ) -> ListingLink? {
+        var path = encoded(segment, keeping: isSegmentByte)
+        if isDirectory { path.append(0x2F) }
+        return url.suffix(of: path, query: query).map {
+            ListingLink(name: name, isDirectory: isDirectory, suffix: $0)
+        }
     }
 
     private static func segments(of path: ArraySlice<UInt8>) -> [ArraySlice<UInt8>] {

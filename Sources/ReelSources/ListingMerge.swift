@@ -1,3 +1,5 @@
+import ReelCore
+
 /// Gathers a listing's children: each once, with what any of its links told of it.
 struct ListingMerge: Sendable {
     private var entries: EntryList.Builder
@@ -15,30 +17,42 @@ struct ListingMerge: Sendable {
         var isDirectory: Bool
     }
 
-    init(limit: Int) { entries = EntryList.Builder(limit: limit) }
+    private let folder: ResourceURL
+
+    /// - Parameters:
+    ///   - folder: whose children they are, its path ending in `/`.
+    ///   - limit: entries.
+    init(of folder: ResourceURL, limit: Int) {
+        self.folder = folder
+        entries = EntryList.Builder(limit: limit)
+    }
 
     mutating func add(_ link: ListingLink, _ facts: ListingFacts, tag: EntryTag? = nil) {
         links += 1
-        if let place = place(of: link) {
+        let namesake = entries.place(of: link.name)
+        if let place = place(of: link, namesake) {
             return entries.complete(place, length: link.isDirectory ? nil : facts.length, modified: facts.modified)
         }
-        let name = names.claim(SafeName.make(link.name), beside: entries)
+        // No other entry can have a name that needs no change, and is no other's now.
+        let isFree = namesake == nil && SafeName.isPlain(link.name)
+        let safe = SafeName.make(link.name)
+        let name = isFree ? safe : names.claim(safe, beside: entries)
         let place = entries.count
         let isTaken = entries.append(
-            SourceEntry(
-                name: name, url: link.url, isDirectory: link.isDirectory,
-                length: link.isDirectory ? nil : facts.length, modified: facts.modified), tag: tag)
+            name, below: folder, link.suffix, isDirectory: link.isDirectory,
+            length: link.isDirectory ? nil : facts.length, modified: facts.modified, tag: tag)
         guard isTaken else { return isTooLarge = true }
-        if !name.utf8.elementsEqual(link.name) {
+        if !isFree, !name.utf8.elementsEqual(link.name) {
             renamed[Key(name: link.name, isDirectory: link.isDirectory)] = place
             renamedPlaces.insert(place)
         }
     }
 
-    private func place(of link: ListingLink) -> Int? {
+    /// - Parameter namesake: the entry that has the link's name.
+    private func place(of link: ListingLink, _ namesake: Int?) -> Int? {
         if !renamed.isEmpty, let place = renamed[Key(name: link.name, isDirectory: link.isDirectory)] { return place }
         // An entry that was renamed has its name from another child.
-        guard let place = entries.place(of: link.name), entries.isDirectory(at: place) == link.isDirectory,
+        guard let place = namesake, entries.isDirectory(at: place) == link.isDirectory,
             !renamedPlaces.contains(place)
         else { return nil }
         return place

@@ -24,7 +24,7 @@ final class ListingPage: MarkupHandler {
 
     init(_ directory: ListingDirectory, limit: Int) {
         self.directory = directory
-        entries = ListingMerge(limit: limit)
+        entries = ListingMerge(of: directory.url, limit: limit)
         // Icon and name may both be links: twice the entries, and the sort links.
         mostLinks = limit * 2
     }

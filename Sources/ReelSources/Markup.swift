@@ -1,14 +1,14 @@
 import ReelCore
 
 /// What a `MarkupReader` tells of a document, in its order.
-protocol MarkupHandler: AnyObject {
+protocol MarkupHandler {
     /// - Parameter name: of HTML in lower case; of XML without its prefix, or as `Language` says.
-    func start(_ name: String, _ attributes: MarkupAttributes)
-    func end(_ name: String)
+    mutating func start(_ name: String, _ attributes: MarkupAttributes)
+    mutating func end(_ name: String)
     /// A piece of text, references such as `&amp;` replaced.
-    func text(_ bytes: ArraySlice<UInt8>)
+    mutating func text(_ bytes: ArraySlice<UInt8>)
     /// The document has a document type.
-    func documentType()
+    mutating func documentType()
     /// Asked after each tag: true ends the reading.
     var isDone: Bool { get }
 }
@@ -32,12 +32,10 @@ struct MarkupAttributes {
     }
 
     /// The declarations of namespaces: their prefixes, empty for the default, and names.
-    var namespaces: [(prefix: ArraySlice<UInt8>, name: [UInt8])] {
-        if pairs.isEmpty { return [] }
-        return pairs.filter { $0.name.starts(with: "xmlns".utf8) }.compactMap { pair in
+    func forEachNamespace(_ take: (_ prefix: ArraySlice<UInt8>, _ name: [UInt8]) -> Void) {
+        for pair in pairs where pair.name.starts(with: "xmlns".utf8) {
             let prefix = pair.name.dropFirst(5)
-            guard prefix.isEmpty || prefix.first == UInt8(ascii: ":") else { return nil }
-            return (prefix.dropFirst(), decoded(pair.value))
+            if prefix.isEmpty || prefix.first == UInt8(ascii: ":") { take(prefix.dropFirst(), decoded(pair.value)) }
         }
     }
 
@@ -66,34 +64,55 @@ struct MarkupReader {
     private var stop: StopCheck
     private var cursor: ByteCursor
     private var attributes = MarkupAttributes()
+    /// More of the document may follow.
+    private let isPart: Bool
+    /// The bytes end inside the tag that was read last.
+    private var isCut = false
 
-    init(_ document: ArraySlice<UInt8>, _ language: Language, _ stop: StopCheck) {
+    /// What was read last has to be read again, with what follows.
+    private var waits: Bool { isPart && isCut }
+
+    /// - Parameter isPart: it is the beginning of a document, or of what is left of one, and may end anywhere.
+    init(_ document: ArraySlice<UInt8>, _ language: Language, isPart: Bool = false, _ stop: StopCheck) {
         self.language = language
+        self.isPart = isPart
         self.stop = stop
         cursor = ByteCursor(document)
     }
 
+    /// What is not read: of a part, the tag or text that it ends in.
+    var rest: ArraySlice<UInt8> { cursor.rest }
+
     /// - Returns: false where it was stopped.
-    mutating func read(_ handler: some MarkupHandler) -> Bool {
+    mutating func read(_ handler: inout some MarkupHandler) -> Bool {
         while !cursor.isAtEnd, !handler.isDone {
             if stop.step() { return false }
+            var start = cursor
             let text = cursor.take { $0 != UInt8(ascii: "<") }
-            if !text.isEmpty { withoutReferences(text, handler.text) }
-            if !cursor.isAtEnd { readTag(handler) }
+            isCut = cursor.isAtEnd
+            if !waits {
+                if !text.isEmpty { withoutReferences(text) { handler.text($0) } }
+                start = cursor
+                if !cursor.isAtEnd { readTag(&handler) }
+            }
+            if waits {
+                cursor = start
+                break
+            }
         }
         return !stop.isStopped
     }
 
     /// Reads what begins with the `<` that is next.
-    private mutating func readTag(_ handler: some MarkupHandler) {
+    private mutating func readTag(_ handler: inout some MarkupHandler) {
         let second = cursor.peek(1)
         if isNameStart(second) {
-            readStart(handler)
+            readStart(&handler)
         } else if second == UInt8(ascii: "/") {
             cursor.take(count: 2)
             let name = takeName()
             take(to: ">")
-            if name.first.map(isNameStart) == true { handler.end(text(of: name)) }
+            if name.first.map(isNameStart) == true, !waits { handler.end(text(of: name)) }
         } else if starts("<!--") {
             // `<!-->` is a whole one.
             cursor.take(count: 2)
@@ -101,21 +120,23 @@ struct MarkupReader {
         } else if language != .html, starts("<![CDATA[") {
             cursor.take(count: 9)
             let text = take(to: "]]>")
-            if !text.isEmpty { handler.text(text) }
+            if !text.isEmpty, !waits { handler.text(text) }
         } else if second == UInt8(ascii: "!") {
             if starts("<!doctype") { handler.documentType() }
             take(to: ">")
         } else if second == UInt8(ascii: "?") {
             take(to: language == .html ? ">" : "?>")
+        } else if isPart, cursor.rest.count == 1 {
+            isCut = true
         } else {
             handler.text(cursor.take(count: 1))
         }
     }
 
-    private mutating func readStart(_ handler: some MarkupHandler) {
+    private mutating func readStart(_ handler: inout some MarkupHandler) {
         cursor.take(count: 1)
         let name = text(of: takeName())
-        guard let isEmpty = takeAttributes() else { return }
+        guard let isEmpty = takeAttributes() else { return isCut = true }
         handler.start(name, attributes)
         if isEmpty, language != .html { handler.end(name) }
         if language == .html, name == "script" || name == "style" { skipRawText(of: name) }
@@ -170,7 +191,7 @@ struct MarkupReader {
 
     private func starts(_ text: String) -> Bool { isSame(cursor.rest.prefix(text.utf8.count), text) }
 
-    /// Takes all that is left where there is no such text. - Returns: what stands before it.
+    /// Takes all that is left, and is cut, where there is no such text. - Returns: what stands before it.
     @discardableResult
     private mutating func take(to text: String) -> ArraySlice<UInt8> {
         let rest = cursor.rest
@@ -180,6 +201,7 @@ struct MarkupReader {
             let taken = rest[..<cursor.rest.startIndex]
             if taken.suffix(text.utf8.count).elementsEqual(text.utf8) { return taken.dropLast(text.utf8.count) }
         }
+        isCut = true
         return rest
     }
 

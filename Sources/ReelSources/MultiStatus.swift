@@ -24,17 +24,15 @@ struct MultiStatus: Sendable {
     mutating func take(_ piece: [UInt8]) throws(SourceRefusal) {
         // Nothing counts behind the end.
         if state.isWhole { return }
-        let reading = MultiStatusReading(state)
-        // Only one of both may hold the entries, as they would be copied otherwise.
-        state.members = .none
-        let fits = stream.take(piece, reading)
-        state = reading.state
+        let fits = stream.take(piece, &state)
         if let failure = state.failure { throw failure }
         guard fits else { throw .useless("the WebDAV answer has an element that is too long") }
     }
 
     /// - Returns: the members, once the document has come whole.
-    func finish() throws(SourceRefusal) -> EntryList {
+    mutating func finish() throws(SourceRefusal) -> EntryList {
+        if !state.isDone { stream.finish(&state) }
+        if let failure = state.failure { throw failure }
         guard state.isWhole else {
             throw state.hasRoot ? .cutShort : .foreign("the answer is no WebDAV multistatus")
         }
@@ -43,16 +41,18 @@ struct MultiStatus: Sendable {
 
     fileprivate struct State: Sendable {
         var members: DAVMembers
-        var path: [(name: String, element: Element)] = []
-        var namespaces = Namespaces()
-        /// Of the element at the end of `path`, where it is one whose text counts.
-        var value: [UInt8]?
-        var response = DAVResponse()
-        var properties = DAVResponse.Properties()
-        var propertyStatus: Int64?
-        var hasRoot = false
-        var isWhole = false
-        var failure: SourceRefusal?
+        private var path: [(name: String, element: Element)] = []
+        private var namespaces = Namespaces()
+        /// Of the element at the end of `path`.
+        private var value: [UInt8] = []
+        /// The text of that element counts.
+        private var hasValue = false
+        private var response = DAVResponse()
+        private var properties = DAVResponse.Properties()
+        private var propertyStatus: Int64?
+        private(set) var hasRoot = false
+        private(set) var isWhole = false
+        private(set) var failure: SourceRefusal?
 
         init(_ members: DAVMembers) { self.members = members }
     }
@@ -84,11 +84,24 @@ struct MultiStatus: Sendable {
         }
     }
 
-    fileprivate static let elements: [Substring: Element] = [
-        "multistatus": .multistatus, "response": .response, "href": .href, "propstat": .propstat, "prop": .prop,
-        "status": .status, "resourcetype": .resourcetype, "collection": .collection, "iscollection": .iscollection,
-        "getcontentlength": .length, "getlastmodified": .modified, "getetag": .tag,
-    ]
+    /// By the length of their names: at most two have the same.
+    private static let elements: [[(name: [UInt8], element: Element)]] = {
+        var result = [[(name: [UInt8], element: Element)]](repeating: [], count: 17)
+        let all: [(String, Element)] = [
+            ("multistatus", .multistatus), ("response", .response), ("href", .href), ("propstat", .propstat),
+            ("prop", .prop), ("status", .status), ("resourcetype", .resourcetype), ("collection", .collection),
+            ("iscollection", .iscollection), ("getcontentlength", .length), ("getlastmodified", .modified),
+            ("getetag", .tag),
+        ]
+        for (name, element) in all { result[name.utf8.count].append((Array(name.utf8), element)) }
+        return result
+    }()
+
+    fileprivate static func element(_ name: Slice<UnsafeBufferPointer<UInt8>>) -> Element {
+        guard name.count < elements.count else { return .other }
+        for candidate in elements[name.count] where candidate.name.elementsEqual(name) { return candidate.element }
+        return .other
+    }
 
     /// Of elements inside each other; six are needed.
     fileprivate static let deepest = 64
@@ -106,7 +119,7 @@ private struct Namespaces: Sendable {
 
     /// - Returns: false where there are too many.
     mutating func open(_ attributes: MarkupAttributes, depth: Int) -> Bool {
-        for (prefix, name) in attributes.namespaces {
+        attributes.forEachNamespace { prefix, name in
             scopes.append((depth, Array(prefix), name.elementsEqual("DAV:".utf8)))
         }
         return scopes.count <= Self.most
@@ -116,82 +129,82 @@ private struct Namespaces: Sendable {
         while let last = scopes.last, last.depth >= depth { scopes.removeLast() }
     }
 
-    /// The local name of an element of WebDAV; nil: it is of another namespace.
-    func local(_ name: String) -> Substring? {
-        let colon = name.utf8.firstIndex(of: UInt8(ascii: ":"))
-        let prefix = name.utf8[..<(colon ?? name.startIndex)]
-        guard scopes.last(where: { $0.prefix.elementsEqual(prefix) })?.isDAV == true else { return nil }
-        return colon.map { name[name.utf8.index(after: $0)...] } ?? name[...]
+    /// What the element is; `.other` where it is of another namespace.
+    func element(_ name: String) -> MultiStatus.Element {
+        var name = name
+        return name.withUTF8 { name in
+            let colon = name.firstIndex(of: UInt8(ascii: ":"))
+            let prefix = name[..<(colon ?? 0)]
+            guard scopes.last(where: { $0.prefix.elementsEqual(prefix) })?.isDAV == true else { return .other }
+            return MultiStatus.element(name[(colon.map { $0 + 1 } ?? 0)...])
+        }
     }
 }
 
-private final class MultiStatusReading: MarkupHandler {
-    var state: MultiStatus.State
+extension MultiStatus.State: MarkupHandler {
+    var isDone: Bool { failure != nil || isWhole }
 
-    init(_ state: MultiStatus.State) { self.state = state }
-
-    var isDone: Bool { state.failure != nil || state.isWhole }
-
-    func start(_ name: String, _ attributes: MarkupAttributes) {
+    mutating func start(_ name: String, _ attributes: MarkupAttributes) {
         // A tag inside of a text is probably a name with a `<` that was not escaped. The name is lost.
-        state.value = nil
-        let depth = state.path.count
-        guard depth < MultiStatus.deepest, state.namespaces.open(attributes, depth: depth) else {
-            return state.failure = .useless("the WebDAV answer is too deep")
+        hasValue = false
+        let depth = path.count
+        guard depth < MultiStatus.deepest, namespaces.open(attributes, depth: depth) else {
+            return failure = .useless("the WebDAV answer is too deep")
         }
-        var element = state.namespaces.local(name).flatMap { MultiStatus.elements[$0] } ?? .other
-        if !element.counts(inside: state.path.last?.element) { element = .other }
-        state.path.append((name, element))
+        var element = namespaces.element(name)
+        if !element.counts(inside: path.last?.element) { element = .other }
+        path.append((name, element))
         switch element {
-        case .multistatus: state.hasRoot = true
-        case .response: state.response = DAVResponse()
-        case .propstat: (state.properties, state.propertyStatus) = (DAVResponse.Properties(), nil)
-        case .resourcetype: state.properties.isCollection = state.properties.isCollection ?? false
-        case .collection: state.properties.isCollection = true
+        case .multistatus: hasRoot = true
+        case .response: response = DAVResponse()
+        case .propstat: (properties, propertyStatus) = (DAVResponse.Properties(), nil)
+        case .resourcetype: properties.isCollection = properties.isCollection ?? false
+        case .collection: properties.isCollection = true
         default: break
         }
-        if element.hasText { state.value = [] }
-        if !state.hasRoot { state.failure = .foreign("the answer is no WebDAV multistatus") }
+        hasValue = element.hasText
+        if hasValue { value.removeAll(keepingCapacity: true) }
+        if !hasRoot { failure = .foreign("the answer is no WebDAV multistatus") }
     }
 
-    func text(_ bytes: ArraySlice<UInt8>) {
-        guard let count = state.value?.count, count <= MultiStatus.longestValue else { return }
+    mutating func text(_ bytes: ArraySlice<UInt8>) {
+        guard hasValue, value.count <= MultiStatus.longestValue else { return }
         // One byte too many tells that it is too long.
-        state.value! += bytes.prefix(MultiStatus.longestValue + 1 - count)
+        value += bytes.prefix(MultiStatus.longestValue + 1 - value.count)
     }
 
-    func end(_ name: String) {
+    mutating func end(_ name: String) {
         // An end that nothing has begun ends nothing; one that comes too early ends what is inside as well.
-        guard let place = state.path.lastIndex(where: { $0.name == name }) else { return }
-        while state.path.count > place, !isDone { close(state.path.removeLast().element) }
-        state.namespaces.close(depth: place)
+        guard let place = path.lastIndex(where: { $0.name == name }) else { return }
+        while path.count > place, !isDone { close(path.removeLast().element) }
+        namespaces.close(depth: place)
     }
 
-    private func close(_ element: MultiStatus.Element) {
-        let value = state.value.map { trimmedBytes($0[...]) }
-        state.value = nil
+    private mutating func close(_ element: MultiStatus.Element) {
+        let value = hasValue ? trimmedBytes(self.value[...]) : nil
+        hasValue = false
         switch element {
-        case .multistatus: state.isWhole = true
-        case .response: state.failure = state.members.add(state.response)
+        case .multistatus: isWhole = true
+        case .response: failure = members.add(response)
         case .href:
             guard let value else { return }
-            guard state.response.hrefs.count < MultiStatus.mostHrefs else {
-                return state.failure = .useless("a response of the WebDAV answer names too many members")
+            guard response.hrefs.count < MultiStatus.mostHrefs else {
+                return failure = .useless("a response of the WebDAV answer names too many members")
             }
-            state.response.hrefs.append(Array(value))
-        case .status where state.path.last?.element == .propstat: state.propertyStatus = value.flatMap(statusCode)
-        case .status: state.response.status = value.flatMap(statusCode)
+            response.hrefs.append(Array(value))
+        case .status where path.last?.element == .propstat: propertyStatus = value.flatMap(statusCode)
+        case .status: response.status = value.flatMap(statusCode)
         case .propstat:
-            if let status = state.propertyStatus, (200...299).contains(status) {
-                state.response.properties.complete(state.properties)
+            if let status = propertyStatus, (200...299).contains(status) {
+                response.properties.complete(properties)
             }
         // Microsoft's, beside `resourcetype` or in its place.
         case .iscollection:
             let isSet = value?.elementsEqual("1".utf8) == true
-            state.properties.isCollection = isSet ? true : state.properties.isCollection ?? false
-        case .length: state.properties.length = value.flatMap { $0.isEmpty ? nil : decimal($0) }
-        case .modified: state.properties.modified = value.flatMap(davDate)
-        case .tag: state.properties.tag = value.flatMap { EntryTag($0) }
+            properties.isCollection = isSet ? true : properties.isCollection ?? false
+        case .length: properties.length = value.flatMap { $0.isEmpty ? nil : decimal($0) }
+        case .modified: properties.modified = value.flatMap(davDate)
+        case .tag: properties.tag = value.flatMap { EntryTag($0) }
         case .prop, .resourcetype, .collection, .other: break
         }
     }
@@ -199,12 +212,13 @@ private final class MultiStatusReading: MarkupHandler {
 
 /// Of `HTTP/1.1 200 OK`.
 private func statusCode(_ line: ArraySlice<UInt8>) -> Int64? {
-    line.split(whereSeparator: isBlank).prefix(2).lazy.compactMap { decimal($0) }.first
+    let first = line.prefix { !isBlank($0) }
+    return decimal(first) ?? decimal(line[first.endIndex...].drop(while: isBlank).prefix { !isBlank($0) })
 }
 
 /// RFC 1123 as RFC 4918 has it, and ISO 8601, which phodav sends.
 private func davDate(_ text: ArraySlice<UInt8>) -> Int64? {
-    if let date = httpDate(String(decoding: text, as: UTF8.self)) { return date }
+    if let date = httpDate(text) { return date }
     var cursor = ByteCursor(text)
     return cursor.listingDate()
 }

@@ -9,6 +9,8 @@ struct PackedEntries {
     private(set) var folder: ResourceURL?
     private(set) var others: [ResourceURL] = []
     private var names = NameTable()
+    /// More have no place in the table of names.
+    static let most = Int(NameTable.placeMask)
     /// By place, up to the last entry that has one: most sources tell none.
     private var tags: [EntryTag?] = []
 
@@ -17,13 +19,14 @@ struct PackedEntries {
         private var lengthOrZero: Int64 = 0
         private var modifiedOrZero: Int64 = 0
         /// Of the name in `text`. Behind it, up to the next record's start, stands what the flags say.
-        fileprivate let start: UInt32
-        fileprivate let nameCount: UInt8
+        fileprivate var start: UInt32 = 0
+        fileprivate var nameCount: UInt8 = 0
         fileprivate(set) var flags: Flags
 
-        fileprivate init(_ entry: SourceEntry, start: Int, nameCount: Int, _ flags: Flags) {
-            (self.start, self.nameCount, self.flags) = (UInt32(start), UInt8(nameCount), flags)
-            (length, modified) = (entry.length, entry.modified)
+        /// Of no name yet.
+        init(length: Int64?, modified: Int64?, isDirectory: Bool) {
+            flags = isDirectory ? .isDirectory : []
+            (self.length, self.modified) = (length, modified)
         }
 
         var length: Int64? {
@@ -77,27 +80,32 @@ struct PackedEntries {
         encodedSegment(name) + (isDirectory ? [0x2F] : [])
     }
 
-    /// - Parameter name: the entry's, of 1 to 255 bytes.
+    /// - Parameters:
+    ///   - name: the entry's, of 1 to 255 bytes.
+    ///   - folder: the same for all entries.
+    ///   - suffix: what the URL has behind the folder's; nil: it is not below it, but `elsewhere`.
     /// - Returns: false, and nothing taken, where there is no room for more text.
-    mutating func append(_ entry: SourceEntry, _ name: [UInt8], _ tag: EntryTag?) -> Bool {
+    mutating func append(
+        _ name: [UInt8], _ record: Record, below folder: ResourceURL, _ suffix: [UInt8]?, _ elsewhere: ResourceURL?,
+        _ tag: EntryTag?
+    ) -> Bool {
         guard text.count < Int(UInt32.max) >> 1 else { return false }
-        var flags: Flags = entry.isDirectory ? .isDirectory : []
-        let folder = folder ?? entry.url.folder
-        self.folder = folder
-        let start = text.count
+        if self.folder == nil { self.folder = folder }
+        var record = record
+        (record.start, record.nameCount) = (UInt32(text.count), UInt8(name.count))
         text += name
         // Longer ones are no link of a listing; a quarter of the text's limit is left for names.
-        if let suffix = entry.url.suffix(below: folder), suffix.count < 1 << 30 {
-            if suffix != link(name[...], entry.isDirectory) {
-                flags.insert(.hasSuffix)
+        if let suffix, suffix.count < 1 << 30 {
+            if suffix != link(name[...], record.flags.contains(.isDirectory)) {
+                record.flags.insert(.hasSuffix)
                 text += suffix
             }
-        } else {
-            flags.insert(.isElsewhere)
+        } else if let elsewhere {
+            record.flags.insert(.isElsewhere)
             text += withUnsafeBytes(of: UInt32(others.count).littleEndian) { Array($0) }
-            others.append(entry.url)
+            others.append(elsewhere)
         }
-        records.append(Record(entry, start: start, nameCount: name.count, flags))
+        records.append(record)
         names.insertLast(records, text)
         if let tag {
             tags += repeatElement(nil, count: records.count - 1 - tags.count)
@@ -138,27 +146,40 @@ extension PackedEntries: Equatable {
     }
 }
 
-/// Where each name stands: places + 1 by the hash of the name, open addressing; 0 is free.
+/// Where each name stands, by the hash of the name, with open addressing.
 ///
 /// The hash is Swift's own, which is seeded in every process, so that no page can be written whose names all fall into
 /// one place. A `Dictionary` would hold each name once more.
 private struct NameTable {
+    /// 0 is free. Else a place + 1, and above it bits of the hash: other names are mostly told from a name without a
+    /// look at them.
     private(set) var table = [UInt32](repeating: 0, count: 4)
+    /// As many places as a listing may have, which leaves twelve bits.
+    static let placeMask: UInt32 = 0xFFFFF
 
     func place(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int? {
-        let slot = slot(of: name, records, text)
-        return table[slot] == 0 ? nil : Int(table[slot]) - 1
+        let (slot, _) = slot(of: name, records, text)
+        return table[slot] == 0 ? nil : Int(table[slot] & Self.placeMask) - 1
     }
 
-    /// The one that holds the name, or the free one where it would go.
-    private func slot(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int {
+    /// The one that holds the name, or the free one where it would go; and the bits of its hash.
+    private func slot(
+        of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]
+    ) -> (slot: Int, bits: UInt32) {
         var hasher = Hasher()
         name.withUnsafeBytes { hasher.combine(bytes: $0) }
-        var slot = hasher.finalize() & (table.count - 1)
-        while table[slot] != 0, records[Int(table[slot]) - 1].name(in: text) != name {
+        let hash = hasher.finalize()
+        let bits = UInt32(truncatingIfNeeded: hash >> 32) & ~Self.placeMask
+        var slot = hash & (table.count - 1)
+        while table[slot] != 0 {
+            if table[slot] & ~Self.placeMask == bits,
+                records[Int(table[slot] & Self.placeMask) - 1].name(in: text) == name
+            {
+                break
+            }
             slot = (slot + 1) & (table.count - 1)
         }
-        return slot
+        return (slot, bits)
     }
 
     /// Takes the last record in; the first of several of one name stays.
@@ -170,8 +191,8 @@ private struct NameTable {
             new = records.indices
         }
         for place in new {
-            let slot = slot(of: records[place].name(in: text), records, text)
-            if table[slot] == 0 { table[slot] = UInt32(place + 1) }
+            let (slot, bits) = slot(of: records[place].name(in: text), records, text)
+            if table[slot] == 0 { table[slot] = bits | UInt32(place + 1) }
         }
     }
 }

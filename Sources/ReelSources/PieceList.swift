@@ -43,11 +43,11 @@ package struct PieceList: Sendable {
 /// A file that is no resource of its own: a document lists the resources that hold its bytes.
 package struct JoinedFile: Sendable {
     /// Where the document is, without a signature in its query.
-    package let playlist: ResourceURL
+    package let playlist: SourcePlace
     private let parse: @Sendable (SourceAnswer, @escaping StopQuestion) throws(SourceRefusal) -> PieceList
 
     init(
-        _ playlist: ResourceURL,
+        _ playlist: SourcePlace,
         parse: @escaping @Sendable (SourceAnswer, @escaping StopQuestion) throws(SourceRefusal) -> PieceList
     ) {
         self.playlist = playlist

@@ -3,9 +3,9 @@ import ReelCore
 /// XSPF (xspf.org, version 1). A document with a document type of its own is refused: XSPF has none, and entities are
 /// declared nowhere else, so neither files nor a billion laughs can come in.
 func parseXSPF(_ text: ArraySlice<UInt8>, _ tracks: inout PlaylistTracks) throws(SourceRefusal) {
-    let reading = XSPFReading(tracks)
+    var reading = XSPFReading(tracks)
     var reader = MarkupReader(text, .xml, tracks.stop)
-    let isRead = reader.read(reading)
+    let isRead = reader.read(&reading)
     if let failure = reading.failure { throw failure }
     guard isRead else { throw .stopped }
     guard reading.isWhole else { throw .noXSPF }

@@ -109,6 +109,12 @@ package struct QuerySignature: Hashable, Sendable {
     }
 }
 
+extension ResourceURL {
+    /// Without the parameters of a well-known signature, and without those that usually sign a link; itself where it
+    /// has none.
+    package var unsigned: ResourceURL { QuerySignature.unsigned(self) ?? self }
+}
+
 /// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.
 final class QuerySignatures: Sendable {
     private let signatures = Mutex<[String: QuerySignature]>([:])

@@ -5,6 +5,8 @@ import ReelCore
 package struct S3Address: Hashable, Sendable {
     /// The same address in one spelling, with its endpoint.
     package let text: String
+    /// Bucket and prefix, without the endpoint.
+    package let name: String
     /// The folder of the whole bucket.
     package let bucket: ResourceURL
     /// The folder of the prefix.
@@ -41,7 +43,8 @@ package struct S3Address: Hashable, Sendable {
         guard let folder = ResourceURL(above), let root = folder.child(s3Path(prefix), query: nil) else { return nil }
         (self.bucket, self.root) = (folder, root)
         let scheme = endpoint.map { "s3+\($0.text)#" } ?? "s3://"
-        self.text = scheme + name + "/" + String(decoding: prefix, as: UTF8.self)
+        self.name = name + "/" + String(decoding: prefix, as: UTF8.self)
+        self.text = scheme + self.name
     }
 
     /// Whether the bucket may be a part of a host's name. AWS's certificate does not cover names with dots.

@@ -22,9 +22,9 @@ struct S3Page {
     fileprivate static let most = 100_000
 
     init(_ document: [UInt8], _ isOver: @escaping StopQuestion) throws(SourceRefusal) {
-        let reading = S3Reading()
+        var reading = S3Reading()
         var reader = MarkupReader(withoutByteOrderMark(document), .xml, StopCheck(isOver))
-        let isRead = reader.read(reading)
+        let isRead = reader.read(&reading)
         if let failure = reading.failure { throw failure }
         guard isRead else { throw .stopped }
         guard reading.isWhole else { throw .cutShort }

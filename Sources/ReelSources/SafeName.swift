@@ -14,18 +14,17 @@ package enum SafeName {
 
     /// - Parameter bytes: the name as the origin has it, decoded.
     package static func make(_ bytes: some Collection<UInt8>) -> String {
-        // Nearly every name is printable ASCII, which needs nothing.
-        if bytes.allSatisfy({ $0 >= 0x20 && $0 < 0x7F && $0 != 0x2F }) {
-            switch bytes.count {
-            case 0: return "unnamed"
-            case 1 where bytes.first == 0x2E: return "%2E"
-            case 2 where bytes.allSatisfy({ $0 == 0x2E }): return "%2E%2E"
-            case ...longest: return String(decoding: bytes, as: UTF8.self)
-            default: break
-            }
-        }
+        if isPlain(bytes) { return String(decoding: bytes, as: UTF8.self) }
+        if bytes.isEmpty { return "unnamed" }
+        if bytes.count <= 2, bytes.allSatisfy({ $0 == 0x2E }) { return bytes.count == 1 ? "%2E" : "%2E%2E" }
         let name = shown(Array(bytes))
         return name.utf8.count <= longest ? name : shortened(name, to: longest, hash: hash(bytes))
+    }
+
+    /// Whether it is printable ASCII that can stand as it is: so nearly every name is.
+    static func isPlain(_ bytes: some Collection<UInt8>) -> Bool {
+        (1...longest).contains(bytes.count) && bytes.allSatisfy { $0 >= 0x20 && $0 < 0x7F && $0 != 0x2F }
+            && (bytes.count > 2 || !bytes.allSatisfy { $0 == 0x2E })
     }
 
     /// Cuts the stem of `name` so that it fits, on the border of a character, and marks it with `hash`.

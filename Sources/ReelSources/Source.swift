@@ -31,6 +31,9 @@ package protocol Source: Sendable {
     /// The folder at which the mount begins.
     var root: SourcePlace { get }
 
+    /// What its address names where the origin has no such folder; nil: nothing.
+    var file: ResourceURL? { get }
+
     /// For people: `directory listing (HTML)`.
     var description: String { get }
 
@@ -63,6 +66,7 @@ extension Source {
     package static var mediaTypes: Set<String> { [] }
     package static func recognise(address: String) -> Self? { nil }
     package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self? { nil }
+    package var file: ResourceURL? { nil }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
     package var keepsDates: Bool { false }
     /// To check a local file costs no request.
@@ -71,6 +75,10 @@ extension Source {
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
     package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
+
+    /// Whether folders may be listed before a program asks for them: all of them are at the source's own origin, and a
+    /// request or two lists each. Those of a list may be anywhere, each a document of another host that is read whole.
+    package var listsAhead: Bool { root.url != nil && !isQueue(root) }
 
     /// Whether its root is listed by more than a plain GET, which then tells nothing of it.
     package var hasOwnRequests: Bool {

@@ -3,7 +3,8 @@ import ReelCore
 /// A tree of WebDAV collections (RFC 4918), each listed by one PROPFIND.
 ///
 /// `dav://` and `davs://` are WebDAV over http and https without a guess. Behind `http(s)://` a folder is one if its
-/// plain answer lists nothing, and PROPFIND does: a listing that works costs no second question.
+/// plain answer lists nothing, and PROPFIND does: a listing that works costs no second question. PROPFIND is asked at
+/// once, as OPTIONS would only say that it may be asked.
 package struct WebDAVSource: Source {
     package static let kind = "webdav"
     private static let schemes = ["dav": "http", "davs": "https"]
@@ -25,8 +26,10 @@ package struct WebDAVSource: Source {
     }
 
     package static func recognise(_ answer: SourceAnswer) -> WebDAVSource? {
-        guard let base = answer.base, base.path.hasSuffix("/") else { return nil }
-        return WebDAVSource(base.withoutQuery)
+        guard let base = answer.base else { return nil }
+        // Some servers show a page for a collection, and do not redirect to its slash.
+        let mayBeFolder = base.path.hasSuffix("/") || base.fileExtension.isEmpty && isWebPage(answer.mediaType)
+        return mayBeFolder ? WebDAVSource(base.withoutQuery) : nil
     }
 
     package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> WebDAVSource? {
@@ -82,7 +85,7 @@ private struct WebDAVReader: FolderReader {
     mutating func take(_ bytes: [UInt8]) throws(SourceRefusal) { try answer?.take(bytes) }
 
     mutating func end(_: @escaping StopQuestion) throws(SourceRefusal) -> FolderStep {
-        guard let answer else { throw .foreign("a local file") }
+        guard var answer else { throw .foreign("a local file") }
         self.answer = nil
         return .entries(try answer.finish())
     }

@@ -9,3 +9,14 @@ package func now() -> Duration {
 
 /// The time in seconds since 1970, for dates (time(2)).
 package func wallClock() -> Int64 { Int64(time(nil)) }
+
+/// The minutes since midnight at a time, where the system's time zone has summer time, too (localtime_r(3)).
+/// - Parameter seconds: since 1970.
+package func minuteOfDay(_ seconds: Int64 = wallClock()) -> Int {
+    var moment = time_t(seconds)
+    var parts = tm()
+    // localtime_r(3) need not look at TZ, and the zone's file may be another one by now.
+    tzset()
+    localtime_r(&moment, &parts)
+    return Int(parts.tm_hour) * 60 + Int(parts.tm_min)
+}

@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelThreads
 
 /// The commands on the cache of a catalogue: each goes to the sources that its path stands for.
 struct CatalogueCommands: CacheCommands {
@@ -44,10 +45,42 @@ struct CatalogueCommands: CacheCommands {
             told = try volume.commands.explain(names.dropFirst(source.entry.path.count).joined(separator: "/"))
         } catch {
             // It names the path in the source.
-            throw MaintenanceFailure("\(source.entry.name)/\(error)")
+            throw error.below(source.entry.name)
         }
         told.path = path
         return told
+    }
+
+    func refresh(_ path: String, isRecursive: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
+        -> MaintenanceReport
+    {
+        var report = MaintenanceReport()
+        let depth = path.split(separator: "/").count
+        // A folder above its source is the catalogue's own.
+        let chosen = try chosen(path).filter { isRecursive || depth >= $0.source.entry.path.count }
+        // Sources that are not open make the others wait for nothing.
+        let (open, closed) = (chosen.filter { $0.source.volume != nil }, chosen.filter { $0.source.volume == nil })
+        for (source, rest) in open + closed {
+            switch try watch.wait({ source.use($0) }) {
+            case .failure(let error):
+                let reason = source.trouble?.sentence ?? error.reason
+                report.failedDirectories.append(FailedDirectory(path: source.entry.name, reason: reason))
+            case .success(let volume):
+                let part = try inSource(source, rest) { () throws(MaintenanceFailure) in
+                    try volume.commands.refresh(rest, isRecursive: isRecursive, watch)
+                }
+                report.failedDirectories += part.failedDirectories.map { directory in
+                    var directory = directory
+                    directory.path = source.entry.name + (directory.path.isEmpty ? "" : "/" + directory.path)
+                    return directory
+                }
+            }
+        }
+        return report
+    }
+
+    func expireListings() {
+        for source in sources { source.volume?.commands.expireListings() }
     }
 
     func verify(_ path: String?, repairs: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
@@ -80,31 +113,41 @@ struct CatalogueCommands: CacheCommands {
         _ path: String, _ watch: MaintenanceWatch,
         _ body: (Maintenance, String?) throws(MaintenanceFailure) -> MaintenanceReport
     ) throws(MaintenanceFailure) -> MaintenanceReport {
-        let names = path.split(separator: "/").map { String($0) }
-        let chosen = sources.filter { source in
-            zip(source.entry.path, names).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
-        }
-        guard !chosen.isEmpty || names.isEmpty else { throw MaintenanceFailure("\(path) is not listed in the mount") }
         var report = MaintenanceReport()
-        for source in chosen where !watch.isOver() {
-            let rest = names.dropFirst(source.entry.path.count)
+        for (source, rest) in try chosen(path) where !watch.isOver() {
             guard let volume = source.volume else {
-                guard rest.isEmpty else { throw MaintenanceFailure("\(path) is not listed in the mount") }
+                guard rest.isEmpty else { throw .unlisted(path) }
                 report.unlistedDirectories += 1
                 continue
             }
-            var part: MaintenanceReport
-            do throws(MaintenanceFailure) {
-                part = try body(volume.commands, rest.isEmpty ? nil : rest.joined(separator: "/"))
-            } catch {
-                // It names the path in the source.
-                guard rest.isEmpty else { throw MaintenanceFailure("\(source.entry.name)/\(error)") }
-                throw error
+            var part = try inSource(source, rest) { () throws(MaintenanceFailure) in
+                try body(volume.commands, rest.isEmpty ? nil : rest)
             }
             part.damagedFiles = part.damagedFiles.map { source.entry.name + "/" + $0 }
             report.add(part)
         }
         return report
+    }
+
+    /// The sources that a path stands for, each with the path in it.
+    func chosen(_ path: String) throws(MaintenanceFailure) -> [(source: CatalogueSource, rest: String)] {
+        let names = path.split(separator: "/").map { String($0) }
+        let chosen = sources.filter { source in
+            zip(source.entry.path, names).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
+        }
+        guard !chosen.isEmpty || names.isEmpty else { throw .unlisted(path) }
+        return chosen.map { ($0, names.dropFirst($0.entry.path.count).joined(separator: "/")) }
+    }
+
+    /// Names the source in an error, which names the path in it.
+    private func inSource<Value>(
+        _ source: CatalogueSource, _ rest: String, _ body: () throws(MaintenanceFailure) -> Value
+    ) throws(MaintenanceFailure) -> Value {
+        do throws(MaintenanceFailure) {
+            return try body()
+        } catch {
+            throw rest.isEmpty ? error : error.below(source.entry.name)
+        }
     }
 }
 
@@ -126,10 +169,12 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
             continue
         }
         status.add(part, at: name)
+        if let mirrors = part.mirrors { status.mirrors = (status.mirrors ?? []) + mirrors }
         for outage in part.outages where origins.insert(outage.origin).inserted { status.outages.append(outage) }
     }
     status.files.sort { ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path) }
     status.files = Array(status.files.prefix(500))
+    status.leaving = status.leaving.map { Array($0.sorted { $0.lastUse < $1.lastUse }.prefix(Store.mostNext)) }
     status.staleDirectories = Array(status.staleDirectories.prefix(500))
     return status
 }
@@ -144,6 +189,22 @@ extension VolumeStatus {
         demanded += part.demanded
         speculative += part.speculative
         wasted += part.wasted
+        if let one = part.tier {
+            if tier == nil { tier = one } else { tier! += one }
+        }
+        addLive(part, at: name)
+        if let warming = part.warming {
+            let before = self.warming ?? Warming(folders: 0, failed: 0, isOver: true)
+            self.warming = Warming(
+                folders: before.folders + warming.folders, failed: before.failed + warming.failed,
+                isOver: before.isOver && warming.isOver)
+        }
+        var sums = Dictionary(uniqueKeysWithValues: (programs ?? []).map { ($0.name, $0) })
+        for part in part.programs ?? [] {
+            let none = Program(name: part.name, files: 0, readBytes: 0, fetchedBytes: 0)
+            sums[part.name, default: none] += part
+        }
+        programs = sums.values.sorted { ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name) }
         files += part.files.map { file in
             var file = file
             file.path = name + "/" + file.path
@@ -154,5 +215,18 @@ extension VolumeStatus {
             directory.path = directory.path.isEmpty ? name : name + "/" + directory.path
             return directory
         }
+    }
+    private mutating func addLive(_ part: VolumeStatus, at name: String) {
+        if let more = part.stalls {
+            var sum = stalls ?? Stalls(origin: 0, queue: 0, disk: 0)
+            sum += more
+            stalls = sum
+        }
+        origins = (origins ?? []) + (part.origins ?? [])
+        leaving =
+            (leaving ?? [])
+            + (part.leaving ?? []).map { file in
+                Leaving(path: name + "/" + file.path, bytes: file.bytes, lastUse: file.lastUse)
+            }
     }
 }

@@ -34,6 +34,15 @@ struct CatalogueFolders: Sendable {
     /// The folder in which a source stands.
     func parent(of source: UInt64) -> NodeID? { parents[source] }
 
+    /// The place of a folder, or of a source's root.
+    func place(of node: NodeID) -> NodePlace? {
+        let (source, _) = splitNode(node)
+        guard let parent = source > 0 ? parents[source] : folders[node]?.parent,
+            let child = folders[parent]?.children.first(where: { $0.node == node })
+        else { return nil }
+        return NodePlace(parent: parent, name: child.name, isDirectory: true)
+    }
+
     /// Adds a source. - Parameter path: one name or several; none leads through another source.
     mutating func add(_ source: UInt64, at path: [String]) {
         var node = rootNode

@@ -15,7 +15,11 @@ final class CatalogueFile: FileHandle {
     }
 
     var wantsDirectIO: Bool { file.wantsDirectIO }
+    var length: Int64? { file.length }
+    var entityTag: EntityTag? { file.entityTag }
+    var modified: Int64? { file.modified }
     func passthroughFile() -> PassthroughFile? { file.passthroughFile() }
+    func opened(by thread: Int32) { file.opened(by: thread) }
     func passthroughBegan() { file.passthroughBegan() }
 }
 
@@ -93,6 +97,7 @@ final class NumberedKernelCache: KernelCache {
         kernel.forgetEntry(name, in: sourceNode(parent, of: number))
     }
     func forgetDirectory(_ node: NodeID) { kernel.forgetDirectory(sourceNode(node, of: number)) }
+    func setScanned(_ isScanned: Bool) { kernel.setScanned(isScanned) }
     func forgetPages(of node: NodeID, _ range: ByteRange) {
         kernel.forgetPages(of: sourceNode(node, of: number), range)
     }

@@ -15,11 +15,11 @@ package struct CatalogueEntry: Sendable {
     package var fingerprint: String
     package var options: VolumeOptions
     /// Starts a transport of the source's own; throws a sentence.
-    package var connect: @Sendable () throws(CatalogueFailure) -> CatalogueConnection
+    package var connect: @Sendable (Line) throws(CatalogueFailure) -> CatalogueConnection
 
     package init(
         path: [String], address: String, scope: String, fingerprint: String, options: VolumeOptions,
-        connect: @escaping @Sendable () throws(CatalogueFailure) -> CatalogueConnection
+        connect: @escaping @Sendable (Line) throws(CatalogueFailure) -> CatalogueConnection
     ) {
         self.path = path
         self.address = address
@@ -184,7 +184,7 @@ final class CatalogueSource: Sendable {
     private func attempt() {
         let connection: CatalogueConnection
         do throws(CatalogueFailure) {
-            connection = try entry.connect()
+            connection = try entry.connect(shared.line)
         } catch {
             return settle(.failed, error.sentence)
         }
@@ -269,10 +269,12 @@ final class CatalogueServices: Sendable {
     let logger: Logger
     let ticker = Ticker()
     let gate = WriterGate()
+    let line: Line
     private let kernel = Lock<(any KernelCache)?>(nil)
     private let listener = Lock<(@Sendable (CatalogueSource) -> Void)?>(nil)
 
-    init(_ store: Store, _ logger: Logger) {
+    init(_ store: Store, _ line: Line, _ logger: Logger) {
+        self.line = line
         self.store = store
         self.logger = logger
     }

@@ -21,6 +21,7 @@ package final class CatalogueVolume: MountedVolume {
         var ending = 0
     }
 
+    package let prefetches = PrefetchJobs()
     private let shared: CatalogueServices
     private let state = Monitor(State())
     private let isEnding = Atomic(false)
@@ -28,8 +29,8 @@ package final class CatalogueVolume: MountedVolume {
     private let mountedAt: Int64
 
     /// Shows the folders of all sources at once, and opens the sources in the background.
-    package init(_ entries: [CatalogueEntry], store: Store, logger: Logger) {
-        shared = CatalogueServices(store, logger)
+    package init(_ entries: [CatalogueEntry], store: Store, line: Line = Line(), logger: Logger) {
+        shared = CatalogueServices(store, line, logger)
         mountedAt = store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         store.set("mounted", "\(mountedAt)")
         shared.listen { [weak self] in self?.opened($0) }
@@ -99,6 +100,7 @@ package final class CatalogueVolume: MountedVolume {
     /// Its folder was shown without knowing more of it than its name.
     private func opened(_ source: CatalogueSource) {
         shared.kernelCache?.forgetDirectory(sourceNode(rootNode, of: source.number))
+        source.entry.options.news?.trust()
     }
 
     /// The sources of the catalogue, in its order.
@@ -123,6 +125,7 @@ package final class CatalogueVolume: MountedVolume {
     package func announce(socketPath path: String) { state.withLock { $0.socketPath = path } }
 
     package func shutdown() {
+        prefetches.stop()
         isEnding.store(true, ordering: .relaxed)
         state.wait { $0.ending == 0 ? () : nil }
         let all = state.withLock { Array($0.sources.values) }
@@ -130,7 +133,34 @@ package final class CatalogueVolume: MountedVolume {
         for source in all { source.end() }
     }
 
-    package func status() -> VolumeStatus { catalogueStatus(sources, shared.store) }
+    package var isTrusted: Bool { sources.allSatisfy { $0.volume?.isTrusted ?? false } }
+
+    package func status() -> VolumeStatus {
+        var status = catalogueStatus(sources, shared.store)
+        status.prefetches = prefetches.all
+        (status.isOffline, status.limitRate) = (line.isOffline, line.limit.schedule.text)
+        return status
+    }
+
+    package var line: Line { shared.line }
+
+    package func setOffline(_ isOffline: Bool) {
+        guard line.setOffline(isOffline) else { return }
+        for source in sources { source.volume?.offlineChanged() }
+    }
+
+    package func lineProgress() -> LineProgress {
+        var progress = LineProgress()
+        for source in sources { if let part = source.volume?.lineProgress() { progress += part } }
+        return progress
+    }
+
+    package func metrics() -> VolumeMetrics {
+        var metrics = VolumeMetrics()
+        for source in sources { if let part = source.volume?.metrics() { metrics.add(part) } }
+        metrics.evictedBytes = shared.store.evictedBytes
+        return metrics
+    }
 
     // MARK: Finding
 
@@ -157,7 +187,7 @@ package final class CatalogueVolume: MountedVolume {
     }
 
     private func attributes(_ inode: UInt64) -> Attributes {
-        Attributes(inode: inode, isDirectory: true, length: 0, cachedBytes: 0, modified: mountedAt)
+        Attributes(inode: inode, isDirectory: true, length: 0, modified: mountedAt)
     }
 
     /// The entry of a folder's child, without waiting for its source.
@@ -176,10 +206,22 @@ package final class CatalogueVolume: MountedVolume {
 
 extension CatalogueVolume {
     package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        lookup(name, in: parent, Volume.lookup, completion)
+    }
+
+    package func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        lookup(name, in: parent, Volume.lookupCached, completion)
+    }
+
+    private func lookup(
+        _ name: String, in parent: NodeID,
+        _ look: @escaping @Sendable (Volume) -> (String, NodeID, @escaping Completion<Entry>) -> Void,
+        _ completion: @escaping Completion<Entry>
+    ) {
         let (number, node) = splitNode(parent)
         if number > 0 {
             return use(number, completion) { _, volume in
-                volume.lookup(name, in: node) { completion($0.map { $0.of(number) }) }
+                look(volume)(name, node) { completion($0.map { $0.of(number) }) }
             }
         }
         guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
@@ -202,12 +244,40 @@ extension CatalogueVolume {
         use(number, completion) { _, volume in volume.attributes(of: node, completion) }
     }
 
+    package func place(of id: NodeID) -> NodePlace? {
+        let (number, node) = splitNode(id)
+        guard number > 0, node != rootNode else {
+            return state.withLock(notifying: false) { $0.folders.place(of: id) }
+        }
+        guard var place = source(number)?.volume?.place(of: node) else { return nil }
+        place.parent = sourceNode(place.parent, of: number)
+        return place
+    }
+
+    package func readLink(_ id: NodeID, _ completion: @escaping Completion<String>) {
+        let (number, node) = splitNode(id)
+        guard number > 0 else { return completion(.failure(.unsupported)) }
+        use(number, completion) { _, volume in volume.readLink(node, completion) }
+    }
+
     package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        open(id, Volume.open, completion)
+    }
+
+    package func openCached(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        open(id, Volume.openCached, completion)
+    }
+
+    private func open(
+        _ id: NodeID,
+        _ open: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<any FileHandle>) -> Void,
+        _ completion: @escaping Completion<any FileHandle>
+    ) {
         let (number, node) = splitNode(id)
         guard number > 0 else { return completion(.failure(.isDirectory)) }
         use(number, completion) { source, volume in
             source.opened()
-            volume.open(node) { result in
+            open(volume)(node) { result in
                 if case .failure = result { source.closed() }
                 completion(result.map { CatalogueFile(source, volume, $0) })
             }
@@ -227,12 +297,36 @@ extension CatalogueVolume {
         return file.volume.read(file.file, offset: offset, into: buffer, park: park)
     }
 
+    package func readCached(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
+    ) -> ReadAnswer {
+        let file = file as! CatalogueFile
+        return file.volume.readCached(file.file, offset: offset, into: buffer)
+    }
+
+    package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
+        let file = file as! CatalogueFile
+        return file.volume.lend(file.file, range)
+    }
+
     package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
         let file = file as! CatalogueFile
         file.volume.abandon(read, of: file.file)
     }
 
     package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        openDirectory(id, Volume.openDirectory, completion)
+    }
+
+    package func openDirectoryCached(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        openDirectory(id, Volume.openDirectoryCached, completion)
+    }
+
+    private func openDirectory(
+        _ id: NodeID,
+        _ open: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<any DirectoryHandle>) -> Void,
+        _ completion: @escaping Completion<any DirectoryHandle>
+    ) {
         let (number, node) = splitNode(id)
         if number == 0 {
             guard let folder = folder(node) else { return completion(.failure(.stale)) }
@@ -243,7 +337,7 @@ extension CatalogueVolume {
             let parent = state.withLock(notifying: false) { state in
                 state.folders.parent(of: number).flatMap { state.folders[$0]?.inode }
             }
-            volume.openDirectory(node) { result in
+            open(volume)(node) { result in
                 completion(
                     result.map { CatalogueSnapshot(number, $0, parentInode: node == rootNode ? parent : nil) })
             }

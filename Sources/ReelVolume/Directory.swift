@@ -9,6 +9,8 @@ final class Directory: Sendable {
     let place: SourcePlace
     /// The reading of the remembered listing, or the request for a new one; calls join it.
     let loading = SharedWork<Result<Listed, VolumeError>>()
+    /// Whether a call waits for that.
+    let demand = CallDemand()
     private let state: Lock<State>
 
     private struct State {

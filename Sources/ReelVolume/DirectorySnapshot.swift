@@ -10,34 +10,44 @@ final class DirectorySnapshot: DirectoryHandle {
     private let parentInode: UInt64
     private let entries: EntryList
     private let listed: Directory.Listed
+    private let isCachedOnly: Bool
     let isHeldByKernel: Bool
 
     private struct State {
         /// A reading from the beginning that told every entry with its attributes: its next item, and when it began;
         /// nil: it left something out.
         var telling: (next: Int, beganAt: Duration)?
-        /// The cached bytes by URL, when the first entry was told; nil: the index was not asked yet.
-        var cached: [ExactText: Int64]?
     }
 
     private let state = Lock(State())
 
-    init(_ tree: Tree, _ node: Node, _ directory: Directory, parentInode: UInt64, _ listed: Directory.Listed) {
+    /// - Parameter isCachedOnly: only items that are cached whole; nothing is asked for.
+    init(
+        _ tree: Tree, _ node: Node, _ directory: Directory, parentInode: UInt64, _ listed: Directory.Listed,
+        isCachedOnly: Bool = false
+    ) {
         self.tree = tree
         self.node = node
         self.directory = directory
         self.parentInode = parentInode
         self.listed = listed
         entries = listed.entries
-        isHeldByKernel = directory.isTold(listed.entries)
+        self.isCachedOnly = isCachedOnly
+        isHeldByKernel = !isCachedOnly && directory.isTold(listed.entries) && !tree.services.origin.line.isOffline
     }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         let first = max(offset, 0)
         if first == 0 { state.withLock { $0.telling = (next: 0, beganAt: now()) } }
         var offset = first
-        var isWhole = withAttributes
+        // What one mount's kernel got of a part says nothing of the others'.
+        var isWhole = withAttributes && !isCachedOnly
         while offset < entries.count + 2 {
+            guard offset < 2 || isShown(offset - 2) else {
+                isWhole = false
+                offset += 1
+                continue
+            }
             let item = item(at: offset, withAttributes: withAttributes)
             guard add(item) else {
                 if let entry = item.entry { tree.nodes.forget(entry.node, count: 1) }
@@ -49,6 +59,10 @@ final class DirectorySnapshot: DirectoryHandle {
         told(first..<offset, isWhole: isWhole)
     }
 
+    private func isShown(_ place: Int) -> Bool {
+        isCachedOnly ? tree.isWhole(place, of: entries) : tree.isShown(place, of: entries)
+    }
+
     private func item(at offset: Int, withAttributes: Bool) -> DirectoryItem {
         if offset < 2 {
             let (name, inode) = offset == 0 ? (".", node.inode) : ("..", parentInode)
@@ -56,28 +70,12 @@ final class DirectorySnapshot: DirectoryHandle {
         }
         let place = offset - 2
         let name = entries.name(at: place)
-        let known = withAttributes ? tree.knownEntry(place, of: listed, in: node, cached: cached(place)) : nil
+        let known = withAttributes ? tree.knownEntry(place, of: listed, in: node, asks: !isCachedOnly) : nil
         let entry = try? known?.get()
         return DirectoryItem(
             name: name, inode: entry?.attributes.inode ?? inodeNumber(of: name, in: node.inode),
-            isDirectory: entries.isDirectory(at: place), nextOffset: offset + 1, entry: entry)
-    }
-
-    /// The cached bytes of an entry, from one query of the index for all entries where they lie in one folder.
-    private func cached(_ place: Int) -> Int64 {
-        let (services, store) = (tree.services, tree.services.store)
-        let key = services.key(of: entries.url(at: place), length: entries.length(at: place))
-        guard let prefix = entries.folder.flatMap({ services.options.cacheKey.prefix(of: $0) }) else {
-            return store.cachedBytes(of: key)
-        }
-        var cached = state.withLock { $0.cached }
-        if cached == nil {
-            // The files of a list may lie deeper than its folder.
-            cached = store.cachedBytes(below: prefix, isDeep: tree.source.isQueue(directory.place))
-            state.withLock { $0.cached = cached }
-        }
-        guard let cached, !cached.isEmpty else { return 0 }
-        return cached[ExactText(key)] ?? 0
+            isDirectory: entries.isDirectory(at: place),
+            isLink: tree.services.options.links && entries.isLink(at: place), nextOffset: offset + 1, entry: entry)
     }
 
     /// Notes the items that the kernel got. The kernel reads the empty end last; it then has everything, and may answer

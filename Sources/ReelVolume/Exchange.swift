@@ -1,17 +1,32 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
-/// One request of the mount and its answer, between the transport and the receiver: finds out where to ask, asks anew
-/// where that place refuses, and reports what came of it.
-final class Exchange: OriginReceiver {
-    private struct State {
+/// One request of the mount and its answer, between the transport and the receiver: finds out where to ask, asks
+/// another place where that one refuses or fails, and reports what came of it.
+///
+/// The receiver sees one answer, also where its body comes from several places, one after another.
+///
+/// `@unchecked Sendable`: one thread at a time uses it. The one that begins it hands it to the resolver or to the
+/// transport, and each of them hands it on under a lock of its own.
+final class Exchange: ForwardingReceiver, @unchecked Sendable {
+    /// One attempt at one place.
+    private struct Attempt {
+        var place: Mirrors.Place
+        /// The origin that is asked.
+        var origin: String
         /// Of the resolver's answer that the request was sent to; nil: of none.
-        var place: UInt64?
-        var moves = 0
+        var resolved: UInt64?
+        var range: ByteRange?
+        /// The transport has it.
+        var isSent = false
+        var isConditional = false
         var status: Int?
         var bytes: Int64 = 0
-        var origin: String
+        let start = now()
+        /// It has left the queue; nil: not yet, or its answer has begun.
+        var sentAt: Duration?
+        /// Seconds since 1970.
+        let startedAt = wallClock()
     }
 
     /// Where many readers share links that serve few requests, others may use up a link before this request gets
@@ -20,103 +35,275 @@ final class Exchange: OriginReceiver {
 
     private let request: OriginRequest
     private let handle: RequestHandle
-    private let receiver: any OriginReceiver
+    let receiver: any OriginReceiver
     private let services: Services
     private let resolver: Resolver?
-    private let start = now()
-    /// Seconds since 1970.
-    private let startedAt = wallClock()
-    private let state: Mutex<State>
+    private let mirrors: Mirrors?
+    /// Compares a mirror with what is there, so that it asks nothing about the mirror before.
+    private let isProof: Bool
+    private var attempt: Attempt
+    /// The places left to ask, the next one first.
+    private var places: [Mirrors.Place]
+    private var moves = 0
+    /// The version that answers have to be of; nil: it is not known yet.
+    private var version: ContentInformation?
+    /// The receiver has got a head, with this status.
+    private var toldStatus: Int?
+    /// Bytes that the receiver has got.
+    private var delivered: Int64 = 0
+    /// Of the first place that failed.
+    private var firstFailure: OriginFailure?
+    /// The place beside which a second try was made, until that try has brought bytes.
+    private var slow: Mirrors.Place?
 
-    /// - Parameter request: as the source sends it.
+    /// - Parameters:
+    ///   - request: as the source sends it.
+    ///   - version: that the answer has to be of; nil: the remembered one.
+    ///   - place: the only one to ask; nil: all that there are.
     init(
-        _ request: OriginRequest, as handle: RequestHandle, to receiver: any OriginReceiver, _ services: Services
+        _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle,
+        to receiver: any OriginReceiver, _ services: Services, at place: Mirrors.Place? = nil
     ) {
         self.request = request
         self.handle = handle
         self.receiver = receiver
         self.services = services
         resolver = request.reason == .listing ? nil : services.resolver
-        state = Mutex(State(origin: request.url.origin))
+        mirrors = services.mirrors
+        isProof = place != nil
+        attempt = Attempt(place: 0, origin: request.url.origin, range: request.range)
+        places = place.map { [$0] } ?? [0]
+        guard let mirrors else { return }
+        let version = version?.length == nil ? services.known(request) : version
+        self.version = version
+        let mayMirror = services.mayMirror(request, version)
+        guard place == nil, mayMirror || mirrors.shared != nil else { return }
+        places = mirrors.places(
+            for: request, version, isWide: services.concurrency[request.url].share > 1, mayMirror: mayMirror,
+            isAway: { services.origin.standings[$0]?.isAway ?? false })
+        if request.reason == .hedge, places.count > 1 { slow = places.last }
+        // Its return is looked for, also where no request goes there.
+        if places[0] != 0 { services.origin.noteInterest(in: request.url) }
+        if let shared = mirrors.shared, !mirrors.isShared(places[0]) { _ = services.origin.isWorthAsking(shared.base) }
     }
 
-    func begin() {
-        if resolver != nil { resolve() } else { services.origin.start(handle, request, self) }
+    /// Sends it to the first of its places.
+    func begin() { next() }
+
+    private func next() {
+        attempt = Attempt(place: places.removeFirst(), origin: request.url.origin, range: rest)
+        if attempt.place > 0 { return askMirror() }
+        if resolver != nil { resolve() } else { send(request.url, nil, request.condition) }
     }
 
     private func resolve(after refusal: Resolver.Refusal? = nil) {
+        // The user's command would ask somebody, too.
+        if services.origin.line.isOffline {
+            return services.origin.perform { [self] in ended(.away(.offline)) }
+        }
         resolver?.place(of: request.url, after: refusal) { [self] place in
             guard let place else {
                 // Receivers are called on the transport's thread alone.
                 return services.origin.perform { [self] in ended(.unresolved) }
             }
-            state.withLock { state in
-                state.place = place.number
-                state.origin = place.answer.url.origin
-            }
-            services.origin.start(handle, request.moved(to: place.answer), self)
+            attempt.resolved = place.number
+            send(place.answer.url, place.answer.headers, request.condition)
         }
+    }
+
+    /// - Parameter headers: of the place itself; nil: it is the request's own.
+    private func send(
+        _ url: ResourceURL, _ headers: [(name: String, value: String)]?, _ condition: OriginRequest.Condition?
+    ) {
+        var request = headers.map { self.request.moved(to: url, $0) } ?? self.request
+        attempt.origin = url.origin
+        request.range = attempt.range
+        request.condition = condition
+        if !places.isEmpty { request.stallLimit = min(request.stallLimit, Mirrors.longestSilence) }
+        (attempt.isSent, attempt.isConditional) = (true, condition != nil)
+        mirrors?.began(at: attempt.place)
+        services.origin.start(handle, request, self)
+    }
+
+    /// The bytes that the receiver still wants.
+    private var rest: ByteRange? { request.range.map { ByteRange($0.lower + delivered, $0.upper) } }
+
+    // MARK: Mirrors
+
+    private func askMirror() {
+        let place = attempt.place
+        guard let mirrors, let url = mirrors.url(of: request.url, at: place) else { return skip() }
+        // Its validators are the source's own, and so are its bytes.
+        if let shared = mirrors.shared, mirrors.isShared(place) {
+            return send(url, shared.headers(for: request), shared.condition(of: request))
+        }
+        // Nothing is known that it could contradict.
+        guard let version else { return send(url, [], nil) }
+        switch mirrors.standing(of: request.url, version, at: place) {
+        case .differs: skip()
+        case .agrees(let validator): send(url, [], request.condition?.comparing(validator))
+        case .unknown where isProof: send(url, [], nil)
+        case .unknown:
+            guard let block = services.cachedBlock(of: request.url, version) else { return send(url, [], nil) }
+            let ask = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, services) }
+            mirrors.find(request.url, version, at: place, ask: ask) { [self] standing in
+                guard case .agrees(let validator) = standing else { return skip() }
+                send(url, [], request.condition?.comparing(validator))
+            }
+        }
+    }
+
+    /// The place is of no use.
+    private func skip() {
+        if places.isEmpty { finish(firstFailure ?? .interrupted("no place agrees with what is known")) } else { next() }
+    }
+
+    /// Whether the answer of a mirror is of the version that is known. - Returns: the failure where it is not.
+    private func disagreement(_ head: ResponseHead) -> OriginFailure? {
+        // Its own validator says that it has not changed, if that was asked.
+        if head.status == 304 { return attempt.isConditional ? nil : .wrongAnswer("304 from a mirror unasked") }
+        guard let mirrors, request.reason != .listing else { return nil }
+        let isShared = mirrors.isShared(attempt.place)
+        let length = head.status == 206 ? head.contentRange?.total : head.contentLength
+        let told = ContentInformation(length: length, validator: head.validator)
+        if isShared, head.status == 200, attempt.range != nil, version.map({ told.isSameVersion(as: $0) }) ?? true {
+            // The source may do better, and no range that is asked for next will fare better here.
+            mirrors.avoid(attempt.place)
+            return .wrongAnswer("the whole file, where a shared cache was asked for a range")
+        }
+        guard let version else { return nil }
+        guard isShared ? told.isSameVersion(as: version) : told.isProven(by: version) else {
+            let reason = length == version.length ? "its tag and date are others" : "its length is another"
+            mirrors.leaveOut(request.url, version, at: attempt.place, reason)
+            return .wrongAnswer("a \(isShared ? "shared cache" : "mirror") with another version")
+        }
+        if !isShared { mirrors.agreed(request.url, version, at: attempt.place, head.validator) }
+        return nil
+    }
+
+    /// A mirror's head as the source would have sent it.
+    private func translated(_ head: ResponseHead) -> ResponseHead {
+        var head = head
+        head.url = mirrors?.original(of: head.url, at: attempt.place) ?? request.url
+        guard let version else { return head }
+        head.headers.removeAll { $0.name == "etag" || $0.name == "last-modified" }
+        if let tag = version.validator.entityTag { head.headers.append(("etag", tag.header)) }
+        if let date = version.validator.lastModified { head.headers.append(("last-modified", httpDateText(date))) }
+        return head
     }
 
     // MARK: The answer
 
-    func sent() { receiver.sent() }
-    func yields() -> Bool { receiver.yields() }
-    func connecting() { receiver.connecting() }
-    func redirected() { receiver.redirected() }
+    func sent() {
+        attempt.sentAt = now()
+        receiver.sent()
+    }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        state.withLock { $0.status = head.status }
-        return receiver.head(head)
+        attempt.status = head.status
+        if let sentAt = attempt.sentAt.take() { services.origins.answered(attempt.origin, after: now() - sentAt) }
+        let isShared = mirrors?.isShared(attempt.place) ?? false
+        receiver.asked(attempt.place > 0 && !isShared ? .mirror : .origin)
+        guard mirrors != nil else { return receiver.head(head) }
+        var head = head
+        if attempt.place > 0 {
+            if let failure = disagreement(head) { return failure }
+            mirrors?.tally(head, at: attempt.place)
+            head = translated(head)
+        }
+        guard toldStatus == nil else { return goOn(head) }
+        let failure = receiver.head(head)
+        if failure == nil {
+            toldStatus = head.status
+            if head.status == 206, let total = head.contentRange?.total {
+                version = ContentInformation(length: total, validator: head.validator, mediaType: head.mediaType)
+            }
+        }
+        return failure
+    }
+
+    /// The head of an answer that goes on where another broke off.
+    private func goOn(_ head: ResponseHead) -> OriginFailure? {
+        switch judge(head, to: request.url, asked: attempt.range, isConditional: false, known: version) {
+        case .range: nil
+        case .failure(let failure): failure
+        case .whole, .unchanged: .wrongAnswer("no range, where another answer broke off")
+        }
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        state.withLock { $0.bytes += Int64(bytes.count) }
+        attempt.bytes += Int64(bytes.count)
+        delivered += Int64(bytes.count)
+        services.origins.took(Int64(bytes.count), from: attempt.origin)
+        if let place = slow {
+            slow = nil
+            if place != attempt.place { mirrors?.avoid(place) }
+        }
         return receiver.body(bytes)
     }
 
     func ended(_ failure: OriginFailure?) {
+        if attempt.isSent {
+            mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.isOfOrigin ?? false)
+            services.origins.ended(attempt.origin, isUnwell: failure?.isOfOrigin ?? false)
+        }
         if let refusal = refusal(failure) {
             receiver.redirected()
             return resolve(after: refusal)
         }
         services.requests.add(record(failure), of: request.url, services.chores)
-        receiver.ended(failure)
+        guard let failure, mayMove(after: failure) else { return finish(failure.map { reported($0) }) }
+        firstFailure = firstFailure ?? failure
+        receiver.redirected()
+        next()
+    }
+
+    private func finish(_ failure: OriginFailure?) { receiver.ended(failure) }
+
+    /// That of the first place, unless another one has served a part.
+    private func reported(_ failure: OriginFailure) -> OriginFailure {
+        delivered > 0 || failure == .cancelled ? failure : firstFailure ?? failure
     }
 
     private func record(_ failure: OriginFailure?) -> RequestRecord {
-        let end = state.withLock { $0 }
-        var status = end.status
+        var status = attempt.status
         if status == nil, case .status(let number, _)? = failure { status = number }
         return RequestRecord(
-            when: dateText(startedAt), file: request.url.description,
-            range: request.range.map { [$0.lower, $0.upper - 1] }, why: request.reason.rawValue,
-            program: receiver.program, host: end.origin, status: status, bytes: end.bytes,
-            milliseconds: Int64((now() - start) / .milliseconds(1)),
+            when: dateText(attempt.startedAt), file: request.url.description,
+            range: attempt.range.map { [$0.lower, $0.upper - 1] }, why: request.reason.rawValue,
+            program: receiver.program, from: placeName, host: attempt.origin,
+            status: status, bytes: attempt.bytes, milliseconds: Int64((now() - attempt.start) / .milliseconds(1)),
             failure: failure == .cancelled ? nil : failure?.reason)
+    }
+
+    private var placeName: String {
+        if attempt.place == 0 { return "origin" }
+        return mirrors?.isShared(attempt.place) ?? false ? "via" : "mirror"
     }
 
     /// The place that refuses, if another one may be asked for.
     private func refusal(_ failure: OriginFailure?) -> Resolver.Refusal? {
-        guard case .status(let status, _)? = failure, [401, 403, 404, 410].contains(status) else { return nil }
-        return state.withLock { state in
-            guard let place = state.place, state.moves < Self.mostMoves else { return nil }
-            state.moves += 1
-            return Resolver.Refusal(number: place, status: status)
-        }
+        guard case .status(let status, _)? = failure, [401, 403, 404, 410].contains(status),
+            let place = attempt.resolved, moves < Self.mostMoves
+        else { return nil }
+        moves += 1
+        return Resolver.Refusal(number: place, status: status)
     }
-}
 
-extension OriginRequest {
-    /// The same request to another place, which gets its own headers and none of those that are for the original one.
-    fileprivate func moved(to place: PlaceAnswer) -> OriginRequest {
-        var request = self
-        let keepsHeaders = isPublic || place.url.isSameOrigin(as: url)
-        request.url = place.url
-        request.headers = (keepsHeaders ? headers : []) + place.headers
-        request.isPublic = false
-        request.signed = nil
-        request.expires = nil
-        return request
+    /// Whether another place may serve what is left.
+    private func mayMove(after failure: OriginFailure) -> Bool {
+        guard !places.isEmpty, !handle.isCancelled.load(ordering: .relaxed) else { return false }
+        // Only a range goes on in its middle.
+        guard toldStatus == nil || toldStatus == 206 && rest?.isEmpty == false else { return false }
+        if attempt.place > 0 { return failure != .cancelled }
+        switch failure {
+        case .unreachable, .interrupted, .timedOut, .wrongAnswer, .untrusted, .away, .unresolved: return true
+        case .status(let status, _) where [404, 410].contains(status):
+            // A cache of the source only knows what was there before.
+            places.removeAll { mirrors?.isShared($0) ?? false }
+            return !places.isEmpty
+        case .status(let status, _): return [408, 429].contains(status) || status >= 500
+        case .changed, .hostKey, .cancelled: return false
+        }
     }
 }

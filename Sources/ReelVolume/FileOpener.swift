@@ -25,13 +25,17 @@ final class FileOpener: Sendable {
         self.services = services
     }
 
-    func open(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
-        prebuffer.opened(node)
+    /// - Parameter isAhead: for a command: no program reads it, its requests go after those that callers wait for, and
+    ///   another item of a queue stays the next.
+    func open(_ node: Node, isAhead: Bool = false, _ completion: @escaping Completion<any FileHandle>) {
+        if !isAhead { prebuffer.opened(node) }
         if let growing = node.growing, files.reopen(growing) {
             if growing.isGrowing { return completion(.success(OpenFile(node, growing, wantsDirectIO: true))) }
             files.close(growing)
         }
-        guard node.open(completion) else { return }
+        let (demand, isFirst) = node.open(completion)
+        if !isAhead { _ = demand.wait(services) }
+        guard isFirst else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {
                 completion(
@@ -42,6 +46,31 @@ final class FileOpener: Sendable {
                     })
             }
         }
+    }
+
+    /// Opens the version that is remembered, if all of it is cached. Nothing is asked for.
+    func openCached(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+        guard let url = node.url, !node.isSuperseded else { return completion(.failure(.stale)) }
+        guard let known = services.store.information(for: url.text)?.information, known.length != nil else {
+            return completion(.failure(.offline))
+        }
+        guard tell(node, known) else { return completion(.failure(.stale)) }
+        files.open(url, known) { [files] result in
+            completion(
+                result.flatMap { file in
+                    if file.isComplete { return .success(OpenFile(node, file, wantsDirectIO: false)) }
+                    files.close(file)
+                    return .failure(.offline)
+                })
+        }
+    }
+
+    /// Ends a handle.
+    func close(_ file: OpenFile) {
+        file.settleOffer()
+        let isPlayed = file.remote.isPlayed
+        if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
+        if file.isHeld { prebuffer.released(file.node) }
     }
 
     private func opened(_ node: Node, _ file: RemoteFile) -> any FileHandle {
@@ -63,8 +92,9 @@ final class FileOpener: Sendable {
         }
         let limit = min(Self.confirmationLimit, services.options.timeout)
         let isDoubted = remembered.checkedAt == Services.doubted
-        InformationRequest.start(url, known: remembered.information, isDoubted: isDoubted, limit: limit, services) {
-            [self] outcome in
+        InformationRequest.start(
+            url, known: remembered.information, isDoubted: isDoubted, demand: node.openDemand, limit: limit, services
+        ) { [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
@@ -88,12 +118,31 @@ final class FileOpener: Sendable {
         let isKnown = files.recognise(url, length: node.listed.length) { [self] result in
             switch result {
             case .success(let information): openVersion(node, url, information, completion)
-            case .failure(let failure):
-                services.logger.info("\(url): \(failure)")
-                completion(.failure(VolumeError(failure)))
+            case .failure(let failure): fail(url, failure, completion)
             }
         }
-        if !isKnown { firstOpen(node, url, completion) }
+        if isKnown { return }
+        if url.fileProtocol != nil, node.listed.length == 0 { return openEmpty(node, url, completion) }
+        firstOpen(node, url, completion)
+    }
+
+    /// The first open of a file that a file server lists as empty. Its length alone is asked for: a body of no bytes
+    /// costs FTP a connection.
+    private func openEmpty(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
+        InformationRequest.start(url, demand: node.openDemand, limit: services.options.timeout, services) {
+            [self] outcome in
+            switch outcome {
+            case .information(let information) where information.length != nil:
+                openVersion(node, url, files.learn(information, of: url), completion)
+            case .information, .unchanged: firstOpen(node, url, completion)
+            case .failure(let failure): fail(url, failure, completion)
+            }
+        }
+    }
+
+    private func fail(_ url: ResourceURL, _ failure: OriginFailure, _ completion: Completion<RemoteFile>) {
+        services.logger.info("\(url): \(failure)")
+        completion(.failure(VolumeError(failure)))
     }
 
     /// Whether the origin answered, and other than "no such thing".
@@ -131,7 +180,7 @@ final class FileOpener: Sendable {
 
     private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
         let (head, tail) = (head(of: node), TailPrefetch(node, url, services))
-        OpenRequest.start(url, head: head, tail: tail, files, services) { [self] whole in
+        OpenRequest.start(url, head: head, tail: tail, demand: node.openDemand, files, services) { [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)
@@ -142,15 +191,19 @@ final class FileOpener: Sendable {
                 completion(.success(file))
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
+                if services.mirrors?.shared != nil, let listed = node.listed.length, listed != file.length {
+                    // The listing may know better than a shared cache: the source is asked, as of what is doubted.
+                    services.doubt(url)
+                    files.close(file)
+                    return decide(node, completion)
+                }
                 guard tell(node, file.information) else {
                     files.close(file)
                     return completion(.failure(.stale))
                 }
                 TailPrefetch.start(file, of: node)
                 completion(.success(file))
-            case .failure(let failure):
-                services.logger.info("\(url): \(failure)")
-                completion(.failure(VolumeError(failure)))
+            case .failure(let failure): fail(url, failure, completion)
             }
         }
     }
@@ -159,7 +212,7 @@ final class FileOpener: Sendable {
         let more = Readahead.firstOfMedia - Readahead.first
         let isGiven =
             MediaName.isMedia(node.name) && services.budget.withLock { $0.spend(more, on: .secondBlock, now: now()) }
-        return isGiven ? Readahead.firstOfMedia : Readahead.first
+        return max(isGiven ? Readahead.firstOfMedia : Readahead.first, services.options.alignment)
     }
 
     /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,

@@ -11,8 +11,16 @@ struct FileState {
     private var rate = RateMeter()
     /// The volume has gone: nothing starts any more.
     private(set) var isOver = false
+    private var isPlayers = false
+    /// That opened the file or had to wait for bytes of it, the last one last.
+    private var programs: [(tally: ProgramTally, hasWaited: Bool)] = []
+    private var askedNeed = Duration.zero
+    /// When bytes came last.
+    private var lastBytes = Duration.zero
     /// The origin's thread is between asking where bytes go and telling that they are there.
     private var isWriting = false
+    /// Reads that kept a reader waiting, since the first open, and the last of them.
+    private(set) var stalls: (count: Int, last: ReadWait.Stall?) = (0, nil)
 
     init(_ ledger: Ledger) { self.ledger = ledger }
 
@@ -30,12 +38,22 @@ struct FileState {
     /// - Returns: nil where the read fails, as the volume has gone.
     mutating func park(_ read: ParkedReads.Read, now: Duration) -> [Ledger.Action]? {
         guard !isOver else { return nil }
+        var read = read
+        if !read.isRepair, ledger.isUnderrun(read.range) {
+            read.wait = ReadWait(now: now, isSent: ledger.isAsked(for: read.range))
+        }
         return ledger.park(
             reads.hold(read), read.range, deadline: read.deadline, now: now, readsOn: !read.isRepair)
     }
 
-    /// A read has its answer; nil where its caller has gone.
-    mutating func take(_ id: Ledger.ReadID) -> ParkedReads.Read? { reads.take(id) }
+    /// A read has its answer, or will have it from the cache; nil where its caller has gone.
+    mutating func take(_ id: Ledger.ReadID, now: Duration) -> ParkedReads.Read? {
+        var read = reads.take(id)
+        read?.wait?.came(now: now)
+        return read
+    }
+
+    mutating func note(_ stall: ReadWait.Stall) { stalls = (stalls.count + 1, stall) }
 
     mutating func abandon(_ caller: any ParkedRead) {
         if let id = reads.remove(caller) { ledger.abandon(id) }
@@ -50,7 +68,24 @@ struct FileState {
         return (late, next)
     }
 
+    /// A program opened the file, or had to wait for bytes of it.
+    /// - Returns: whether it is the first time that either is told of it, and the first time that it waits.
+    mutating func note(_ program: ProgramTally, hasWaited: Bool) -> (isNew: Bool, isFirstWait: Bool) {
+        let index = programs.firstIndex { $0.tally === program }
+        let known = index.map { programs.remove(at: $0) }
+        let hadWaited = known?.hasWaited ?? false
+        programs.append((program, hasWaited || hadWaited))
+        if programs.count > Readahead.cursorLimit { programs.removeFirst() }
+        return (known == nil, hasWaited && !hadWaited)
+    }
+
     // MARK: Requests
+
+    /// The request of a stream has left the queue. - Parameter isTimed: as in the ledger.
+    mutating func sent(_ id: Ledger.StreamID, isTimed: Bool, now: Duration) {
+        ledger.requested(id, now: now, isTimed: isTimed)
+        if let rest = ledger.rest(of: id) { reads.tellWaits(of: rest) { $0.sent(now: now) } }
+    }
 
     func request(of id: Ledger.StreamID) -> RequestHandle? { requests[id] }
 
@@ -61,7 +96,7 @@ struct FileState {
     /// now.
     mutating func start(_ request: RequestHandle, _ id: Ledger.StreamID) -> (isWanted: Bool, isDemanded: Bool) {
         let isWanted = ledger.isLive(id) && !isOver
-        if isWanted { requests[id] = request }
+        if isWanted { keep(request, id) }
         return (isWanted, ledger.isDemanded(id))
     }
 
@@ -76,13 +111,41 @@ struct FileState {
     /// - Returns: nil where its bytes are not wanted.
     mutating func adoptBeside(_ request: RequestHandle, _ range: ByteRange, now: Duration) -> Ledger.StreamID? {
         guard !isOver, let id = ledger.adoptBeside(range, now: now) else { return nil }
-        requests[id] = request
+        keep(request, id)
         return id
+    }
+
+    private mutating func keep(_ request: RequestHandle, _ id: Ledger.StreamID) {
+        request.isForPlayer.store(isPlayers, ordering: .relaxed)
+        requests[id] = request
+    }
+
+    /// As `LineShare.tell` takes it.
+    struct Need {
+        var ahead: Double?
+    }
+
+    /// What the file's player needs of the line; nil: it was asked a moment ago. Puts the file's requests in their
+    /// rank.
+    /// - Parameter isNews: it may be another one than a moment ago.
+    mutating func need(_ now: Duration, isNews: Bool) -> Need? {
+        guard isNews || now - askedNeed >= .milliseconds(100) else { return nil }
+        askedNeed = now
+        // Where nothing comes for so long the origin is silent, and others on the line change nothing about it.
+        let isSilent = now - max(lastBytes, ledger.waitsSince ?? now) > .seconds(1)
+        let ahead = isSilent || ledger.openHandles == 0 ? nil : ledger.secondsAhead(now: now)
+        let hasPlayer = ledger.hasPlayer(now: now)
+        if isPlayers != hasPlayer {
+            isPlayers = hasPlayer
+            for request in requests.values { request.isForPlayer.store(isPlayers, ordering: .relaxed) }
+        }
+        return Need(ahead: ahead)
     }
 
     /// Bytes of a stream came. - Returns: where they go; `wrote` follows. nil where they are not wanted.
     mutating func place(of id: Ledger.StreamID, count: Int64, now: Duration) -> ByteRange? {
         rate.add(count, now)
+        lastBytes = now
         let range = ledger.place(of: id, count: count)
         ledger.dropped(count - (range?.count ?? 0))
         isWriting = range != nil
@@ -90,6 +153,12 @@ struct FileState {
     }
 
     mutating func wrote() { isWriting = false }
+
+    /// The origin's thread waited for the disk, and with it all reads that wait for bytes.
+    mutating func waited(forDisk time: Duration) {
+        // Seldom: a write goes to memory.
+        if time > .milliseconds(1) { reads.tellWaits { $0.wrote(time) } }
+    }
 
     /// Bytes a second over the last few seconds.
     func rate(_ now: Duration) -> Int64 { rate.perSecond(now) }
@@ -103,7 +172,14 @@ struct FileState {
     }
 
     /// Adds the news of the ledger's statistics to the counters of the mount.
-    mutating func report(to counters: Counters) { reported.report(ledger, to: counters) }
+    mutating func report(to counters: Counters) { reported.report(ledger, to: counters, programs.last?.tally) }
+
+    /// A handle is closed. - Returns: whether it was the last one.
+    mutating func close(now: Duration, isReadWhole: Bool) -> Bool {
+        // What the kernel read itself was not read through the mount.
+        reported.settle(ledger.statistics, programs.last?.tally)
+        return ledger.closed(now: now, isReadWhole: isReadWhole)
+    }
 
     /// The volume goes. - Returns: the actions, and the reads of the queue, which fail.
     mutating func end() -> ([Ledger.Action], queued: [ParkedReads.Read]) {

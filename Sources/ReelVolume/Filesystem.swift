@@ -14,12 +14,12 @@ package let rootNode: NodeID = 1
 package struct Attributes: Sendable, Hashable {
     /// The inode number, stable over remounts as it is made from the path.
     package var inode: UInt64
-    /// A directory; else a regular file.
+    /// A directory; else a link or a regular file.
     package var isDirectory: Bool
+    /// A symbolic link; `Filesystem.readLink` tells where it leads.
+    package var isLink = false
     /// The length in bytes; 0 for a resource whose length is not known yet.
     package var length: Int64
-    /// The bytes in the cache, for `st_blocks`.
-    package var cachedBytes: Int64
     /// The date in seconds since 1970.
     package var modified: Int64
 }
@@ -32,14 +32,29 @@ package struct Entry: Sendable {
     package var attributes: Attributes
 }
 
+/// The directory of a node, and its name there.
+package struct NodePlace: Sendable {
+    package var parent: NodeID
+    package var name: String
+    package var isDirectory: Bool
+
+    package init(parent: NodeID, name: String, isDirectory: Bool) {
+        self.parent = parent
+        self.name = name
+        self.isDirectory = isDirectory
+    }
+}
+
 /// One line of a directory's listing.
 package struct DirectoryItem {
     /// The name in the directory.
     package var name: String
     /// As in `Attributes.inode`.
     package var inode: UInt64
-    /// A directory; else a regular file.
+    /// A directory; else a link or a regular file.
     package var isDirectory: Bool
+    /// A symbolic link.
+    package var isLink = false
     /// The offset of the item after this one.
     package var nextOffset: Int
     /// The node, with one kernel reference that counts once the item was added; nil where attributes were not asked for
@@ -77,6 +92,8 @@ package enum VolumeError: Error, Hashable, Sendable {
     /// The filesystem has no attributes of that kind.
     case unsupported
     case nameTooLong
+    /// A symbolic link leads out of the tree.
+    case leadsOut
 }
 
 /// A read that waits for its bytes. Data, an interrupt, the deadline and shutdown race for it: the implementation lets
@@ -112,6 +129,16 @@ package protocol FileHandle: AnyObject, Sendable {
     /// True where the length is not known, so that the kernel must not stop at `st_size`. Else the kernel may keep its
     /// pages from earlier opens, as a node is one version.
     var wantsDirectIO: Bool { get }
+    /// Bytes; nil until the end is known.
+    var length: Int64? { get }
+    /// Names the version for as long as the origin does; weak where only a weak tag names it, nil where nothing does.
+    var entityTag: EntityTag? { get }
+    /// The date that the origin tells of the version, in seconds since 1970; nil where it tells none.
+    var modified: Int64? { get }
+
+    /// A program has it now. Called once at most, before the program can read.
+    /// - Parameter thread: the one that opened it.
+    func opened(by thread: Int32)
 
     /// The local file that holds this one's bytes, for the kernel to read instead; nil where there is none.
     ///
@@ -127,6 +154,10 @@ package protocol FileHandle: AnyObject, Sendable {
 }
 
 extension FileHandle {
+    package var length: Int64? { nil }
+    package var entityTag: EntityTag? { nil }
+    package var modified: Int64? { nil }
+    package func opened(by thread: Int32) {}
     package func passthroughFile() -> PassthroughFile? { nil }
     package func passthroughBegan() {}
 }
@@ -151,6 +182,23 @@ package struct PassthroughFile: Sendable, Hashable {
     package var length: Int64
 }
 
+/// Bytes of a local file that stay as they are while this lives. Keep it until they are sent, and no longer: a full
+/// cache cannot evict them meanwhile.
+package struct LentBytes: Sendable {
+    /// Open while this lives.
+    package let descriptor: Int32
+    /// In the local file as in the file of the mount.
+    package let range: ByteRange
+    private let owner: any AnyObject & Sendable
+
+    /// - Parameter owner: ends the loan when it goes.
+    package init(descriptor: Int32, range: ByteRange, owner: any AnyObject & Sendable) {
+        self.descriptor = descriptor
+        self.range = range
+        self.owner = owner
+    }
+}
+
 /// A directory as it was when a program opened it.
 package protocol DirectoryHandle: AnyObject, Sendable {
     /// Whether the kernel was told all of this directory a moment ago, and may use the names that it has kept.
@@ -170,6 +218,9 @@ package protocol Filesystem: AnyObject, Sendable {
     /// The attributes of a node, without a request.
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>)
 
+    /// The place of a node that the kernel knows, but for the root; nil: it has none any more.
+    func place(of node: NodeID) -> NodePlace?
+
     /// Opens a node's file, after a request where its version is not known or no longer fresh.
     func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
     /// Ends a handle; called once for each success of `open`.
@@ -183,8 +234,14 @@ package protocol Filesystem: AnyObject, Sendable {
     func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer
+    /// Lends bytes of the file for sendfile(2), and counts that as a read of them; nil where they have to be read.
+    /// - Parameter range: within the file, and within one multiple of `BlockSize.extent`.
+    func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes?
     /// The kernel no longer waits for this read, which ignores any later answer.
     func abandon(_ read: any ParkedRead, of file: any FileHandle)
+
+    /// The target of a symbolic link: a path from the link's folder, which does not leave the tree.
+    func readLink(_ node: NodeID, _ completion: @escaping Completion<String>)
 
     /// Opens a directory, after a request where its listing is not known.
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
@@ -197,11 +254,17 @@ package protocol Filesystem: AnyObject, Sendable {
     func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError>
 }
 
+extension Filesystem {
+    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
+        completion(.failure(.unsupported))
+    }
+    package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? { nil }
+}
+
 /// How long the kernel may keep an answer.
 package enum KernelBelief {
-    /// For entries and attributes. The volume revokes those that change (`KernelCache`), so this only bounds values
-    /// that it does not revoke, such as the cached bytes that `du` shows. A minute keeps a library scan of known files
-    /// away from the daemon.
+    /// For entries and attributes. The volume revokes those that change (`KernelCache`), so this only bounds how long a
+    /// lost notice has effects. A minute keeps a library scan of known files away from the daemon.
     package static let known = Duration.seconds(60)
     /// For names that do not exist. Players look for neighbours (.srt, .nfo) many times while they open one film, and a
     /// new name is seen soon.
@@ -216,6 +279,9 @@ package protocol KernelCache: AnyObject, Sendable {
     func forgetDirectory(_ node: NodeID)
     /// Whether the kernel reads complete files itself (`FileHandle.passthroughFile`).
     var readsDataFiles: Bool { get }
+    /// Whether programs look into many files one after another now: the kernel then reads little ahead in files that
+    /// are opened, where its reading ahead can be chosen.
+    func setScanned(_ isScanned: Bool)
     /// Drops the pages of bytes that no program reads again soon. No read of them may be parked.
     func forgetPages(of node: NodeID, _ range: ByteRange)
 }

@@ -1,7 +1,9 @@
 import ReelCore
+import ReelSources
 import ReelThreads
 
-/// Asks for content information: for one byte of the resource, or none where the origin can answer "unchanged".
+/// Asks for content information: for one byte of the resource, or none where the origin can answer "unchanged"; for
+/// some more where the beginning of the resource is wanted, too.
 final class InformationRequest: OriginReceiver {
     enum Outcome: Sendable {
         case information(ContentInformation)
@@ -12,16 +14,20 @@ final class InformationRequest: OriginReceiver {
     private let request: OriginRequest
     private let remembered: ContentInformation?
     private let services: Services
-    private let known = Lock<Outcome?>(nil)
+    private let known = Lock<(outcome: Outcome, head: ResponseHead)?>(nil)
+    /// Of the beginning, as far as it has come.
+    private let bytes = Lock<[UInt8]>([])
+    private let began: (@Sendable (FileBeginning) -> Void)?
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
         _ request: OriginRequest, _ remembered: ContentInformation?, _ services: Services,
-        _ completion: @escaping @Sendable (Outcome) -> Void
+        _ began: (@Sendable (FileBeginning) -> Void)?, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         self.request = request
         self.remembered = remembered
         self.services = services
+        self.began = began
         self.completion = completion
     }
 
@@ -29,17 +35,24 @@ final class InformationRequest: OriginReceiver {
     ///   - known: the remembered information, which a 304 confirms.
     ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
     ///     and not a length that was wrong.
+    ///   - demand: tells whether a caller waits; nil: one does.
     ///   - limit: the time for the request with its retries.
+    ///   - began: gets the first bytes, before the completion; nil: they are not asked for.
     static func start(
-        _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, limit: Duration,
-        _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
+        _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, demand: CallDemand? = nil,
+        limit: Duration,
+        _ services: Services, began: (@Sendable (FileBeginning) -> Void)? = nil,
+        _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
-        askingForBytes(ByteRange(0, 1), until: now() + limit, services) { range, left, done in
+        let wanted = ByteRange(0, began == nil ? 1 : Int64(FileBeginning.length))
+        askingForBytes(wanted, until: now() + limit, services) { range, left, done in
             var request = OriginRequest(
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
-            request.isHeadEnough = true
-            services.send(request, to: InformationRequest(request, known, services, done))
+            request.isHeadEnough = began == nil
+            let handle = RequestHandle()
+            if let demand { request.isDemanded = demand.begins(handle, services) }
+            services.send(request, as: handle, to: InformationRequest(request, known, services, began, done))
         } completion: {
             completion($0)
         }
@@ -56,11 +69,11 @@ final class InformationRequest: OriginReceiver {
             {
                 return .wrongAnswer("a web page where media was expected")
             }
-            known.withLock { $0 = .information(information) }
+            known.withLock { $0 = (.information(information), head) }
             // The head has told everything; a whole body is not wanted.
-            return head.status == 206 ? nil : .cancelled
+            return head.status == 206 || began != nil ? nil : .cancelled
         case .unchanged:
-            known.withLock { $0 = .unchanged }
+            known.withLock { $0 = (.unchanged, head) }
             return nil
         case .failure(let failure): return failure
         }
@@ -68,11 +81,17 @@ final class InformationRequest: OriginReceiver {
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         services.counters.demandedBytes(bytes.count)
-        return .more
+        if began == nil { return .more }
+        let isWhole = self.bytes.withLock { beginning in
+            beginning += bytes.prefix(FileBeginning.length - beginning.count)
+            return beginning.count == FileBeginning.length
+        }
+        return isWhole ? .stop : .more
     }
 
     func ended(_ failure: OriginFailure?) {
-        let outcome = known.withLock { $0 }
-        completion(outcome ?? .failure(failure ?? .interrupted("no answer")))
+        let known = known.withLock { $0 }
+        if let known { began?(FileBeginning(known.head, bytes.withLock { $0 })) }
+        completion(known?.outcome ?? .failure(failure ?? .interrupted("no answer")))
     }
 }

@@ -84,7 +84,7 @@ final class JoinedFiles: Sendable {
         guard isFirst else { return }
         let last = state.withLock { $0.known[url] }
         let box = Box<PieceList?>(nil)
-        let reader = DocumentReader(.url(file.playlist)) { answer, isOver throws(SourceRefusal) in
+        let reader = DocumentReader(file.playlist) { answer, isOver throws(SourceRefusal) in
             let pieces = try file.pieces(answer, isOver)
             box.put(pieces)
             return .entries(EntryList([]))

@@ -6,7 +6,7 @@ import ReelThreads
 /// one after another.
 ///
 /// All of it but `init` runs on the origin's thread, so that its receiver is called as by the origin itself.
-final class JoinedRequest: OriginReceiver {
+final class JoinedRequest: ForwardingReceiver {
     private struct State {
         var version: JoinedVersion?
         /// The next byte, and the end.
@@ -28,7 +28,7 @@ final class JoinedRequest: OriginReceiver {
     private let handle: RequestHandle
     private let request: OriginRequest
     private let file: JoinedFile
-    private let receiver: any OriginReceiver
+    let receiver: any OriginReceiver
     private let files: JoinedFiles
     private let services: Services
     private let state: Lock<State>
@@ -144,12 +144,13 @@ final class JoinedRequest: OriginReceiver {
     private func ask(_ part: JoinedVersion.Part, _ range: ByteRange, key: [UInt8]?, _ isDemanded: Bool) {
         guard !state.withLock({ $0.isOver || $0.isStopped }) else { return end(.cancelled) }
         let piece = PieceRequest(
-            part.piece, of: part.resource, range, key: key, isDemanded: isDemanded, stallLimit: request.stallLimit,
-            to: self)
+            part.piece, of: part.resource, range, key: key, isDemanded: isDemanded,
+            reason: request.reason == .prefetch ? .prefetch : .demand,
+            stallLimit: request.stallLimit, limit: request.limit, to: self)
         guard let piece else { return end(.wrongAnswer("a key that is none")) }
-        let current = RequestHandle()
+        let current = RequestHandle(for: handle)
         state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }
-        services.send(piece.request, as: current, to: piece)
+        services.send(piece.request, of: piece.resource, as: current, to: piece)
     }
 
     /// Ends it, once.
@@ -189,7 +190,6 @@ final class JoinedRequest: OriginReceiver {
     }
 
     func sent() { if !state.withLock({ $0.hasHead }) { receiver.sent() } }
-    func yields() -> Bool { receiver.yields() }
     func connecting() { if !state.withLock({ $0.hasHead }) { receiver.connecting() } }
     func redirected() { if !state.withLock({ $0.hasHead }) { receiver.redirected() } }
 

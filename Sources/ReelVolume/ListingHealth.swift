@@ -2,6 +2,7 @@ import Glibc
 import ReelCore
 import ReelSources
 import ReelThreads
+import Synchronization
 
 /// The directories whose listing could not be refreshed: why, and when to ask again. It is kept apart from the nodes,
 /// which the kernel forgets.
@@ -19,6 +20,8 @@ final class ListingHealth: Sendable {
     private let conditions = Lock<[String: Condition]>([:])
     /// How old a listing may be.
     private let refresh: Duration
+    /// Listings up to then are too old, in seconds since 1970.
+    private let expiry = Atomic<Int64>(.min)
 
     init(refresh: Duration) { self.refresh = refresh }
 
@@ -29,10 +32,14 @@ final class ListingHealth: Sendable {
     func isDue(_ place: SourcePlace, _ longestAge: Duration?, fetchedAt: Int64) -> Bool {
         guard let longestAge else { return false }
         if let askAgain = conditions.withLock({ $0[place.key]?.askAgain }) { return now() >= askAgain }
+        if fetchedAt <= expiry.load(ordering: .relaxed) { return true }
         let age = wallClock() - fetchedAt
         // A clock that was set back makes nothing fresh. An age of 0 means "at each look", and looks come in crowds.
         return age < 0 || .seconds(age) >= max(longestAge, .seconds(1))
     }
+
+    /// All listings are too old from here on.
+    func expireAll() { expiry.store(wallClock(), ordering: .relaxed) }
 
     /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
     /// - Parameter canGo: false for the source itself, as no parent's listing tells that it is gone.
@@ -57,10 +64,18 @@ final class ListingHealth: Sendable {
     /// Whether a directory is taken as gone.
     func isGone(_ place: SourcePlace) -> Bool { conditions.withLock { $0[place.key]?.isGone ?? false } }
 
+    /// `status-503`: the latest trouble; nil: there is none.
+    func trouble(of place: SourcePlace) -> String? {
+        conditions.withLock { $0[place.key]?.doubt }.map { $0.trouble.name }
+    }
+
     /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is some; nil: there is none.
     func mark(of place: SourcePlace) -> String? {
         conditions.withLock { $0[place.key]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
     }
+
+    /// No directory is marked.
+    var isWell: Bool { conditions.withLock { $0.isEmpty } }
 
     /// The directories that are marked, by key, each with its latest trouble and since when (seconds since 1970).
     var marked: [(key: String, trouble: String, since: Int64)] {

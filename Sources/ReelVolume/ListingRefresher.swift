@@ -18,10 +18,14 @@ final class ListingRefresher: Sendable {
         health = ListingHealth(refresh: services.options.refresh)
     }
 
+    /// Whether a listing should be refreshed. - Parameter fetchedAt: seconds since 1970.
+    func isDue(_ directory: Directory, fetchedAt: Int64) -> Bool {
+        health.isDue(directory.place, services.longestAge(of: directory.place, in: source), fetchedAt: fetchedAt)
+    }
+
     /// A program looks at a listing: refreshes it where it is due. - Parameter fetchedAt: seconds since 1970.
     func look(_ node: Node, _ directory: Directory, fetchedAt: Int64) {
-        let age = services.longestAge(of: directory.place, in: source)
-        if health.isDue(directory.place, age, fetchedAt: fetchedAt) { refresh(node, directory) }
+        if isDue(directory, fetchedAt: fetchedAt) { refresh(node, directory) }
     }
 
     /// Refreshes a listing that was found wrong, unless it never changes.
@@ -34,19 +38,29 @@ final class ListingRefresher: Sendable {
         guard let url = directory.place.url, !services.origin.isWorthAsking(url) else {
             return directory.loading.join({ _ in }) { fetch(node, directory, $0) }
         }
+        // What the user wants is no trouble.
+        if services.origin.line.isOffline { return }
         // No request goes out; a doubt that passes leaves no mark.
         if let outage = services.origin.outage(of: url) {
             _ = health.settle(directory.place, ListingTrouble(.away(outage)), canGo: node.id != rootNode)
+            services.options.news?.trust()
         }
     }
 
-    /// Asks the origin; the work of the directory's `loading`.
-    func fetch(_ node: Node, _ directory: Directory, _ completion: @escaping Completion<Directory.Listed>) {
+    /// Asks the origin; the work of the directory's `loading`. - Parameter isAhead: no call may wait for it; it fails
+    ///   with `interrupted` where it was given up.
+    func fetch(
+        _ node: Node, _ directory: Directory, isAhead: Bool = false,
+        _ completion: @escaping Completion<Directory.Listed>
+    ) {
         let old = directory.listing
+        directory.demand.begins()
         FolderFetch.start(
-            source.list(directory.place, known: old?.entries), known: old?.mark, limit: services.options.timeout,
-            services
+            source.list(directory.place, known: old?.entries), known: old?.mark,
+            demand: isAhead ? directory.demand : nil, limit: services.options.timeout, services
         ) { [self] outcome in
+            // It says nothing of the folder.
+            if isAhead, outcome.trouble != nil, directory.demand.isGivenUp { return completion(.failure(.interrupted)) }
             completion(settle(outcome, node, directory))
         }
     }
@@ -60,13 +74,15 @@ final class ListingRefresher: Sendable {
                 return .success(take(entries, mark, nil, node, directory))
             }
             guard let (trouble, error) = outcome.trouble else { return .failure(.failed) }
-            services.logger.warning("\(place): no listing: \(trouble.name)")
+            let isUrgent = directory.demand.isDemanded
+            services.logger.log(level: isUrgent ? .warning : .info, "\(place): no listing: \(trouble.name)")
             return .failure(error)
         }
         var trouble = outcome.trouble?.name
         if case .entries(let entries, _, _) = outcome, entries.isEmpty, !old.entries.isEmpty { trouble = .empty }
         let wasGone = health.isGone(place)
         let verdict = health.settle(place, trouble, canGo: node.id != rootNode)
+        services.options.news?.trust()
         if let trouble { services.logger.warning("\(place): no new listing: \(trouble.name)") }
         switch (verdict, outcome) {
         case (.believe, .entries(let entries, let mark, let remark)):
@@ -100,6 +116,7 @@ final class ListingRefresher: Sendable {
         if isSame { return listed }
         services.store.remember(
             StoredListing(entries: entries, fetchedAt: listed.fetchedAt, complete: true), for: directory.place.key)
+        if let old, let news = services.options.news { news.tell(old, listed, in: path(of: node, directory)) }
         if let old, let kernel = services.kernelCache {
             for entry in old.entries { revoke(entry, listed[entry.name], node, kernel) }
             // The kernel may have kept the answer that there was no such name.
@@ -107,6 +124,15 @@ final class ListingRefresher: Sendable {
             kernel.forgetDirectory(node.id)
         }
         return listed
+    }
+
+    /// The path of a directory inside the volume; nil where it is not known.
+    private func path(of node: Node, _ directory: Directory) -> String? {
+        if let path = nodes.path(of: node) { return path }
+        // The kernel has forgotten a directory above it.
+        let root = source.isQueue(source.root) ? nil : source.root.url
+        let path = MountNames(root: root, entries: [SourceEntry]()) { $0.url.text }.path(ofKey: directory.place.key)
+        return path.map { $0.hasSuffix("/") ? String($0.dropLast()) : $0 }
     }
 
     /// Makes the kernel forget an entry that a newer list lacks, or has another one for.

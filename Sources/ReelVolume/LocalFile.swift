@@ -26,6 +26,8 @@ enum LocalFile {
         case refused(SourceRefusal)
     }
 
+    static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
     /// - Parameter known: the state that was read before.
     static func read(_ path: String, unless known: FileStamp?) -> Outcome {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)

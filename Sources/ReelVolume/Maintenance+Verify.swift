@@ -73,7 +73,7 @@ extension Maintenance {
         for run in runs(of: bad, most: Self.blocksARequest) where fetches {
             let read = file.refetch(run)
             do throws(MaintenanceFailure) {
-                switch try wait(watch, progress, read.answer) {
+                switch try watch.wait(for: read.answer, progress) {
                 case .success: refetched += run.count
                 case .failure(let error): return (refetched, error)
                 }
@@ -95,8 +95,10 @@ extension Maintenance {
 }
 
 extension VolumeError {
-    fileprivate var sentence: String {
+    /// Why bytes did not come.
+    var sentence: String {
         switch self {
+        case .offline: "the origin is away"
         case .unreachable: "the origin cannot be reached"
         case .timedOut: "the origin did not answer in time"
         case .accessDenied: "the origin refuses access"

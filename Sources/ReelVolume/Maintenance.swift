@@ -7,6 +7,7 @@ import ReelThreads
 package struct Maintenance: CacheCommands {
     let tree: Tree
     let files: FileTable
+    let opener: FileOpener
     let services: Services
 
     /// All files that are cached in part, open or pinned; the last used first.
@@ -84,19 +85,8 @@ package struct Maintenance: CacheCommands {
             let result = Result { () throws(CacheError) in try job() }
             answer.withLock { $0 = result }
         }
-        let result = try wait(watch, progress, answer)
+        let result = try watch.wait(for: answer, progress)
         return try onCache { () throws(CacheError) in try result.get() }
-    }
-
-    /// Waits for an answer. - Parameter progress: told again while nothing happens.
-    func wait<Value: Sendable>(
-        _ watch: MaintenanceWatch, _ progress: MaintenanceProgress?, _ answer: Monitor<Value?>
-    ) throws(MaintenanceFailure) -> Value {
-        while true {
-            if let value = answer.wait(atMost: .milliseconds(200), { $0 }) { return value }
-            if watch.isOver() { throw MaintenanceFailure("it was ended before its time") }
-            watch.progress(progress ?? MaintenanceProgress(done: 0, total: 0))
-        }
     }
 
     /// Makes an error of the cache one of maintenance.

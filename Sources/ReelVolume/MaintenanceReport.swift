@@ -1,3 +1,5 @@
+import ReelThreads
+
 /// One file of a cache, as `reelfs cache list` shows it.
 package struct CachedFile: Codable, Sendable {
     /// The path inside the mount, without a leading `/`; nil where it is not known.
@@ -48,6 +50,8 @@ package struct MaintenanceReport: Codable, Sendable {
     package var failure: String?
     /// Directories that were left out because they have not been listed yet.
     package var unlistedDirectories = 0
+    /// Directories that could not be listed again.
+    package var failedDirectories: [FailedDirectory] = []
 
     package init() {}
 
@@ -61,10 +65,19 @@ package struct MaintenanceReport: Codable, Sendable {
         for name in other.damagedFiles { addDamaged(name) }
         failure = failure ?? other.failure
         unlistedDirectories &+= other.unlistedDirectories
+        failedDirectories += other.failedDirectories
     }
 
     /// Adds the name of a file with damaged blocks, unless there are a hundred.
     package mutating func addDamaged(_ name: String) { if damagedFiles.count < 100 { damagedFiles.append(name) } }
+}
+
+/// A directory that could not be listed again.
+package struct FailedDirectory: Codable, Sendable, Hashable {
+    /// The path inside the mount, without a leading `/`; empty for its root.
+    package var path: String
+    /// Why, such as `status-503`, and what follows from it.
+    package var reason: String
 }
 
 /// The client of a piece of maintenance, which follows its progress and may end it.
@@ -81,12 +94,48 @@ package struct MaintenanceWatch: Sendable {
         self.progress = progress
         self.isOver = isOver
     }
+
+    /// Waits for a call of the filesystem. - Throws: where the client goes before.
+    func wait<Value: Sendable>(
+        _ call: (@escaping Completion<Value>) -> Void
+    ) throws(MaintenanceFailure) -> Result<Value, VolumeError> {
+        let answer = Monitor<Result<Value, VolumeError>?>(nil)
+        call { result in answer.withLock { $0 = result } }
+        return try wait(for: answer)
+    }
+
+    /// Waits for an answer, and tells progress meanwhile. - Throws: where the client goes before.
+    func wait<Value: Sendable>(
+        for answer: Monitor<Value?>, _ progress: MaintenanceProgress? = nil
+    ) throws(MaintenanceFailure) -> Value {
+        while true {
+            if let value = answer.wait(atMost: .milliseconds(200), { $0 }) { return value }
+            if isOver() { throw MaintenanceFailure("it was ended before its time") }
+            self.progress(progress ?? MaintenanceProgress(done: 0, total: 0))
+        }
+    }
 }
 
 /// The reason why maintenance failed.
 package struct MaintenanceFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// One sentence for the user.
     package var description: String
+    /// No listing has the path.
+    package var isUnlisted = false
 
     package init(_ description: String) { self.description = description }
+
+    /// No listing has the path.
+    static func unlisted(_ path: String) -> MaintenanceFailure {
+        var failure = MaintenanceFailure("\(path) is not listed in the mount")
+        failure.isUnlisted = true
+        return failure
+    }
+
+    /// Names the path in the mount. - Parameter folder: of the source, whose error names the path in it.
+    func below(_ folder: String) -> MaintenanceFailure {
+        var failure = self
+        failure.description = "\(folder)/\(description)"
+        return failure
+    }
 }

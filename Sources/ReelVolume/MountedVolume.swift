@@ -1,8 +1,27 @@
+import ReelCore
+
 /// A filesystem with a cache and commands, as the program mounts it: of one source (`Volume`), or of the sources of a
 /// catalogue (`CatalogueVolume`).
 package protocol MountedVolume: Filesystem {
     /// The commands on the mount's cache.
     var maintenance: any CacheCommands { get }
+
+    /// The prefetches of the mount.
+    var prefetches: PrefetchJobs { get }
+
+    /// As `lookup`, of what is cached whole; nothing is asked for.
+    func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
+
+    /// As `open`, of a file that is cached whole; nothing is asked for, also by its reads.
+    func openCached(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+
+    /// As `read`, of bytes that are cached. It never parks.
+    func readCached(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
+    ) -> ReadAnswer
+
+    /// As `openDirectory`, with the items that are cached whole; nothing is asked for.
+    func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
 
     /// Tells this cache from here on when something has changed that the kernel may have kept.
     func connect(_ cache: any KernelCache)
@@ -10,8 +29,23 @@ package protocol MountedVolume: Filesystem {
     /// Shows the path of the control socket as an attribute of the root.
     func announce(socketPath path: String)
 
+    /// Whether all that the tree shows is as new as it should be, and can be fetched.
+    var isTrusted: Bool { get }
+
+    /// The line of the mount, with the limit of its rate.
+    var line: Line { get }
+
+    /// Asks for nothing from now on, and shows only what plays to its end without the network; or ends that.
+    func setOffline(_ isOffline: Bool)
+
     /// The state that `reelfs status` shows.
     func status() -> VolumeStatus
+
+    /// What the line has brought so far. Waits for no disk.
+    func lineProgress() -> LineProgress
+
+    /// The numbers that only a monitoring system wants.
+    func metrics() -> VolumeMetrics
 
     /// Fails the calls that wait, stops the requests, and ends the threads. The caller closes the store.
     func shutdown()
@@ -19,6 +53,10 @@ package protocol MountedVolume: Filesystem {
 
 extension Volume: MountedVolume {
     package var maintenance: any CacheCommands { commands }
+    package var isTrusted: Bool {
+        let outages = services.origin.outages.filter { services.mirrors?.onlyOfShared($0.origin) != true }
+        return !isOffline && outages.isEmpty && tree.refresher.health.isWell
+    }
 }
 
 /// The commands on a mount's cache while it runs. Each call may take a while, so its thread must be allowed to wait.
@@ -44,6 +82,28 @@ package protocol CacheCommands: Sendable {
     /// - Throws: a sentence for the user: the path is not listed.
     func explain(_ path: String) throws(MaintenanceFailure) -> Explanation
 
+    /// Lists a directory again now; it keeps what it had where that fails. A file stands for its directory.
+    /// - Parameters:
+    ///   - path: inside the mount, without a leading `/`; empty for its root.
+    ///   - isRecursive: all directories below it, too.
+    /// - Returns: a report with a sentence for each directory that could not be listed.
+    /// - Throws: a sentence for the user: there is no such path.
+    func refresh(_ path: String, isRecursive: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
+        -> MaintenanceReport
+
+    /// Has each directory listed again at the next look at it, however young its listing is.
+    func expireListings()
+
+    /// The places of a path in the mount's sources, each with the commands on that source's files.
+    /// - Throws: a sentence for the user: a source cannot be opened.
+    func places(of path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> [SourcePath]
+
+    /// The bytes that the cache may hold.
+    var cacheCap: Int64 { get }
+
+    /// The cached bytes that only a command evicts.
+    var pinnedBytes: Int64 { get }
+
     /// Verifies everything, or one file or directory. A bad block is never served from then on; without a repair the
     /// next read fetches it again.
     /// - Parameters:
@@ -67,6 +127,11 @@ extension CacheCommands {
     /// Without a client that follows the work.
     package func prune(to bytes: Int64) throws(MaintenanceFailure) -> MaintenanceReport {
         try prune(to: bytes, MaintenanceWatch())
+    }
+
+    /// Without a client that follows the work.
+    package func refresh(_ path: String, isRecursive: Bool) throws(MaintenanceFailure) -> MaintenanceReport {
+        try refresh(path, isRecursive: isRecursive, MaintenanceWatch())
     }
 
     /// Without a client that follows the work.

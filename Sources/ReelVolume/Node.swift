@@ -11,6 +11,8 @@ final class Node: Sendable {
     /// nil for the root of a local list.
     let url: ResourceURL?
     let isDirectory: Bool
+    /// A symbolic link (``LinkFile``).
+    let isLink: Bool
     let directory: Directory?
     /// The listing's facts when the node was made; the listing may have another date of a directory now.
     let listed: Facts
@@ -50,7 +52,7 @@ final class Node: Sendable {
         /// The path leads to another node now.
         var isSuperseded = false
         /// The opens that wait while the first of them asks the origin; nil: none asks.
-        var opening: [Completion<any FileHandle>]?
+        var opening: (demand: CallDemand, waiting: [Completion<any FileHandle>])?
         /// The last open file whose end is not known.
         weak var growing: RemoteFile?
     }
@@ -65,6 +67,7 @@ final class Node: Sendable {
         self.inode = inode
         url = place.url
         self.isDirectory = isDirectory
+        isLink = !isDirectory && LinkFile.isLink(name, place.url)
         self.listed = listed
         self.keepsDate = keepsDate
         directory = isDirectory ? Directory(place, listing) : nil
@@ -94,19 +97,24 @@ final class Node: Sendable {
     var growing: RemoteFile? { state.withLock { $0.growing } }
     func grows(_ file: RemoteFile) { state.withLock { $0.growing = file } }
 
-    /// Lets an open wait for `opened`. - Returns: whether the caller has to ask the origin.
-    func open(_ completion: @escaping Completion<any FileHandle>) -> Bool {
+    /// Lets an open wait for `opened`.
+    /// - Returns: the demand of all opens that wait, and whether the caller has to ask the origin.
+    func open(_ completion: @escaping Completion<any FileHandle>) -> (demand: CallDemand, isFirst: Bool) {
         state.withLock { state in
-            defer { state.opening = (state.opening ?? []) + [completion] }
-            return state.opening == nil
+            let demand = state.opening?.demand ?? CallDemand()
+            defer { state.opening = (demand, (state.opening?.waiting ?? []) + [completion]) }
+            return (demand, state.opening == nil)
         }
     }
+
+    /// Of the opens that wait; nil: none does.
+    var openDemand: CallDemand? { state.withLock { $0.opening?.demand } }
 
     /// Ends the wait. - Returns: the opens that waited.
     func opened() -> [Completion<any FileHandle>] {
         state.withLock { state in
             defer { state.opening = nil }
-            return state.opening ?? []
+            return state.opening?.waiting ?? []
         }
     }
 

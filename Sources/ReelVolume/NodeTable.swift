@@ -60,9 +60,29 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// As the subscript, with one reference more.
+    func hold(_ id: NodeID) -> Node? {
+        state.withLock { state in
+            guard let slot = state.slot(id) else { return nil }
+            if state.slots[slot].references < .max { state.slots[slot].references += 1 }
+            return state.kept(slot)
+        }
+    }
+
     /// A node for a look, whose changes the table does not keep.
     func peek(_ id: NodeID) -> Node? {
         state.withLock { state in state.slot(id).flatMap { state.slots[$0].node ?? state.made($0) } }
+    }
+
+    /// The path of a node inside the volume; nil where the kernel has forgotten a directory on the way.
+    func path(of node: Node) -> String? {
+        var (names, next) = ([String](), node)
+        while next.id != rootNode {
+            names.append(next.name)
+            guard let parent = peek(next.parent) else { return nil }
+            next = parent
+        }
+        return names.reversed().joined(separator: "/")
     }
 
     /// Makes the entries of a list the directory's children, unless there is a newer one. An entry that both lists have
@@ -166,6 +186,11 @@ final class NodeTable: Sendable {
         state.withLock { state in
             if let slot = state.slot(node.id) { state.leave(slot) }
         }
+    }
+
+    /// The directories that the kernel has entered.
+    var directories: [Node] {
+        state.withLock { state in state.families.keys.compactMap { state.slots[Int($0)].node } }
     }
 
     /// Takes references of the kernel back; a node without any goes.

@@ -1,3 +1,4 @@
+import ReelCache
 import ReelCore
 import Synchronization
 
@@ -17,6 +18,22 @@ final class OpenFile: FileHandle {
         self.wantsDirectIO = wantsDirectIO
         self.isHeld = isHeld
     }
+
+    var length: Int64? { remote.isOpenEnded ? nil : remote.length }
+
+    var modified: Int64? { remote.object.version.validator.lastModified }
+
+    /// Made of all that names the version in the cache.
+    var entityTag: EntityTag? {
+        let version = remote.object.version
+        let validator = version.validator
+        guard validator.entityTag != nil || validator.lastModified != nil else { return nil }
+        let parts = [version.key, validator.entityTag?.opaque, validator.lastModified.map { "\($0)" }]
+        let name = parts.reduce(UInt64(bitPattern: version.length)) { inodeNumber(of: $1 ?? "", in: $0) }
+        return EntityTag((validator.ifRange == nil ? "W/" : "") + "\"\(String(name, radix: 16))\"")
+    }
+
+    func opened(by thread: Int32) { remote.opened(by: thread) }
 
     func passthroughFile() -> PassthroughFile? {
         guard !wantsDirectIO, let descriptor = remote.object.offer() else { return nil }

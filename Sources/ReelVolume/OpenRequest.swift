@@ -1,6 +1,7 @@
 import ReelCache
 import ReelCore
 import ReelThreads
+import Synchronization
 
 /// The first request for an unknown resource: its head is the content information, its body the first bytes, which are
 /// kept.
@@ -29,6 +30,7 @@ final class OpenRequest: OriginReceiver {
     private let range: ByteRange?
     private let handle = RequestHandle()
     private let state = Lock(State.asked)
+    private let place = Mutex(AnswerPlace.origin)
     private let completion: @Sendable (Found) -> Void
 
     private init(_ plan: Plan, _ range: ByteRange?, _ completion: @escaping @Sendable (Found) -> Void) {
@@ -41,10 +43,11 @@ final class OpenRequest: OriginReceiver {
     /// - Parameters:
     ///   - head: bytes to ask for.
     ///   - tail: fetches the end at the same time.
+    ///   - demand: tells whether a caller waits; nil: one does.
     ///   - finished: called when a resource of unknown length has come to its end.
     static func start(
-        _ url: ResourceURL, head: Int64 = Readahead.first, tail: TailPrefetch?, _ files: FileTable,
-        _ services: Services, finished: @escaping @Sendable (ContentInformation) -> Void,
+        _ url: ResourceURL, head: Int64 = Readahead.first, tail: TailPrefetch?, demand: CallDemand? = nil,
+        _ files: FileTable, _ services: Services, finished: @escaping @Sendable (ContentInformation) -> Void,
         _ completion: @escaping @Sendable (Found) -> Void
     ) {
         let plan = Plan(url: url, tail: tail, files: files, services: services, finished: finished)
@@ -52,8 +55,9 @@ final class OpenRequest: OriginReceiver {
         defer { tail?.start() }
         askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
             let open = OpenRequest(plan, range, done)
-            services.send(
-                OriginRequest(url: url, range: range, reason: .head, stallLimit: left), as: open.handle, to: open)
+            var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
+            if let demand { request.isDemanded = demand.begins(open.handle, services) }
+            services.send(request, as: open.handle, to: open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }
             completion(found)
@@ -95,10 +99,13 @@ final class OpenRequest: OriginReceiver {
         return nil
     }
 
+    func asked(_ place: AnswerPlace) { self.place.withLock { $0 = place } }
+
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         switch state.withLock({ $0 }) {
         case .asked: .stop
-        case .file(let file, let stream): file.arrived(stream, bytes)
+        case .file(let file, let stream):
+            file.arrived(stream, bytes, from: place.withLock { $0 })
         }
     }
 

@@ -13,6 +13,8 @@ struct ParkedReads {
         let deadline: Duration
         /// It waits for the bytes to be in the cache, and takes none.
         let isRepair: Bool
+        /// Set where its reader reads on, so that its bytes should have been there: its wait may be a stall.
+        var wait: ReadWait?
     }
 
     /// Four for each place in a file that readahead keeps track of.
@@ -39,6 +41,15 @@ struct ParkedReads {
         defer { nextID += 1 }
         held[nextID] = read
         return nextID
+    }
+
+    /// Tells the waits of the reads that the ledger holds.
+    /// - Parameter range: only of those that want some of these bytes; nil: of all.
+    mutating func tellWaits(of range: ByteRange? = nil, _ event: (inout ReadWait) -> Void) {
+        for id in held.keys where held[id]?.wait != nil {
+            if let range, held[id]?.range.overlaps(range) == false { continue }
+            event(&held[id]!.wait!)
+        }
     }
 
     /// A read that the ledger held has its answer; nil where its caller has gone.

@@ -6,7 +6,7 @@ import ReelThreads
 ///
 /// Its receiver gets the head once it was judged, exactly the bytes of the range, and an end without a failure where
 /// all of them came.
-final class PieceRequest: OriginReceiver {
+final class PieceRequest: ForwardingReceiver {
     private struct State {
         /// Of the body as it comes: bytes before those that are wanted, and those.
         var before: Int64 = 0
@@ -19,9 +19,9 @@ final class PieceRequest: OriginReceiver {
 
     /// To be sent.
     let request: OriginRequest
-    private let resource: ContentInformation?
+    let resource: ContentInformation?
     private let cipher: PieceCipher?
-    private let receiver: any OriginReceiver
+    let receiver: any OriginReceiver
     private let state: Lock<State>
 
     /// nil for a key that is none.
@@ -31,7 +31,8 @@ final class PieceRequest: OriginReceiver {
     ///   - key: where the piece has a cipher.
     init?(
         _ piece: PieceList.Piece, of resource: ContentInformation?, _ range: ByteRange, key: [UInt8]?,
-        isDemanded: Bool, stallLimit: Duration, to receiver: any OriginReceiver
+        isDemanded: Bool, reason: OriginRequest.Reason = .demand, stallLimit: Duration, limit: RateLimit? = nil,
+        to receiver: any OriginReceiver
     ) {
         var (asked, plainBefore) = (range, Int64(0))
         var cipher: PieceCipher?
@@ -47,21 +48,16 @@ final class PieceRequest: OriginReceiver {
         }
         let base = piece.range?.lower ?? 0
         asked = ByteRange(base + asked.lower, base + asked.upper)
-        request = OriginRequest(
+        var request = OriginRequest(
             url: piece.url, range: asked, condition: resource?.validator.ifRange.map { .ifRange($0) },
-            isDemanded: isDemanded, stallLimit: stallLimit)
+            isDemanded: isDemanded, reason: reason, stallLimit: stallLimit)
+        request.limit = limit
+        self.request = request
         self.resource = resource
         self.cipher = cipher
         self.receiver = receiver
         state = Lock(State(left: asked.count, plainBefore: plainBefore, plainLeft: range.count))
     }
-
-    var program: String? { receiver.program }
-
-    func sent() { receiver.sent() }
-    func yields() -> Bool { receiver.yields() }
-    func connecting() { receiver.connecting() }
-    func redirected() { receiver.redirected() }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         switch judge(head, to: request.url, asked: request.range, isConditional: false, known: resource) {

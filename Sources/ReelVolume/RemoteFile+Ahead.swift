@@ -8,14 +8,28 @@ extension RemoteFile {
     func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
         let counters = services.counters
         let isInMemory = object.isInMemory
+        // A player of another file needs the line.
+        let isSecond = services.origin.line.isTight(now: moment) && !state.withLock { $0.ledger.hasPlayer(now: moment) }
+        let program = tally
+        let isScan = program?.isScanning(now: moment) ?? false
+        let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
+        let allowsEarly = program?.allowsEarly(now: moment) ?? true
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
         return services.budget.withLock {
             Ledger.Limits(
-                requests: url.fileProtocol == .ftp ? 1 : requests, room: $0.unreadLimit - ahead,
-                allowsEarly: $0.allowsEarly(early, now: moment),
-                window: isInMemory ? Self.windowInMemory : .max,
-                mayHedge: url.fileProtocol == nil)
+                requests: url.fileProtocol == .ftp || isSecond ? 1 : requests, room: $0.unreadLimit - ahead,
+                allowsEarly: $0.allowsEarly(early, now: moment) && allowsEarly && !isSecond,
+                window: isInMemory ? Self.windowInMemory : isSecond ? Readahead.near : .max,
+                mayHedge: url.fileProtocol == nil && !isSecond, hasMirror: hasMirror.load(ordering: .relaxed),
+                probe: services.options.probeLimit, isScan: isScan, reach: reach)
         }
+    }
+
+    /// Tells the line of the mount what the file's player needs.
+    /// - Parameter isNews: a read has begun to wait, or the player has gone.
+    func tellLine(_ moment: Duration, isNews: Bool = false) {
+        guard let need = state.withLock({ $0.need(moment, isNews: isNews) }) else { return }
+        services.origin.line.tell(ObjectIdentifier(self), ahead: need.ahead, now: moment)
     }
 
     /// Bytes that are kept in memory must have room there for all readers.
@@ -33,6 +47,7 @@ extension RemoteFile {
     /// After a hit that has left too little before its reader.
     func readAhead(_ moment: Duration) {
         perform(decide(limits(concurrency.share, moment)) { $0.ledger.readAhead(now: moment) })
+        fetchSeekIndex()
     }
 
     /// The file leaves the table: no reader is expected for bytes fetched ahead.
@@ -49,8 +64,26 @@ extension RemoteFile {
         services.ticker.add(self)
         perform(
             decide { state in ranges.flatMap { state.ledger.prebuffer($0, now: moment) } },
-            for: spending == .tail ? .tail : .nextItem)
+            for: spending == .tail ? .tail : spending == .index ? .index : .nextItem)
     }
 
     func cancelPrebuffer() { perform(decide { $0.ledger.cancelPrebuffer() }) }
+
+    /// Goes on with fetching all of the file for a command, one request at a time.
+    func prefetchAll(_ limit: RateLimit?) {
+        services.ticker.add(self)
+        perform(decide { $0.ledger.prefetch(now: now()) }, limit: limit)
+    }
+
+    /// No command wants all of the file any more.
+    func cancelPrefetch() {
+        streamEnded.withLock { $0 = nil }
+        perform(decide { $0.ledger.cancelPrefetch() })
+    }
+
+    /// A request for the file is under way.
+    var isFetching: Bool { state.withLock { !$0.ledger.isIdle } }
+
+    /// What is missing cannot be had any more, whatever is asked for.
+    var isBrokenOff: Bool { state.withLock { $0.ledger.isIdle && !$0.ledger.comesAgain } }
 }

@@ -9,7 +9,7 @@ extension RemoteFile {
     func leave(_ range: ByteRange, of node: NodeID) {
         let isComplete = isComplete
         let kernel = services.kernel.withLock { $0 }
-        let readsDataFile = kernel?.readsDataFiles ?? false
+        let readsDataFile = (kernel?.readsDataFiles ?? false) && !object.isEncrypted
         if !isComplete || !readsDataFile { object.leaveMemory(range) }
         if !isComplete || readsDataFile { kernel?.forgetPages(of: node, range) }
     }

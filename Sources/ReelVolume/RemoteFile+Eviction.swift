@@ -22,16 +22,18 @@ extension RemoteFile: ObjectHolder {
 
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
-        let runs = state.withLock { state in
+        var runs = state.withLock { state in
             // Without an open handle no reader needs the bytes that were read ahead.
             state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
         }
+        let isByExtents = object.wasLent
+        if isByExtents { runs = object.freeExtents(of: runs) }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }
         // From the end: the bytes that are read soonest go last.
         var freed: Int64 = 0
         for run in runs.reversed() where freed < scarce {
             let count = Int((scarce - freed + BlockSize.block - 1) / BlockSize.block)
-            freed += drop(max(run.lowerBound, run.upperBound - count)..<run.upperBound)
+            freed += drop(isByExtents ? run : max(run.lowerBound, run.upperBound - count)..<run.upperBound)
         }
         return freed
     }

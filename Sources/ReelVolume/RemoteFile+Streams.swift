@@ -4,11 +4,13 @@ import ReelThreads
 
 /// Does what the ledger decides, and tells it what came of it.
 extension RemoteFile {
-    /// - Parameter reason: of the requests that it starts; nil: as the ledger knows them.
-    func perform(_ actions: [Ledger.Action], for reason: OriginRequest.Reason? = nil) {
+    /// - Parameters:
+    ///   - reason: of the requests that it starts; nil: as the ledger knows them.
+    ///   - limit: of these requests; nil: that of the mount alone.
+    func perform(_ actions: [Ledger.Action], for reason: OriginRequest.Reason? = nil, limit: RateLimit? = nil) {
         for action in actions {
             switch action {
-            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded, reason)
+            case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded, reason, limit)
             case .stop(let id):
                 if let request = state.withLock({ $0.takeRequest(of: id) }) { services.cancel(request) }
             case .resume(let id):
@@ -18,7 +20,8 @@ extension RemoteFile {
             case .complete(let id): complete(id)
             case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
-                guard let read = state.withLock({ $0.take(id) }) else { continue }
+                guard let read = state.withLock({ $0.take(id, now: now()) }) else { continue }
+                note(read)
                 services.logger.info("\(url): read of \(read.range) failed: \(failure)")
                 read.caller.fail(VolumeError(failure))
             }
@@ -27,17 +30,26 @@ extension RemoteFile {
 
     /// - Parameter part: the bytes that the read gets; nil: all.
     private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
-        guard var read = state.withLock({ $0.take(id) }) else { return }
+        guard var read = state.withLock({ $0.take(id, now: now()) }) else { return }
         if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
         read.range = part ?? read.range
         services.answers.add { [self, read] in
             services.withAnswerBuffer(Int(read.range.count)) { answer(read, $0) }
+            note(read)
             moveQueue(now())
         }
     }
 
+    /// Keeps in mind that a read has waited for long.
+    private func note(_ read: ParkedReads.Read) {
+        guard let stall = read.wait?.stall(now: now()) else { return }
+        state.withLock { $0.note(stall) }
+        services.counters.stalled(for: stall.fault)
+    }
+
     private func start(
-        _ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool, _ reason: OriginRequest.Reason?
+        _ id: Ledger.StreamID, _ range: ByteRange, isDemanded: Bool, _ reason: OriginRequest.Reason?,
+        _ limit: RateLimit?
     ) {
         guard !range.isEmpty else { return }
         let handle = RequestHandle()
@@ -45,13 +57,15 @@ extension RemoteFile {
         let now = state.withLock { $0.start(handle, id) }
         if !now.isWanted { services.cancel(handle) }
         let isDemanded = isDemanded || now.isDemanded
-        let request = OriginRequest(
+        let information = information
+        var request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason ?? state.withLock { $0.ledger.reason(of: id) },
             stallLimit: services.options.timeout)
+        request.limit = limit
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        services.send(request, as: handle, to: StreamReceiver(self, id, range))
+        services.fetch(request, of: object.version, information, as: handle, to: StreamReceiver(self, id, range))
     }
 
     // MARK: Events of streams
@@ -72,7 +86,7 @@ extension RemoteFile {
 
     /// - Parameter isTimed: as in the ledger.
     func sent(_ id: Ledger.StreamID, isTimed: Bool = true) {
-        state.withLock { $0.ledger.requested(id, now: now(), isTimed: isTimed) }
+        state.withLock { $0.sent(id, isTimed: isTimed, now: now()) }
     }
 
     func yields(_ id: Ledger.StreamID) -> Bool { state.withLock { $0.ledger.yield(id) } }
@@ -81,7 +95,8 @@ extension RemoteFile {
         perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
     }
 
-    func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+    func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer, from place: AnswerPlace) -> BodyAnswer {
+        answerPlace.withLock { $0 = place }
         let moment = now()
         let range = decide { $0.place(of: id, count: Int64(bytes.count), now: moment) }
         guard let range else { return .stop }
@@ -100,8 +115,16 @@ extension RemoteFile {
             return .stop
         }
         let requests = concurrency.value.withLock { $0.took(range.count, now: moment) }
-        let result = decide(limits(requests, moment)) { $0.ledger.arrived(id, range, news: news, now: moment) }
+        let writing = now() - moment
+        let result = decide(limits(requests, moment)) { state in
+            state.waited(forDisk: writing)
+            return state.ledger.arrived(id, range, news: news, now: moment)
+        }
         perform(result.actions)
+        if range.lower < Container.mostHead { lookAtHead() }
+        if let tier = services.tier, place != .tier, !news.isEmpty, Tier.keeps(information) {
+            tier.writer.filled(range, of: object)
+        }
         return result.answer
     }
 
@@ -115,5 +138,6 @@ extension RemoteFile {
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)
+        streamEnded.withLock { $0 }?(failure)
     }
 }

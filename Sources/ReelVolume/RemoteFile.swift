@@ -10,12 +10,19 @@ final class RemoteFile: Sendable {
     /// Where its bytes come from now: under one key a file may have several URLs, one after another.
     private let place: Mutex<ResourceURL>
     /// The last reader that had to wait, and its program.
-    private let reader = Mutex<(thread: Int32, program: String?)>((0, nil))
+    private let reader = Mutex<(thread: Int32, program: String?, tally: ProgramTally?)>((0, nil, nil))
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
     let state: Lock<FileState>
     let concurrency: ConcurrencyLimits.Shared
+    let layout = FileLayout()
+    /// Whether a second try asks another origin, as the last tick has found.
+    let hasMirror: Atomic<Bool>
+    /// Where its last bytes came from.
+    let answerPlace = Mutex(AnswerPlace.origin)
+    /// Told of the end of each request, on the origin's thread, while a command fetches the file.
+    let streamEnded = Mutex<(@Sendable (OriginFailure?) -> Void)?>(nil)
     /// Goes up each time that a reader plays the file through and the next item may be fetched.
     let plays = Atomic<UInt64>(0)
 
@@ -25,8 +32,10 @@ final class RemoteFile: Sendable {
         self.object = object
         self.services = services
         let ledger = Ledger(
-            object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap)
+            object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
+            alignment: services.options.alignment)
         concurrency = services.concurrency[url]
+        hasMirror = Atomic(services.hasOtherPlace(for: url, information))
         state = Lock(FileState(ledger), .file)
     }
 
@@ -47,11 +56,34 @@ final class RemoteFile: Sendable {
 
     /// The program that the file's requests are for, as far as it is known.
     var program: String? { reader.withLock { $0.program } }
+    /// nil where it is not known, or one of too many.
+    var tally: ProgramTally? { reader.withLock { $0.tally } }
 
     private func note(_ thread: Int32?) {
         guard let thread, thread != reader.withLock({ $0.thread }) else { return }
         let program = programName(ofThread: thread)
-        reader.withLock { $0 = (thread, program) }
+        let tally = program.flatMap { services.programs[$0] }
+        reader.withLock { $0 = (thread, program, tally) }
+        if let tally { note(tally, hasWaited: true) }
+    }
+
+    /// A program has opened it. Its hits ask for no name: they would be slower.
+    func opened(by thread: Int32) {
+        if let tally = programName(ofThread: thread).flatMap({ services.programs[$0] }) {
+            // Until one waits it is the one that reads.
+            reader.withLock { $0.tally = $0.tally ?? tally }
+            note(tally, hasWaited: false)
+        }
+    }
+
+    private func note(_ tally: ProgramTally, hasWaited: Bool) {
+        let (isNew, isFirstWait) = state.withLock { $0.note(tally, hasWaited: hasWaited) }
+        // A child may read what its parent opened.
+        if isNew { tally.reads() }
+        guard isFirstWait else { return }
+        let moment = now()
+        tally.begins(now: moment)
+        services.scans.look(services.kernelCache, services.ticker, now: moment)
     }
 
     // MARK: Reading
@@ -65,15 +97,25 @@ final class RemoteFile: Sendable {
     ) -> ReadAnswer {
         let range = bounds(offset, buffer.count)
         if range.isEmpty { return .read(0) }
-        if let count = hit(range, into: buffer, of: node) {
-            services.counters.hits.add(1, ordering: .relaxed)
+        let moment = now()
+        if let count = hit(range, into: buffer, of: node, at: moment) {
+            counted(moment)
             return .read(count)
         }
         services.counters.misses.add(1, ordering: .relaxed)
         let parked = park()
         note(parked.thread)
-        wait(parked, for: range, of: node, until: now() + services.options.timeout)
+        wait(parked, for: range, of: node, until: moment + services.options.timeout)
         return .parked
+    }
+
+    /// Counts a hit, and times some: a look at the clock costs a hundredth of the shortest read.
+    private func counted(_ start: Duration) {
+        let isInMemory = services.store.bytesInMemory > 0 && object.isInMemory
+        let isTimed = services.counters.hits.add(1, ordering: .relaxed).newValue % Counters.hitsPerTime == 0
+        if isInMemory { services.counters.memoryHits.add(1, ordering: .relaxed) }
+        guard isTimed else { return }
+        services.times[isInMemory ? .memory : .disk].add(now() - start, weight: Counters.hitsPerTime)
     }
 
     private func bounds(_ offset: Int64, _ count: Int) -> ByteRange {
@@ -83,21 +125,12 @@ final class RemoteFile: Sendable {
 
     /// Copies bytes that are there: no allocation, no lock held over the system call. nil where some are missing.
     private func hit(
-        _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, wasParked: Bool = false
+        _ range: ByteRange, into buffer: UnsafeMutableRawBufferPointer, of node: NodeID, at moment: Duration,
+        wasParked: Bool = false
     ) -> Int? {
-        let moment = now()
-        let (isHit, wantsMore, behind) = state.withLock { state in
-            let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
-            guard isHit else { return (false, false, nil as ByteRange?) }
-            state.report(to: services.counters)
-            if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
-            return (true, state.ledger.wantsReadahead(now: moment), state.ledger.takeBehind())
-        }
-        guard isHit else { return nil }
+        guard isHit(range, of: node, at: moment, wasParked: wasParked) else { return nil }
         // The end may have become known since the range was made.
         let range = range.clamped(to: ByteRange(0, length))
-        if wantsMore { readAhead(moment) }
-        if let behind { leave(behind, of: node) }
         let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)])
         switch object.read(into: buffer, at: range.lower) {
         case .bytes(let count):
@@ -109,6 +142,30 @@ final class RemoteFile: Sendable {
                 "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
             return nil
         }
+    }
+
+    /// Whether the bytes are there. If so a reader is counted at their end, and what it needs next is fetched.
+    private func isHit(_ range: ByteRange, of node: NodeID, at moment: Duration, wasParked: Bool = false) -> Bool {
+        let (isHit, wantsMore, behind) = state.withLock { state in
+            let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
+            guard isHit else { return (false, false, nil as ByteRange?) }
+            state.report(to: services.counters)
+            if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
+            return (true, state.ledger.wantsReadahead(now: moment), state.ledger.takeBehind())
+        }
+        guard isHit else { return false }
+        if wantsMore { readAhead(moment) }
+        if let behind { leave(behind, of: node) }
+        return true
+    }
+
+    /// Lends bytes for sendfile(2), which counts as a hit; nil where they have to be read.
+    func lend(_ range: ByteRange, of node: NodeID) -> LentBytes? {
+        let moment = now()
+        guard let loan = object.lend(range), isHit(range, of: node, at: moment) else { return nil }
+        counted(moment)
+        services.counters.bytesServed.add(range.count, ordering: .relaxed)
+        return LentBytes(descriptor: loan.descriptor, range: range, owner: loan)
     }
 
     /// Keeps a read until its bytes have come. - Parameter isRepair: nothing is read ahead, and the answer has no
@@ -132,7 +189,9 @@ final class RemoteFile: Sendable {
             return read.caller.fail(.failed)
         }
         services.ticker.add(self)
+        tellLine(moment, isNews: true)
         perform(actions)
+        fetchSeekIndex()
     }
 
     /// Fails queued reads whose deadline has passed, and hands the oldest of the others to the ledger as far as it has
@@ -148,11 +207,26 @@ final class RemoteFile: Sendable {
     /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
     /// anew.
     func answer(_ read: ParkedReads.Read, _ buffer: UnsafeMutableRawBufferPointer) {
-        if let count = hit(read.range, into: buffer, of: read.node, wasParked: true) {
+        let moment = now()
+        if let count = hit(read.range, into: buffer, of: read.node, at: moment, wasParked: true) {
+            let place = answerPlace.withLock { $0 }
+            services.counters.waited(for: place)
+            services.times[VolumeMetrics.Answer(place)].add(moment - (read.deadline - services.options.timeout))
             read.caller.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
             wait(read.caller, for: read.range, of: read.node, until: read.deadline)
         }
+    }
+
+    /// Copies bytes that are there, for a reader for whom nothing is fetched.
+    func readCached(_ offset: Int64, into buffer: UnsafeMutableRawBufferPointer) -> ReadAnswer {
+        let range = bounds(offset, buffer.count)
+        if range.isEmpty { return .read(0) }
+        let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)])
+        guard case .bytes(let count) = object.read(into: buffer, at: range.lower) else { return .failed(.offline) }
+        services.counters.hits.add(1, ordering: .relaxed)
+        services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
+        return .read(count)
     }
 
     // MARK: Life
@@ -168,7 +242,13 @@ final class RemoteFile: Sendable {
         // A file that the kernel read itself counts as used and read as a whole.
         let isShared = object.isShared
         if isShared { object.useAll() } else { object.touch() }
-        return decide { $0.ledger.closed(now: now(), isReadWhole: isShared) }
+        let isLast = decide { $0.close(now: now(), isReadWhole: isShared) }
+        // What is opened next must not wait for a player that has gone.
+        if isLast { tellLine(now(), isNews: true) }
+        if isLast, let tally, let run = state.withLock({ $0.ledger.headRun }) {
+            tally.ends(url.fileExtension, bytes: run)
+        }
+        return isLast
     }
 
     /// True while more of a file with an open end may come.
@@ -203,6 +283,8 @@ final class RemoteFile: Sendable {
     var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
     /// What its bytes were fetched for, since its first open.
     var statistics: FetchStatistics { state.withLock { $0.ledger.statistics } }
+    /// A player reads it now.
+    var hasPlayer: Bool { state.withLock { $0.ledger.openHandles > 0 && $0.ledger.hasPlayer(now: now()) } }
     var openHandles: Int { state.withLock { $0.ledger.openHandles } }
     var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { state.withLock { $0.rate(now()) } }
@@ -235,7 +317,11 @@ final class RemoteFile: Sendable {
 
 extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
-        perform(decide { $0.ledger.tick(now: now) })
+        if services.hasOtherPlaces {
+            hasMirror.store(services.hasOtherPlace(for: url, information), ordering: .relaxed)
+        }
+        tellLine(now)
+        perform(decide(limits(concurrency.share, now)) { $0.ledger.tick(now: now) })
         moveQueue(now)
         return state.withLock { $0.hasWork }
     }

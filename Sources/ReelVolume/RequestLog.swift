@@ -14,7 +14,7 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var why: String
     /// The program whose read or open led to it, as far as it is known.
     package var program: String?
-    /// `origin`
+    /// As `AnswerPlace`, or `via`: a shared cache.
     package var from = "origin"
     /// Scheme, host and port of the place that was asked.
     package var host: String

@@ -64,7 +64,7 @@ extension Tree {
         while let name = names.popFirst() {
             guard let entries = entries(of: place), let index = entries.place(of: String(name)),
                 entries.isDirectory(at: index) || names.isEmpty
-            else { throw MaintenanceFailure("\(path) is not listed in the mount") }
+            else { throw .unlisted(path) }
             if !entries.isDirectory(at: index) { return (place, entries[index]) }
             place = .url(entries.url(at: index))
         }
@@ -74,6 +74,6 @@ extension Tree {
     /// The last good listing of a folder; nil where there is none yet.
     fileprivate func entries(of folder: SourcePlace) -> EntryList? {
         if folder == source.root, let listing = root.directory?.listing { return listing.entries }
-        return services.store.entries(at: folder)?.entries
+        return services.store.entries(at: folder, links: services.options.links)?.entries
     }
 }

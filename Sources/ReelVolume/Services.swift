@@ -12,10 +12,22 @@ final class Services: Sendable {
     let options: VolumeOptions
     let logger: Logger
     let counters = Counters()
+    let times = ReadTimes()
+    /// The programs that open files.
+    let programs = ProgramTallies()
+    let scans: ScanWatch
+    /// For which names the end of a file is asked for with its beginning.
+    let tails = TailGuess()
     /// What was asked for in the last hours.
     let requests: RequestLog
+    /// How each origin fares.
+    let origins = OriginTable()
     /// nil: files are asked for at their URLs.
     let resolver: Resolver?
+    /// nil: the source has none, and no shared cache.
+    let mirrors: Mirrors?
+    /// nil: the user names none.
+    let tier: Tier?
     /// Changes each request before it leaves; nil until the source is known.
     private let source = Lock<(any Source)?>(nil)
     /// Makes files of several resources; nil before the volume is made, and after its end.
@@ -37,15 +49,22 @@ final class Services: Sendable {
     /// Set when the mount ends: the documents that are being read are then of no use.
     private let isEnding = Atomic(false)
 
-    /// - Parameter finder: the user's resolver.
+    /// - Parameters:
+    ///   - source: as the user names it; nil: a local list.
+    ///   - finder: the user's resolver.
     init(
-        origin: any Origin, store: Store, options: VolumeOptions, finder: (any PlaceFinder)? = nil, logger: Logger
+        _ source: ResourceURL?, origin: any Origin, store: Store, options: VolumeOptions,
+        finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
         self.store = store
+        scans = ScanWatch(programs)
         requests = RequestLog(options.requestLog)
         resolver = finder.map { finder in
             Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
         }
+        let mirrors = Mirrors(options.mirrors, via: options.via, of: source, logger)
+        self.mirrors = mirrors
+        tier = Tier(options.tier, origin.line, logger)
         // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options
@@ -56,7 +75,9 @@ final class Services: Sendable {
                 logger.notice("\(origin) is away (\(outage.rawValue)): only what is cached can be read")
             } else {
                 logger.notice("\(origin) is back")
+                mirrors?.isBack(origin)
             }
+            options.news?.trust()
         }
     }
 
@@ -70,9 +91,11 @@ final class Services: Sendable {
     func connect(_ joined: JoinedFiles) { self.joined.withLock { $0 = joined } }
 
     /// Starts a request the way that the source wants it to be sent.
+    /// - Parameter version: that the answer has to be of, with which a mirror is compared; nil: the remembered one.
     @discardableResult
     func send(
-        _ request: OriginRequest, as handle: RequestHandle = RequestHandle(), to receiver: any OriginReceiver
+        _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle = RequestHandle(),
+        to receiver: any OriginReceiver
     ) -> RequestHandle {
         if let file = source.withLock({ $0 })?.joined(request.url), let joined = joinedFiles {
             joined.start(handle, request, file, receiver)
@@ -81,7 +104,7 @@ final class Services: Sendable {
         let sent = made(request)
         // A listing that waited for a listing would wait for ever.
         guard isExpired(sent), request.reason != .listing else {
-            Exchange(sent, as: handle, to: receiver, self).begin()
+            Exchange(sent, of: version, as: handle, to: receiver, self).begin()
             return handle
         }
         links.renew { [self] in
@@ -90,7 +113,7 @@ final class Services: Sendable {
                 let end = httpDateText(sent.expires ?? 0)
                 logger.warning("\(request.url): its link has expired at \(end); its list has to give a new one")
             }
-            Exchange(sent, as: handle, to: receiver, self).begin()
+            Exchange(sent, of: version, as: handle, to: receiver, self).begin()
         }
         return handle
     }
@@ -106,20 +129,32 @@ final class Services: Sendable {
     var joinedFiles: JoinedFiles? { joined.withLock { $0 } }
 
     /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
-    func place(of url: ResourceURL) -> ResourceURL { source.withLock { $0 }?.joined(url)?.playlist ?? url }
+    func place(of url: ResourceURL) -> SourcePlace { source.withLock { $0 }?.joined(url)?.playlist ?? .url(url) }
 
     /// As `Origin.cancel`.
     func cancel(_ handle: RequestHandle) {
-        if joinedFiles?.withRequest(handle, { $0.cancel() }) != true { origin.cancel(handle) }
+        if tier?.withRequest(handle, self, { $0.cancel() }) != true { cancelBehindTier(handle) }
     }
 
     /// As `Origin.promote`.
     func promote(_ handle: RequestHandle) {
-        if joinedFiles?.withRequest(handle, { $0.promote() }) != true { origin.promote(handle) }
+        if tier?.withRequest(handle, self, { $0.promote() }) != true { promoteBehindTier(handle) }
     }
 
     /// As `Origin.resume`.
     func resume(_ handle: RequestHandle) {
+        if tier?.withRequest(handle, self, { $0.resume() }) != true { resumeBehindTier(handle) }
+    }
+
+    func cancelBehindTier(_ handle: RequestHandle) {
+        if joinedFiles?.withRequest(handle, { $0.cancel() }) != true { origin.cancel(handle) }
+    }
+
+    func promoteBehindTier(_ handle: RequestHandle) {
+        if joinedFiles?.withRequest(handle, { $0.promote() }) != true { origin.promote(handle) }
+    }
+
+    func resumeBehindTier(_ handle: RequestHandle) {
         if joinedFiles?.withRequest(handle, { $0.resume() }) != true { origin.resume(handle) }
     }
 
@@ -132,6 +167,7 @@ final class Services: Sendable {
     func shutdown() {
         resolver?.stop()
         ticker.stop()
+        tier?.shutdown()
         endQueues()
     }
 
@@ -140,6 +176,9 @@ final class Services: Sendable {
     func isOver(at deadline: Duration) -> @Sendable () -> Bool {
         { [self] in isEnding.load(ordering: .relaxed) || now() > deadline }
     }
+
+    /// The mount ends, and no request follows.
+    var hasEnded: Bool { isEnding.load(ordering: .relaxed) }
 
     /// Does a job on the `chores` queue; at once where the mount has ended the queue, so that no caller waits for the
     /// job for ever.
@@ -179,18 +218,44 @@ package struct VolumeOptions: Sendable {
     package var refresh: Duration
     /// The bytes of the next file to fetch once one is played through; 0: none.
     package let prebuffer: Int64
+    /// The bytes of one file that one program may cause to be fetched beyond what it reads.
+    package let probeLimit: Int64
     /// What files are known by in the cache.
     package let cacheKey: CacheKey
+    /// Further bases of the source's tree, in order of preference.
+    package let mirrors: [ResourceURL]
+    /// The bucket between disk and origin; nil: none.
+    package let tier: TierPlace?
+    /// Asked before the source; nil: there is none.
+    package let via: SharedCache?
+    /// Requests for parts of a file begin and end at multiples of so many bytes: a power of two, a block or more.
+    package let alignment: Int64
+    /// Which folders to list once the source is open.
+    package let warm: Warming
+    /// Shows `NAME.rclonelink` as the symbolic link NAME.
+    package let links: Bool
     /// Told of each request that has ended, on a thread that may wait for a disk; nil: nobody asks.
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
+    /// Told what becomes of the tree; nil: nobody asks.
+    package let news: TreeNews?
     /// Larger than any file, and small enough that no product of it overflows.
     private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
-        cacheKey: CacheKey = .url, requestLog: (@Sendable (RequestRecord) -> Void)? = nil
+        probeLimit: Int64 = 4 << 20, cacheKey: CacheKey = .url, mirrors: [ResourceURL] = [],
+        via: SharedCache? = nil, alignment: Int64 = BlockSize.block, tier: TierPlace? = nil, warm: Warming = .none,
+        links: Bool = false,
+        requestLog: (@Sendable (RequestRecord) -> Void)? = nil, news: TreeNews? = nil
     ) {
+        (self.warm, self.tier) = (warm, tier)
+        self.links = links
         self.requestLog = requestLog
+        self.news = news
+        self.probeLimit = max(0, probeLimit)
+        self.mirrors = mirrors
+        self.via = via
+        self.alignment = alignment
         self.cacheKey = cacheKey
         self.timeout = timeout
         self.refresh = refresh
@@ -198,11 +263,26 @@ package struct VolumeOptions: Sendable {
     }
 }
 
+/// What a mount lists in the background before a program asks.
+package enum Warming: Sendable {
+    case none
+    /// The whole tree, where its folders are at one place (`Source.listsAhead`).
+    case cheap
+    /// The whole tree, wherever its folders are.
+    case all
+}
+
 /// The numbers that `reelfs status` shows, since the mount began.
 final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
     let hits = Atomic<Int64>(0)
     let misses = Atomic<Int64>(0)
+    /// Hits of blocks in memory, and misses that a mirror or the tier answered.
+    let memoryHits = Atomic<Int64>(0)
+    let mirrorReads = Atomic<Int64>(0)
+    let tierReads = Atomic<Int64>(0)
+    /// One of so many hits is timed.
+    static let hitsPerTime: Int64 = 64
     /// The sums of `FetchStatistics` over all files. Listings and content information count as demanded. All bytes from
     /// the origin are either demanded or speculative.
     let demanded = Atomic<Int64>(0)
@@ -211,6 +291,33 @@ final class Counters: Sendable {
     /// Bytes that are fetched ahead, or asked for, and not read yet, of the files in the table.
     let ahead = Atomic<Int64>(0)
     let early = Atomic<Int64>(0)
+    /// Reads that kept a reader waiting for long, by what took most of it.
+    private let originStalls = Atomic<Int64>(0)
+    private let queueStalls = Atomic<Int64>(0)
+    private let diskStalls = Atomic<Int64>(0)
+
+    /// A read has its answer after a wait.
+    func waited(for place: AnswerPlace) {
+        switch place {
+        case .origin: break
+        case .mirror: mirrorReads.add(1, ordering: .relaxed)
+        case .tier: tierReads.add(1, ordering: .relaxed)
+        }
+    }
+
+    func stalled(for fault: ReadWait.Stall.Fault) {
+        switch fault {
+        case .origin: originStalls.add(1, ordering: .relaxed)
+        case .queue: queueStalls.add(1, ordering: .relaxed)
+        case .disk: diskStalls.add(1, ordering: .relaxed)
+        }
+    }
+
+    var stalls: VolumeStatus.Stalls {
+        VolumeStatus.Stalls(
+            origin: originStalls.load(ordering: .relaxed), queue: queueStalls.load(ordering: .relaxed),
+            disk: diskStalls.load(ordering: .relaxed))
+    }
 
     func demandedBytes(_ count: Int) {
         demanded.add(Int64(count), ordering: .relaxed)

@@ -21,4 +21,16 @@ final class SharedWork<Outcome: Sendable>: Sendable {
             for completion in waiting.withLock({ $0.take() ?? [] }) { completion(outcome) }
         }
     }
+
+    /// As `join`, but what is under way does not count: waits for its end, and joins the work that follows.
+    func joinNext(
+        _ completion: @escaping @Sendable (Outcome) -> Void,
+        work: @escaping @Sendable (@escaping @Sendable (Outcome) -> Void) -> Void
+    ) {
+        let isUnderWay = waiting.withLock { waiting in
+            waiting?.append { [self] _ in join(completion, work: work) }
+            return waiting != nil
+        }
+        if !isUnderWay { join(completion, work: work) }
+    }
 }

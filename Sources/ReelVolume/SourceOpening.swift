@@ -55,31 +55,32 @@ struct SourceOpening {
 
     /// What is remembered of a source with its listing, without a request; nil: not enough to show it.
     func remembered(_ address: String) -> Opened? {
-        let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first
-        let known = own ?? ResourceURL(address).flatMap { remembered(.url($0)) }
-        guard let known, known is FileSource || services.store.hasListing(known.root.key) else { return nil }
+        let own = own(address)
+        guard let known = remembered(own, own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)),
+            known is FileSource || services.store.hasListing(known.root.key)
+        else { return nil }
         return Opened(source: known)
     }
 
     /// - Parameter address: of the source: a URL, or the path of a local file.
     func open(_ address: String) throws(SourceError) -> Opened {
-        let own = kinds.lazy.compactMap { $0.recognise(address: address) }.first
+        let own = own(address)
         let place = own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)
         // A known source is mounted without waiting long: its listings are refreshed at the next look.
-        let known = own.map { services.store.hasListing($0.root.key) ? $0 : nil } ?? remembered(place)
+        let known = remembered(own, place)
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
         // All pages of a root may take longer where nothing is remembered that could be mounted.
         let inAll = known != nil ? .zero : FolderFetch.longest
-        let answer = own.map { list($0, nil, until: deadline, inAll) } ?? ask(known, until: deadline)
+        let answer = own.map { open($0, known, until: deadline, inAll) } ?? ask(known, until: deadline)
         switch answer ?? find(place, until: deadline, inAll) {
         case .source(let opened):
             if services.options.cacheKey != .url { services.store.set("place", place.key) }
             return believed(opened)
         case .failure(let failure):
             guard case .url(let url) = place else {
-                if case .unreachable = failure { throw .notFound(address) }
-                throw .notUsable(address, failure.reason)
+                if case .unreachable = failure, !LocalFile.isThere(address) { throw .notFound(address) }
+                return try fallBack(known, place, failure.reason, .notUsable(address, failure.reason))
             }
             return try fallBack(known, place, failure.reason, .origin(url, failure))
         case .refused(let refusal):
@@ -122,6 +123,19 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
+    /// A source that its address tells: a folder, or else a file.
+    private func open(
+        _ own: any Source, _ known: (any Source)?, until deadline: Duration, _ inAll: Duration
+    ) -> Recognition {
+        guard let file = own.file else { return list(own, nil, until: deadline, inAll) }
+        if known is FileSource { return find(.url(file), until: deadline, inAll) }
+        let folder = list(own, nil, until: deadline, inAll)
+        guard case .failure(let failure) = folder, failure.maySayFile else { return folder }
+        let found = find(.url(file), until: deadline, inAll)
+        if case .source = found { return found }
+        return folder
+    }
+
     /// Lists a remembered source by requests of its own, such as PROPFIND; nil: it has none, or the origin refuses
     /// them.
     private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
@@ -138,7 +152,8 @@ struct SourceOpening {
     ///   - deadline: on the clock of `now()`, for all requests but further pages of a root.
     ///   - inAll: for all pages of a root.
     private func find(_ place: SourcePlace, until deadline: Duration, _ inAll: Duration) -> Recognition {
-        if case .url(let url) = place, !kinds.expectDocument(at: url) {
+        // What a file server has is a file, be it a list or not: an FTP or SFTP server is named by the user alone.
+        if case .url(let url) = place, url.fileProtocol != nil || !kinds.expectDocument(at: url) {
             switch wait({ InformationRequest.start(url, limit: deadline - now(), services, $0) }) {
             case .information(let information)
             where !kinds.expectDocument(of: information.mediaType)
@@ -171,7 +186,9 @@ struct SourceOpening {
     private func find(
         _ url: ResourceURL?, after failure: OriginFailure, until deadline: Duration, _ inAll: Duration
     ) -> Recognition {
-        guard let url, case .status(let status, _) = failure, !wasFile else { return .failure(failure) }
+        guard let url, url.fileProtocol == nil, case .status(let status, _) = failure, !wasFile else {
+            return .failure(failure)
+        }
         for source in kinds.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
             switch list(source, nil, until: deadline, inAll) {
             case .source(let opened): return .source(opened)
@@ -187,6 +204,7 @@ struct SourceOpening {
         _ first: FolderFetch.First, until deadline: Duration, _ inAll: Duration
     ) -> Recognition {
         var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
+        var login: OriginFailure?
         for kind in kinds {
             guard let source = kind.recognise(first.answer) else { continue }
             if source is FileSource, wasTree { break }
@@ -194,12 +212,14 @@ struct SourceOpening {
             switch found {
             // It was a guess; what the plain answer lacked is said already.
             case .refused where source.hasOwnRequests: break
-            case .failure where source.hasOwnRequests: break
+            case .failure(let failure) where source.hasOwnRequests:
+                if case .status(401, _) = failure { login = failure }
             case .refused(let other) where other.isForeign: refusal = other
             default: return found
             }
         }
-        return .refused(refusal)
+        // It is there for others.
+        return login.map { .failure($0) } ?? .refused(refusal)
     }
 
     /// The requests keep their own deadline; this limit holds where one of them fails to.
@@ -215,7 +235,8 @@ struct SourceOpening {
         let root = source.root
         // Its first request is sent as all others are.
         services.connect(source)
-        let known = source.isQueue(root) ? services.store.entries(at: root)?.entries : nil
+        let known =
+            source.isQueue(root) ? services.store.entries(at: root, links: services.options.links)?.entries : nil
         let reader = source.list(root, known: known)
         let limit = deadline - now()
         switch wait({ FolderFetch.start(reader, first: first, limit: limit, inAll: inAll, services, $0) }) {
@@ -243,9 +264,23 @@ struct SourceOpening {
 
     private var wasFile: Bool { services.store.setting("kind") == FileSource.kind }
 
+    /// The source that the address tells without a request.
+    private func own(_ address: String) -> (any Source)? {
+        kinds.lazy.compactMap { $0.recognise(address: address) }.first
+    }
+
+    private func remembered(_ own: (any Source)?, _ place: SourcePlace) -> (any Source)? {
+        guard let own else { return remembered(place) }
+        if services.store.hasListing(own.root.key) { return own }
+        return wasFile ? own.file.flatMap { remembered(.url($0)) } : nil
+    }
+
     /// The source that is remembered of the place; nil: none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {
-        // The user names a local file, and is told where it is missing.
+        // The user names a local file, and is told where it is missing. Of most kinds nothing else is asked for.
+        if case .path(let path) = place, services.store.setting("kind") == HLSSource.kind {
+            return LocalFile.isThere(path) && services.store.hasListing(path) ? HLSSource(root: place) : nil
+        }
         // Another place may have the same directory (`CacheKey.directory`): of that one nothing is remembered.
         guard services.options.cacheKey == .url || services.store.setting("place") == place.key else { return nil }
         guard case .url(let url) = place, let name = services.store.setting("kind"),
@@ -262,6 +297,17 @@ extension Services {
     /// How old the listing of a folder may be; nil: it never changes.
     func longestAge(of folder: SourcePlace, in source: any Source) -> Duration? {
         source.longestAge(of: folder, refresh: options.refresh)
+    }
+}
+
+extension OriginFailure {
+    /// Whether a server may end the listing of a file so; some SFTP servers break off.
+    package var maySayFile: Bool {
+        switch self {
+        case .status(let status, _): status == 404
+        case .interrupted: true
+        default: false
+        }
     }
 }
 

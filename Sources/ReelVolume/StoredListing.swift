@@ -15,16 +15,17 @@ extension EntryList: StoredEntries {
 
 extension Store {
     /// The remembered listing of a folder; nil: none. Entries of the source's origin get the source's credentials,
-    /// which the cache never holds.
-    func entries(at folder: SourcePlace) -> (entries: EntryList, fetchedAt: Int64)? {
+    /// which the cache never holds. - Parameter links: name those of links as the links.
+    func entries(at folder: SourcePlace, links: Bool = false) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()
         let found = listing(folder.key, begin: { builder = EntryList.Builder() }) { stored in
             guard let url = folder.url.map({ $0.resolve(stored.url) }) ?? ResourceURL(stored.url) else { return }
             builder.append(
                 SourceEntry(
                     name: stored.name, url: url, isDirectory: stored.isDirectory, length: stored.length,
-                    modified: stored.modified))
+                    modified: stored.modified
+                ).unlinked)
         }
-        return found.map { (builder.list(), $0.fetchedAt) }
+        return found.map { (builder.list().namingLinks(links), $0.fetchedAt) }
     }
 }

@@ -6,6 +6,7 @@ final class StreamReceiver: OriginReceiver {
     private let file: RemoteFile
     private let id: Ledger.StreamID
     private let range: ByteRange
+    private let place = Mutex(AnswerPlace.origin)
 
     init(_ file: RemoteFile, _ id: Ledger.StreamID, _ range: ByteRange) {
         self.file = file
@@ -18,6 +19,8 @@ final class StreamReceiver: OriginReceiver {
     func sent() { file.sent(id) }
 
     func yields() -> Bool { file.yields(id) }
+
+    func asked(_ place: AnswerPlace) { self.place.withLock { $0 = place } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         switch judge(head, to: file.url, asked: range, isConditional: false, known: file.information) {
@@ -32,7 +35,9 @@ final class StreamReceiver: OriginReceiver {
         }
     }
 
-    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { file.arrived(id, bytes) }
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        file.arrived(id, bytes, from: place.withLock { $0 })
+    }
 
     func ended(_ failure: OriginFailure?) { file.ended(id, failure) }
 }

@@ -11,6 +11,7 @@ final class TailPrefetch: OriginReceiver {
         /// Told by its head.
         var information: ContentInformation?
         var bytes: [UInt8] = []
+        var place = AnswerPlace.origin
         var isSent = false
         var isUnwanted = false
         var isOver = false
@@ -23,9 +24,11 @@ final class TailPrefetch: OriginReceiver {
     private let state = Lock(State())
 
     /// Before anything but the listing is known. nil where the node is no media file, has no length, or is short, and
-    /// where the mount's budget is spent, and where a second place costs a login.
+    /// where the mount's budget is spent, where a second place costs a login, and where a shared cache keeps bytes by
+    /// their version, which is not known yet.
     init?(_ node: Node, _ url: ResourceURL, _ services: Services) {
-        guard Self.isWorth(url), let length = node.listed.length, let range = Self.range(node.name, nil, length),
+        guard Self.isWorth(url), services.tails.isWorth(url.fileExtension), services.mirrors?.shared == nil,
+            let length = node.listed.length, let range = Self.range(node.name, nil, length, services.options.alignment),
             services.budget.withLock({ $0.spend(range.count, on: .tail, now: now()) })
         else { return nil }
         self.url = url
@@ -35,17 +38,28 @@ final class TailPrefetch: OriginReceiver {
 
     /// Once the version is known: asks for the bytes that are neither there nor under way.
     static func start(_ file: RemoteFile, of node: Node) {
-        guard isWorth(file.url), let range = range(node.name, file.information.mediaType, file.length) else { return }
+        if file.isComplete { return }
+        // Where the first bytes are there they tell it better.
+        file.lookAtHead()
+        guard isWorth(file.url), file.layout.container == nil, file.services.tails.isWorth(file.url.fileExtension),
+            let range = range(
+                node.name, file.information.mediaType, file.length, file.services.options.alignment)
+        else { return }
         file.prefetch([range], as: .tail)
     }
 
     /// FTP takes another login for a second place of a file.
     private static func isWorth(_ url: ResourceURL) -> Bool { url.fileProtocol != .ftp }
 
-    private static func range(_ name: String, _ mediaType: String?, _ length: Int64) -> ByteRange? {
+    /// From the start of a piece of an aligned request; nil where the beginning is in the same piece.
+    private static func range(
+        _ name: String, _ mediaType: String?, _ length: Int64, _ alignment: Int64
+    ) -> ByteRange? {
         let isMedia =
             MediaName.isMedia(name) || mediaType.map { $0.hasPrefix("video/") || $0.hasPrefix("audio/") } ?? false
-        return isMedia ? Readahead.tail(of: length) : nil
+        guard isMedia, let tail = Readahead.tail(of: length) else { return nil }
+        let lower = tail.lower / alignment * alignment
+        return lower > 0 ? ByteRange(lower, tail.upper) : nil
     }
 
     func start() {
@@ -68,7 +82,9 @@ final class TailPrefetch: OriginReceiver {
         }
         if state.isSent { file.sent(stream, isTimed: false) }
         if known != nil { file.began(stream, isWhole: false) }
-        if !state.bytes.isEmpty { _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0) } }
+        if !state.bytes.isEmpty {
+            _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0, from: state.place) }
+        }
         if state.isOver { file.ended(stream, .cancelled) }
     }
 
@@ -104,12 +120,14 @@ final class TailPrefetch: OriginReceiver {
         }
     }
 
+    func asked(_ place: AnswerPlace) { state.withLock { $0.place = place } }
+
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        let (file, isUnwanted) = state.withLock { state in
+        let (file, isUnwanted, place) = state.withLock { state in
             if state.file == nil, !state.isUnwanted { state.bytes += bytes }
-            return (state.file, state.isUnwanted)
+            return (state.file, state.isUnwanted, state.place)
         }
-        if let (file, stream) = file { return file.arrived(stream, bytes) }
+        if let (file, stream) = file { return file.arrived(stream, bytes, from: place) }
         if isUnwanted { services.counters.droppedBytes(bytes.count) }
         return isUnwanted ? .stop : .more
     }

@@ -12,6 +12,7 @@ final class Tree: Sendable {
     let source: any Source
     let root: Node
     let nodes: NodeTable
+    let wholeFiles: WholeFiles
     /// Fetches listings, and knows the ones that it could not fetch.
     let refresher: ListingRefresher
     private let files: FileTable
@@ -27,6 +28,7 @@ final class Tree: Sendable {
         self.files = files
         source = opened.source
         information = InformationLoader(files, services)
+        wholeFiles = WholeFiles(services.store)
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
@@ -53,35 +55,6 @@ final class Tree: Sendable {
     /// The entries of the root's present listing.
     var rootEntries: EntryList { root.directory?.listing?.entries ?? EntryList([]) }
 
-    // MARK: Listings
-
-    /// The listing of a directory: the known one at once, else one from the origin.
-    func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
-        guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
-        if let listed = directory.listing { return answer(.success(listed), node, directory, completion) }
-        directory.loading.join { [self] in
-            answer($0, node, directory, completion)
-        } work: { done in
-            if let listed = directory.recall(services.remembered(directory.place)) { return done(.success(listed)) }
-            refresher.fetch(node, directory, done)
-        }
-    }
-
-    /// Lists the root anew in the background, where a remembered listing is shown.
-    func refreshRoot() {
-        listing(of: root) { [self] _ in
-            if let directory = root.directory, directory.listing != nil { refresher.contradicted(root, directory) }
-        }
-    }
-
-    private func answer(
-        _ result: Result<Directory.Listed, VolumeError>, _ node: Node, _ directory: Directory,
-        _ completion: Completion<Directory.Listed>
-    ) {
-        completion(result.flatMap { refresher.health.isGone(directory.place) ? .failure(.stale) : .success($0) })
-        if case .success(let listed) = result { refresher.look(node, directory, fetchedAt: listed.fetchedAt) }
-    }
-
     // MARK: Entries
 
     /// The entry's node with its attributes, after a request where no listing tells the length.
@@ -98,10 +71,10 @@ final class Tree: Sendable {
 
     /// The entry's node without a request; a success has a reference of the kernel. It fails with `stale` where another
     /// listing has replaced this one, and the kernel looks the path up once more.
-    /// - Parameter cached: the bytes of the entry in the cache, where the caller knows them.
+    /// - Parameter asks: facts in doubt are asked for in the background.
     /// - Returns: nil where only a request tells the length.
     func knownEntry(
-        _ place: Int, of listed: Directory.Listed, in parent: Node, cached: Int64? = nil
+        _ place: Int, of listed: Directory.Listed, in parent: Node, asks: Bool = true
     ) -> Result<Entry, VolumeError>? {
         let entries = listed.entries
         let isDirectory = entries.isDirectory(at: place)
@@ -110,24 +83,24 @@ final class Tree: Sendable {
         if !isDirectory, facts.length == nil {
             guard let remembered = services.store.information(for: entries.url(at: place).text) else { return nil }
             information = remembered.information
-            if remembered.checkedAt == Services.doubted {
+            if asks, remembered.checkedAt == Services.doubted {
                 askAgain(place, of: listed, in: parent, remembered.information)
             }
         }
         guard let (id, node) = nodes.node(at: place, of: listed, facts, in: parent, isUsed: information != nil)
         else { return .failure(.stale) }
         guard let node else {
-            let bytes = isDirectory ? 0 : cached ?? services.cachedBytes(of: entries.url(at: place), facts.length)
             let attributes = Attributes(
                 inode: inodeNumber(of: entries.name(at: place), in: parent.inode), isDirectory: isDirectory,
-                length: facts.length ?? 0, cachedBytes: bytes, modified: facts.modified ?? firstMountedAt)
+                isLink: services.options.links && entries.isLink(at: place),
+                length: facts.length ?? 0, modified: facts.modified ?? firstMountedAt)
             return .success(Entry(node: id, attributes: attributes))
         }
         if let information, !node.take(information) {
             // The kernel was told another version of this node: another node takes its place.
             nodes.supersede(node)
             nodes.forget(id, count: 1)
-            return knownEntry(place, of: listed, in: parent, cached: cached)
+            return knownEntry(place, of: listed, in: parent, asks: asks)
         }
         return .success(Entry(node: id, attributes: attributes(of: node)))
     }
@@ -165,8 +138,7 @@ final class Tree: Sendable {
         let shown = node.shown
         let modified = node.isDirectory ? nodes.modified(node) ?? node.directory?.listing?.changedAt : shown.modified
         return Attributes(
-            inode: node.inode, isDirectory: node.isDirectory, length: shown.length ?? 0,
-            cachedBytes: node.isDirectory ? 0 : cachedBytes(node, node.information),
+            inode: node.inode, isDirectory: node.isDirectory, isLink: node.isLink, length: shown.length ?? 0,
             modified: modified ?? firstMountedAt)
     }
 
@@ -181,7 +153,7 @@ final class Tree: Sendable {
     /// The value of one of these, without a request; nil where the node has none.
     func extendedAttribute(_ name: String, of node: Node) -> String? {
         switch name {
-        case "user.reelfs.url": return node.url.map { services.place(of: $0).text }
+        case "user.reelfs.url": return node.url.map { services.place(of: $0).key }
         case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
         case "user.reelfs.stale": return node.directory.flatMap { refresher.health.mark(of: $0.place) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
@@ -205,12 +177,5 @@ final class Tree: Sendable {
         let key = services.key(of: url, information)
         let version = Version(key: key, validator: information.validator, length: length)
         return files.file(for: version)?.cachedBytes ?? services.cachedBytes(of: url, length)
-    }
-}
-
-extension Services {
-    /// The remembered listing of a folder; nil where there is none.
-    fileprivate func remembered(_ folder: SourcePlace) -> Directory.Listed? {
-        store.entries(at: folder).map { Directory.Listed($0.entries, fetchedAt: $0.fetchedAt) }
     }
 }

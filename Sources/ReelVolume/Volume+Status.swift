@@ -9,19 +9,29 @@ extension Volume {
             names.path(ofKey: key)
                 ?? ResourceURL(trusted: key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
         }
-        var shown: [String: VolumeStatus.File] = [:]
-        func show(_ key: String, _ length: Int64?, _ cached: Int64, handles: Int = 0, rate: Int64 = 0) {
-            shown[key] = VolumeStatus.File(
-                path: path(key), length: length, cachedBytes: cached, openHandles: handles, rate: rate)
+        var shown: [String: (told: VolumeStatus.File, file: RemoteFile?)] = [:]
+        func show(_ key: String, _ length: Int64?, _ cached: Int64, isPinned: Bool, _ file: RemoteFile? = nil) {
+            let told = VolumeStatus.File(
+                path: path(key), length: length, cachedBytes: cached, openHandles: file?.openHandles ?? 0,
+                rate: file?.rate ?? 0, isPlayed: file?.hasPlayer ?? false, isPinned: isPinned)
+            shown[key] = (told, file)
         }
-        for object in store.objects() { show(object.key, object.length, object.cachedBytes) }
+        for object in store.objects() {
+            show(object.key, object.length, object.cachedBytes, isPinned: object.isPinned)
+        }
         // Of several files under one URL, this shows the one that an open gets.
         for file in files.all.reversed() {
             let length = file.isOpenEnded ? nil : file.length
-            show(file.object.version.key, length, file.cachedBytes, handles: file.openHandles, rate: file.rate)
+            let key = file.object.version.key
+            show(key, length, file.cachedBytes, isPinned: shown[key]?.told.isPinned ?? false, file)
         }
         let sorted = shown.values.sorted {
-            ($0.openHandles == 0 ? 1 : 0, $0.path) < ($1.openHandles == 0 ? 1 : 0, $1.path)
+            ($0.told.openHandles == 0 ? 1 : 0, $0.told.path) < ($1.told.openHandles == 0 ? 1 : 0, $1.told.path)
+        }
+        let first = sorted.prefix(500).map { file in
+            var told = file.told
+            file.file?.tell(&told)
+            return told
         }
         let usage = store.usage
         let demanded = counters.demanded.load(ordering: .relaxed)
@@ -30,7 +40,7 @@ extension Volume {
             cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
             isEncrypted: store.isEncrypted,
             bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks,
-            bytesFromOrigin: demanded + speculative,
+            bytesFromOrigin: bytesFromOrigin,
             bytesServed: counters.bytesServed.load(ordering: .relaxed),
             hits: counters.hits.load(ordering: .relaxed), misses: counters.misses.load(ordering: .relaxed),
             demanded: demanded, speculative: speculative,
@@ -38,8 +48,16 @@ extension Volume {
             outages: services.origin.outages.map {
                 VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
             },
+            mirrors: services.mirrors?.status, tier: services.tier?.status,
+            programs: services.programs.status,
             staleDirectories: tree.refresher.health.marked.prefix(500).map {
                 VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
-            }, files: Array(sorted.prefix(500)))
+            }, warming: warming?.status,
+            stalls: counters.stalls, origins: services.origins.status(services.origin.standings),
+            leaving: store.nextToGo().map {
+                VolumeStatus.Leaving(path: path($0.key), bytes: $0.bytes, lastUse: $0.lastUse / 1000)
+            },
+            isOffline: line.isOffline, limitRate: line.limit.schedule.text, prefetches: prefetches.all,
+            files: first)
     }
 }

@@ -14,8 +14,12 @@ package final class Volume: Sendable {
     let files: FileTable
     let opener: FileOpener
     let prebuffer: Prebuffer
+    let ahead: TreeAhead
+    /// Lists the whole tree; nil: it was not asked for.
+    let warming: FolderWalk?
     /// The commands on the mount's cache.
     package let commands: Maintenance
+    package let prefetches = PrefetchJobs()
     /// The number of calls of `forget`.
     private let forgotten = Atomic<Int>(0)
     private let isShutDown = Atomic(false)
@@ -34,7 +38,8 @@ package final class Volume: Sendable {
         kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil, inode: UInt64 = rootNode,
         asks: Bool = true
     ) throws(SourceError) -> Volume {
-        let services = Services(origin: origin, store: store, options: options, finder: finder, logger: logger)
+        let services = Services(
+            ResourceURL(source), origin: origin, store: store, options: options, finder: finder, logger: logger)
         do throws(SourceError) {
             let opening = SourceOpening(services: services, kinds: kinds)
             if !asks, let known = opening.remembered(source) {
@@ -58,9 +63,13 @@ package final class Volume: Sendable {
         tree = Tree(opened, files, services, inode: inode)
         prebuffer = Prebuffer(tree, files, services)
         opener = FileOpener(tree, files, prebuffer, services)
-        commands = Maintenance(tree: tree, files: files, services: services)
+        commands = Maintenance(tree: tree, files: files, opener: opener, services: services)
+        ahead = TreeAhead(tree)
+        let isWarm = services.options.warm == .all || services.options.warm == .cheap && tree.source.listsAhead
+        warming = isWarm ? FolderWalk(tree, .warm) : nil
         services.connect(tree.source)
         services.connect(JoinedFiles(files, services))
+        warming?.start(at: FolderWalk.Folder(path: "", node: tree.root))
     }
 
     /// Tells this cache from here on when something has changed that the kernel may have kept.
@@ -73,10 +82,14 @@ package final class Volume: Sendable {
     package func shutdown() {
         // A thread is joined once.
         guard !isShutDown.exchange(true, ordering: .relaxed) else { return }
+        prefetches.stop()
         // The ticker first: files that end would look idle to it.
         services.ticker.stop()
+        ahead.end()
+        warming?.end()
         services.resolver?.stop()
         for file in files.all { file.shutdown() }
+        services.tier?.shutdown()
         services.endQueues()
     }
 }
@@ -90,7 +103,9 @@ extension Volume: Filesystem {
             switch result {
             case .failure(let error): completion(.failure(error))
             case .success(let listed):
-                guard let place = listed.entries.place(of: name) else { return completion(.failure(.notFound)) }
+                guard let place = listed.entries.place(of: name), tree.isShown(place, of: listed.entries) else {
+                    return completion(.failure(.notFound))
+                }
                 tree.resolve(place, of: listed, in: node, completion)
             }
         }
@@ -109,6 +124,10 @@ extension Volume: Filesystem {
         completion(.success(tree.attributes(of: node)))
     }
 
+    package func place(of id: NodeID) -> NodePlace? {
+        tree.nodes.peek(id).map { NodePlace(parent: $0.parent, name: $0.name, isDirectory: $0.isDirectory) }
+    }
+
     package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
@@ -116,11 +135,7 @@ extension Volume: Filesystem {
     }
 
     package func close(_ file: any FileHandle) {
-        let file = file as! OpenFile
-        file.settleOffer()
-        let isPlayed = file.remote.isPlayed
-        if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
-        if file.isHeld { prebuffer.released(file.node) }
+        opener.close(file as! OpenFile)
     }
 
     package func read(
@@ -129,10 +144,23 @@ extension Volume: Filesystem {
         let file = file as! OpenFile
         let remote = file.remote
         let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
+        lookAtPlay(of: file)
+        return answer
+    }
+
+    package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
+        let file = file as! OpenFile
+        let bytes = file.remote.lend(range, of: file.node.id)
+        lookAtPlay(of: file)
+        return bytes
+    }
+
+    /// Once a reader has played the file through, the next item is fetched.
+    private func lookAtPlay(of file: OpenFile) {
+        let remote = file.remote
         if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
             prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
         }
-        return answer
     }
 
     package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
@@ -143,7 +171,9 @@ extension Volume: Filesystem {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
         let parentInode = tree.nodes.peek(node.parent)?.inode ?? node.inode
-        tree.listing(of: node) { [tree] result in
+        let walk = ahead.reads(node, directory)
+        tree.listing(of: node) { [tree, ahead] result in
+            if let walk { ahead.answered(walk) }
             completion(result.map { DirectorySnapshot(tree, node, directory, parentInode: parentInode, $0) })
         }
     }

@@ -14,4 +14,15 @@ extension VolumeError {
     }
 
     init(_ failure: OriginFailure) { self.init(Ledger.ReadFailure(failure)) }
+
+    /// For a sentence on a listing that did not come.
+    var reason: String {
+        switch self {
+        case .accessDenied: "access is denied"
+        case .stale: "it is gone"
+        case .timedOut: "no answer came in time"
+        case .unreachable, .offline: "the origin cannot be reached"
+        default: "the answer is no listing"
+        }
+    }
 }

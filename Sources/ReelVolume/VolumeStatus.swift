@@ -12,6 +12,98 @@ package struct VolumeStatus: Codable, Sendable {
         package var openHandles: Int
         /// The rate from the origin, over the last seconds.
         package var rate: Int64
+        /// A player reads it, and goes before others; nil: not told.
+        package var isPlayed: Bool?
+        /// It never leaves the cache of itself; nil: not told.
+        package var isPinned: Bool?
+        /// The program whose read last had to wait; nil: none had to, or it is not known.
+        package var program: String?
+        /// Of an open file: a character for each of its parts, as `FileMap` has them; nil: not told.
+        package var map: String?
+        /// Of an open file: the one active last first; nil: not told.
+        package var readers: [Reader]?
+        /// The rate that a player needs to go on: of the film if its duration is known, else that at which it reads;
+        /// nil: not known.
+        package var neededRate: Int64?
+        /// The duration of the film or the music; nil: not known.
+        package var seconds: Double?
+        /// For so long the read has waited that waits longest, in milliseconds; nil: none waits.
+        package var waiting: Int64?
+        /// Since the file was opened first: reads that kept a reader waiting; nil: not told.
+        package var stalls: Int?
+        /// The last of them; nil: there was none.
+        package var lastStall: Stall?
+    }
+
+    /// A place of a file at which a program reads forward.
+    package struct Reader: Codable, Hashable, Sendable {
+        /// The next byte.
+        package var position: Int64
+        /// Bytes in a row from there on that are cached.
+        package var ahead: Int64
+        /// The rate at which it reads; nil: not known yet.
+        package var rate: Int64?
+        /// It plays, or may: it goes before others.
+        package var isPlayer: Bool
+    }
+
+    /// A read of a reader in a row that had to wait for long.
+    package struct Stall: Codable, Hashable, Sendable {
+        /// What took most of it: `origin`, `queue` (of requests, and of others on the line) or `disk`.
+        package var fault: String
+        package var milliseconds: Int64
+        /// Seconds since 1970.
+        package var when: Int64
+    }
+
+    /// Stalls since the mount began, by their fault.
+    package struct Stalls: Codable, Hashable, Sendable {
+        package var origin: Int64
+        package var queue: Int64
+        package var disk: Int64
+    }
+
+    /// An origin of which something was asked.
+    package struct Origin: Codable, Hashable, Sendable {
+        /// Scheme, host and port.
+        package var origin: String
+        /// `well`, `doubtful` (it is silent), or the kind of its outage: `unreachable` or `silent`.
+        package var health: String
+        /// From a request to the head of its answer, in milliseconds, smoothed over the last ones; nil: none came.
+        package var firstByte: Int64?
+        /// The rate at which it sends, over the last seconds.
+        package var rate: Int64
+        package var bytes: Int64
+        package var requests: Int64
+        /// Requests that failed by the fault of the origin.
+        package var failed: Int64
+    }
+
+    /// Data that goes when the cache needs room.
+    package struct Leaving: Codable, Hashable, Sendable {
+        /// The path inside the mount, without a leading `/`.
+        package var path: String
+        package var bytes: Int64
+        /// Seconds since 1970.
+        package var lastUse: Int64
+    }
+
+    /// A program that opened files, or had to wait for bytes.
+    package struct Program: Codable, Hashable, Sendable {
+        /// As ps(1) shows it.
+        package var name: String
+        /// The files that it read.
+        package var files: Int
+        /// The bytes of these that it read, also those that were there.
+        package var readBytes: Int64
+        /// The bytes that came from the origin meanwhile.
+        package var fetchedBytes: Int64
+
+        static func += (sum: inout Program, part: Program) {
+            sum.files += part.files
+            sum.readBytes += part.readBytes
+            sum.fetchedBytes += part.fetchedBytes
+        }
     }
 
     /// An origin that is away.
@@ -24,6 +116,51 @@ package struct VolumeStatus: Codable, Sendable {
         package var since: Int64
     }
 
+    /// A place of the source's tree: the source itself, a shared cache in front of it, or a mirror.
+    package struct Mirror: Codable, Sendable {
+        /// Whether it is the source itself.
+        package var isSource: Bool
+        /// Scheme, host and port.
+        package var origin: String
+        /// Bytes of all bodies.
+        package var bytes: Int64
+        /// Whether it failed or was too slow a moment ago, so that the others are asked before it.
+        package var isAvoided: Bool
+        /// The versions of files that it has otherwise, and that it is not asked for.
+        package var leftOut: Int
+        /// The last of them, and why; nil: none.
+        package var lastLeftOut: String?
+        /// What a shared cache says of its answers; nil: it is none.
+        package var shared: SharedCache.Tally?
+    }
+
+    /// The bucket between disk and origin (`--tier`).
+    package struct Tier: Codable, Sendable {
+        /// As the user wrote it.
+        package var name: String
+        /// Bytes of files that came from it.
+        package var readBytes: Int64
+        /// Bytes of files that this mount has written into it.
+        package var writtenBytes: Int64
+        /// Those that wait to be written.
+        package var waitingBytes: Int64
+        /// Those that were not written, as too many waited, or it did not take them.
+        package var leftOutBytes: Int64
+        /// Whether it failed or was too slow a moment ago, so that the origin is asked in its place.
+        package var isAvoided: Bool
+        /// Objects that did not hold what they should.
+        package var damagedObjects: Int64
+
+        static func += (sum: inout Tier, part: Tier) {
+            sum.readBytes += part.readBytes
+            sum.writtenBytes += part.writtenBytes
+            sum.waitingBytes += part.waitingBytes
+            sum.leftOutBytes += part.leftOutBytes
+            sum.isAvoided = sum.isAvoided || part.isAvoided
+            sum.damagedObjects += part.damagedObjects
+        }
+    }
+
     /// A directory that shows its last good listing because no newer one could be fetched.
     package struct StaleDirectory: Codable, Sendable {
         /// The path inside the mount, without a leading `/`; empty for the root.
@@ -32,6 +169,16 @@ package struct VolumeStatus: Codable, Sendable {
         package var trouble: String
         /// Seconds since 1970.
         package var since: Int64
+    }
+
+    /// The listing of the whole tree after the mount.
+    package struct Warming: Codable, Sendable {
+        /// The folders that are done.
+        package var folders: Int
+        /// Those of them that could not be listed.
+        package var failed: Int
+        /// Whether none is left.
+        package var isOver: Bool
     }
 
     /// A source of a catalogue that is not open, so that nothing of it is shown.
@@ -73,10 +220,30 @@ package struct VolumeStatus: Codable, Sendable {
     package var wasted: Int64
     /// Origins that are away.
     package var outages: [Outage] = []
+    /// The source, its shared cache and its mirrors; nil: it has neither.
+    package var mirrors: [Mirror]?
+    /// nil: there is none.
+    package var tier: Tier?
+    /// The programs for which bytes were fetched, those first for which most were; nil: not told.
+    package var programs: [Program]?
     /// Directories that show an old listing; at most some hundreds.
     package var staleDirectories: [StaleDirectory] = []
+    /// nil: it was not asked for.
+    package var warming: Warming?
     /// Sources of a catalogue that are not open; nil where none is, or the mount is of one source.
     package var closedSources: [ClosedSource]?
+    /// Stalls since the mount began; nil: not told.
+    package var stalls: Stalls?
+    /// Origins of which something was asked, the last asked first; nil: not told.
+    package var origins: [Origin]?
+    /// The files whose data goes next when the cache is full, the first to go first; nil: not told.
+    package var leaving: [Leaving]?
+    /// Whether the user wants nothing to be asked for; nil: not told.
+    package var isOffline: Bool?
+    /// The limit of the rate, as `--limit-rate` takes it; nil: not told.
+    package var limitRate: String?
+    /// Prefetches, those that run and the last ones; nil: not told.
+    package var prefetches: [PrefetchStatus]?
     /// Open files first, then those with cached bytes, by path; at most some hundreds.
     package var files: [File]
 }

@@ -34,12 +34,13 @@ final class GatedOrigin: Origin {
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
         origin.watchOutages(deadline: deadline, report)
     }
+    var line: Line { origin.line }
     var standings: [String: OriginStanding] { origin.standings }
     func noteInterest(in url: ResourceURL) { origin.noteInterest(in: url) }
 }
 
-private final class GatedReceiver: OriginReceiver {
-    private let receiver: any OriginReceiver
+private final class GatedReceiver: ForwardingReceiver {
+    let receiver: any OriginReceiver
     private let gate: WriterGate
 
     init(_ receiver: any OriginReceiver, _ gate: WriterGate) {
@@ -55,9 +56,4 @@ private final class GatedReceiver: OriginReceiver {
         return gate.pass { receiver.body(bytes) }
     }
     func ended(_ failure: OriginFailure?) { gate.pass { receiver.ended(failure) } }
-
-    func sent() { receiver.sent() }
-    func yields() -> Bool { receiver.yields() }
-    func connecting() { receiver.connecting() }
-    func redirected() { receiver.redirected() }
 }

@@ -85,7 +85,9 @@ struct Catalogue {
         let line = table["source"]?.line ?? table.line
         let given = texts["source"] ?? ""
         if Self.isMeant(by: given) { throw mistake(line, "`source`: a catalogue cannot name another") }
-        let own = try apply(table, to: options)
+        var own = try apply(table, to: options)
+        // Only by itself does a source ask for a list of lists to be listed.
+        if own.warm == .all, table["warm"] == nil { own.warm = .cheap }
         let isURL = SourceKinds.url(of: own.address(of: given)) != nil
         do throws(Failure) { try requireReadable(given) } catch { throw mistake(line, "`source`: \(error.sentence)") }
         return Source(
@@ -133,6 +135,7 @@ struct Catalogue {
                 throw mistake(entry.line, "option \(name) concerns the whole mount: give it to `reelfs mount`")
             }
             if name == "header" { options.headers = [] }
+            if name == "mirror" { options.mirrors = [] }
             for value in try values(entry) {
                 let given = GivenOption(name, value.map { resolved($0, row?.form) }, place: place(entry.line))
                 try options.apply(given)
@@ -174,12 +177,17 @@ struct Catalogue {
 
 extension Catalogue {
     /// The sources as the volume opens them. Reads the files that options name.
-    /// - Parameter logger: told why a token command failed.
-    func entries(_ logger: Logger? = nil) throws(Failure) -> [CatalogueEntry] {
+    /// - Parameters:
+    ///   - logger: told why a token command failed.
+    ///   - news: told what becomes of the trees.
+    ///   - tier: of all sources.
+    func entries(
+        _ logger: Logger? = nil, _ news: NewsDesk? = nil, _ tier: TierPlace? = nil
+    ) throws(Failure) -> [CatalogueEntry] {
         var entries: [CatalogueEntry] = []
         for source in sources {
             do throws(Failure) {
-                entries.append(try entry(source, logger))
+                entries.append(try entry(source, logger, news, tier))
             } catch {
                 throw .usage("\(place(source.line)): \(error.sentence)")
             }
@@ -187,7 +195,9 @@ extension Catalogue {
         return entries
     }
 
-    private func entry(_ source: Source, _ logger: Logger?) throws(Failure) -> CatalogueEntry {
+    private func entry(
+        _ source: Source, _ logger: Logger?, _ news: NewsDesk?, _ tier: TierPlace?
+    ) throws(Failure) -> CatalogueEntry {
         let configuration = try SourceConfiguration(source.source, source.options)
         let (transport, options) = (configuration.transport, source.options)
         do throws(TransportError) { try transport.check() } catch { throw .usage("\(error)") }
@@ -196,11 +206,12 @@ extension Catalogue {
             // Keys neither print nor reflect themselves.
             fingerprint: "\(configuration.sourceWithCredentials) \(transport) \(source.options) "
                 + "\(transport.signingKey.hashValue)",
-            options: try VolumeOptions(source.options)
-        ) { () throws(CatalogueFailure) in
+            options: try VolumeOptions(source.options, news: news?.news(of: source.path), tier: tier)
+        ) { (line) throws(CatalogueFailure) in
             do throws(TransportError) {
                 let commands = CommandRuns()
-                let running = transport.running(options, with: commands) { logger?.error("\($0)") }
+                var running = transport.running(options, with: commands) { logger?.error("\($0)") }
+                running.line = line
                 let origin = try CurlOrigin(running)
                 return CatalogueConnection(origin, finder: options.resolver.map { ResolverCommand($0) }) {
                     origin.shutdown()

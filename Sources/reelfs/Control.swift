@@ -1,4 +1,5 @@
 import FoundationEssentials
+import ReelFuse
 import ReelVolume
 
 /// A request over the control socket: one JSON object a line. `version` is 1; a daemon refuses an unknown request with
@@ -7,14 +8,73 @@ import ReelVolume
 /// One line answers a request, or several: each but the last has `more`.
 struct ControlRequest: Codable {
     var version = 1
-    /// `status`, `list`, `pin`, `unpin`, `evict`, `prune`, `verify` or `explain`.
+    /// `status`, `list`, `pin`, `unpin`, `evict`, `refresh`, `prune`, `verify`, `explain`, `prefetch`,
+    /// `cancel-prefetch`, `offline`, `limit-rate`, `attach`, `detach`, `await-unmount`,
+    /// `describe` or `leave`.
     var command: String
-    /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `verify`.
+    /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `refresh`,
+    /// `verify`, `cancel-prefetch`.
     var path: String?
     /// The size to which `prune` reduces the cache.
     var bytes: Int64?
     /// Of `verify`.
     var repairs: Bool?
+    /// Of `refresh`.
+    var isRecursive: Bool?
+    /// Of `prefetch`, each like `path`.
+    var paths: [String]?
+    /// Of `prefetch`: pin the files first.
+    var pins: Bool?
+    /// Of `prefetch`: go on without this connection; its end cancels any other.
+    var isBackground: Bool?
+    /// Of `offline`.
+    var isOffline: Bool?
+    /// Of `limit-rate`, and of `prefetch` for itself, as the option has it.
+    var schedule: String?
+    /// Of `attach`. Two descriptors come with it: the mount's `/dev/fuse`, and the pipe of its watcher; without them
+    /// the daemon tells only whether it would take the mount.
+    var handover: Handover?
+    /// Of `offline`, the mount of which `--only-cached` ends with it; nil: all. Of `detach`, the mount to end, and of
+    /// `await-unmount`, the one whose end is waited for; as in mountinfo. The answer to the latter comes when others
+    /// are left; with the last mount the connection ends, once the cache is written.
+    var device: String?
+    /// Of `leave`: the form of ``LeftMount`` that the client knows.
+    var format: Int?
+}
+
+/// A mount that a daemon leaves to the next one, and what the kernel holds of it. Two descriptors come with it: the
+/// mount's `/dev/fuse`, and the pipe of its watcher, if there is one.
+struct LeftMount: Codable {
+    /// Of all that is left.
+    static let format = 1
+
+    /// Of the source in the cache.
+    var directory: String
+    var mountpoint: String
+    /// `major:minor`, as in mountinfo.
+    var device: String?
+    var user: UInt32
+    var group: UInt32
+    var umask: UInt32
+    var isOnlyCached: Bool
+    var hasWatcher: Bool
+    var inheritance: Inheritance
+}
+
+/// A mount that another process has made, for the daemon that serves its source already.
+struct Handover: Codable {
+    /// The version of the program.
+    var program = Program.version
+    /// As given.
+    var source: String
+    var mountpoint: String
+    /// `major:minor`, as in mountinfo.
+    var device: String?
+    var user: UInt32
+    var group: UInt32
+    var umask: UInt32
+    /// The options that were given, as pairs of name and value; no value: the name alone.
+    var options: [[String]]
 }
 
 /// A line of an answer to a ``ControlRequest``.
@@ -22,8 +82,16 @@ struct ControlAnswer: Codable {
     var version = 1
     /// A sentence; nil on success.
     var error: String?
+    /// Of `attach`: why the daemon does not serve the mount, a sentence.
+    var refusal: String?
+    /// The error is that no listing has the path.
+    var isUnlisted: Bool?
     /// Of `status`.
     var mount: MountStatus?
+    /// Of `describe`: the first mount, with the options that were given.
+    var handover: Handover?
+    /// Of `leave`: the next one. After the last, the connection ends once the cache is written and free.
+    var left: LeftMount?
     /// Another line follows.
     var more: Bool?
     var progress: MaintenanceProgress?
@@ -34,6 +102,10 @@ struct ControlAnswer: Codable {
     var report: MaintenanceReport?
     /// Of `explain`.
     var explanation: Explanation?
+    /// Of `prefetch`: how far it is.
+    var prefetch: PrefetchStatus?
+    /// Of `cancel-prefetch`: how many there were.
+    var cancelled: Int?
 }
 
 /// One mount, as `reelfs status` shows it.
@@ -41,9 +113,15 @@ struct MountStatus: Codable {
     /// Without password and query.
     var source: String
     var mountpoint: String
+    /// All mount points of the daemon; nil: only this one.
+    var mountpoints: [String]?
+    /// Those of them that show only what is cached; nil: none.
+    var onlyCached: [String]?
     var pid: Int32
     /// Whether the kernel reads complete files itself; nil: not known yet.
     var passthrough: Bool?
+    /// The address of its HTTP server; nil: there is none.
+    var listening: String?
     var volume: VolumeStatus?
     /// Why there is no `volume`: the daemon does not answer.
     var error: String?

@@ -1,5 +1,6 @@
 import Glibc
 import ReelFuse
+import ReelThreads
 import ReelVolume
 
 /// A connection to the daemon of a mount.
@@ -9,13 +10,19 @@ import ReelVolume
 final class ControlClient: Sendable {
     private let descriptor: Int32
 
-    deinit { close(descriptor) }
+    /// Those that came with answers, the first ones first.
+    private let received = Lock<[Int32]>([])
+
+    deinit {
+        for descriptor in received.withLock({ $0 }) { close(descriptor) }
+        close(descriptor)
+    }
 
     /// The error about a daemon that does not answer.
     static let silence = "the daemon does not answer"
 
-    /// Some ten thousand open files fit.
-    private static let longestLine = 16 << 20
+    /// A million directories fit, of which a daemon tells the next one.
+    private static let longestLine = 256 << 20
     /// Milliseconds for the first line of an answer that is known at once.
     private static let shortPatience: Int32 = 2000
     /// Milliseconds between two lines of an answer that takes a while: a daemon that works sends progress all the time,
@@ -29,12 +36,9 @@ final class ControlClient: Sendable {
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { throw .mount(Self.silence) }
-        // struct ucred, which Glibc's module hides behind _GNU_SOURCE: of the process that called listen(2).
-        var owner: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, 0)
-        var length = socklen_t(MemoryLayout.size(ofValue: owner))
-        getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &owner, &length)
-        guard Self.isTrusted(owner.user, by: geteuid(), mounter: mounter) else {
-            throw .mount("the daemon belongs to another user (uid \(owner.user)), so its answer is not trusted")
+        let owner = peer(of: descriptor).user
+        guard Self.isTrusted(owner, by: geteuid(), mounter: mounter) else {
+            throw .mount("the daemon belongs to another user (uid \(owner)), so its answer is not trusted")
         }
     }
 
@@ -66,12 +70,50 @@ final class ControlClient: Sendable {
         ask(request, patience: Self.longPatience, each)
     }
 
-    /// - Parameter patience: milliseconds from one line to the next.
+    /// Hands a mount over, or asks whether the daemon would take it.
+    /// - Parameter descriptors: of `/dev/fuse` and the watcher's pipe; none: to ask.
+    /// - Returns: nil where the daemon has gone, or has not answered: the question within two seconds.
+    func attach(_ handover: Handover, _ descriptors: [Int32] = []) -> ControlAnswer? {
+        let patience = descriptors.isEmpty ? Self.shortPatience : Self.longPatience
+        return ask(ControlRequest(command: "attach", handover: handover), descriptors, patience: patience) { _ in }
+    }
+
+    /// Has the daemon leave its mounts to this process.
+    /// - Parameter each: gets each mount.
+    /// - Returns: the last line; nil where the daemon has gone.
+    func leave(_ each: (LeftMount) -> Void) -> ControlAnswer? {
+        var request = ControlRequest(command: "leave")
+        request.format = LeftMount.format
+        return ask(request) { if let left = $0.left { each(left) } }
+    }
+
+    /// The next descriptors that came with answers, which are the caller's to close; fewer where there are fewer.
+    func takeDescriptors(_ count: Int) -> [Int32] {
+        received.withLock { received in
+            defer { received.removeFirst(min(count, received.count)) }
+            return Array(received.prefix(count))
+        }
+    }
+
+    /// Has the daemon end a mount, open files or not.
+    func detach(_ device: String) {
+        _ = ask(ControlRequest(command: "detach", device: device), patience: Self.longPatience) { _ in }
+    }
+
+    /// Has the daemon tell when a mount has ended; see `waitForEnd`.
+    func awaitUnmount(of device: String) {
+        let line = encodeLine(ControlRequest(command: "await-unmount", device: device))
+        send(descriptor, line, line.count, Int32(MSG_NOSIGNAL))
+    }
+
+    /// - Parameters:
+    ///   - descriptors: sent along.
+    ///   - patience: milliseconds from one line to the next.
     private func ask(
-        _ request: ControlRequest, patience: Int32, _ each: (ControlAnswer) -> Void
+        _ request: ControlRequest, _ descriptors: [Int32] = [], patience: Int32, _ each: (ControlAnswer) -> Void
     ) -> ControlAnswer? {
         let line = encodeLine(request)
-        guard send(descriptor, line, line.count, Int32(MSG_NOSIGNAL)) == line.count else { return nil }
+        guard DescriptorMessage.send(line[...], descriptors, to: descriptor) == line.count else { return nil }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
         var end = ContinuousClock.now + .milliseconds(patience)
@@ -80,7 +122,8 @@ final class ControlClient: Sendable {
             let isReady = poll(&poller, 1, Int32(max(.zero, end - .now) / .milliseconds(1)))
             if isReady < 0, errno == EINTR { continue }
             guard isReady == 1 else { return nil }
-            let count = read(descriptor, &chunk, chunk.count)
+            let (count, files) = DescriptorMessage.receive(&chunk, from: descriptor)
+            received.withLock { $0 += files }
             guard count > 0 else { return nil }
             var rest = chunk[..<count]
             while let newline = rest.firstIndex(of: 0x0A) {
@@ -105,9 +148,14 @@ final class ControlClient: Sendable {
         throw .mount(answer?.error ?? Self.silence)
     }
 
-    /// Sleeps until the daemon has closed the connection: its work is done. false when it has not within `seconds`.
-    func waitForEnd(seconds: Int32) -> Bool {
+    /// Sleeps until the daemon has closed the connection, as its work is done, or has answered `awaitUnmount`.
+    /// - Parameter seconds: nil: without end.
+    /// - Returns: false when it has not within that time.
+    func waitForEnd(seconds: Int32?) -> Bool {
         var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        return poll(&poller, 1, seconds * 1000) == 1
+        while true {
+            let count = poll(&poller, 1, seconds.map { $0 * 1000 } ?? -1)
+            if count >= 0 || errno != EINTR || seconds != nil { return count == 1 }
+        }
     }
 }

@@ -7,6 +7,8 @@ final class ControlConnection: Sendable {
     let descriptor: Int32
     /// When the client was last told of progress.
     private let lastTold = Lock(now())
+    /// What the client has sent with its lines, and no request has taken.
+    private let descriptors = Lock<[Int32]>([])
 
     /// Often enough for a bar that moves, seldom enough for a terminal.
     private static let pause = Duration.milliseconds(100)
@@ -15,6 +17,28 @@ final class ControlConnection: Sendable {
 
     /// - Parameter descriptor: stays the caller's to close.
     init(_ descriptor: Int32) { self.descriptor = descriptor }
+
+    deinit { for descriptor in takeDescriptors() { close(descriptor) } }
+
+    /// The user who connected.
+    var user: uid_t { peer(of: descriptor).user }
+
+    /// As read(2); keeps the descriptors that come along for the request that they come with, at most two.
+    func receive(_ buffer: inout [UInt8]) -> Int {
+        let (count, files) = DescriptorMessage.receive(&buffer, from: descriptor)
+        guard !files.isEmpty else { return count }
+        for descriptor in takeDescriptors() { close(descriptor) }
+        descriptors.withLock { $0 = files }
+        return count
+    }
+
+    /// The descriptors that have come, which are the caller's to close.
+    func takeDescriptors() -> [Int32] {
+        descriptors.withLock { descriptors in
+            defer { descriptors = [] }
+            return descriptors
+        }
+    }
 
     /// Whether the client has closed the connection, or the mount is ending. Costs a poll(2).
     var isOver: Bool {
@@ -40,15 +64,16 @@ final class ControlConnection: Sendable {
         if isDue { send(more: ControlAnswer(progress: progress)) }
     }
 
+    /// - Parameter descriptors: go with it, at most two.
     /// - Returns: false where the client does not take it; the connection is over then.
-    @discardableResult func send(_ answer: ControlAnswer) -> Bool {
+    @discardableResult func send(_ answer: ControlAnswer, _ descriptors: [Int32] = []) -> Bool {
         let end = now() + Self.patience
         var rest = encodeLine(answer)[...]
+        var descriptors = descriptors
         while !rest.isEmpty {
-            let flags = Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT)
-            let count = rest.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress, $0.count, flags) }
+            let count = DescriptorMessage.send(rest, descriptors, to: descriptor, flags: Int32(MSG_DONTWAIT))
             if count > 0 {
-                rest = rest.dropFirst(count)
+                (rest, descriptors) = (rest.dropFirst(count), [])
                 continue
             }
             guard errno == EAGAIN || errno == EINTR, now() < end else {
@@ -60,4 +85,13 @@ final class ControlConnection: Sendable {
         }
         return true
     }
+}
+
+/// The process at the other end of a connection, as it was when it called connect(2) or listen(2) (SO_PEERCRED).
+func peer(of connection: Int32) -> (process: pid_t, user: uid_t, group: gid_t) {
+    // struct ucred, which Glibc's module hides behind _GNU_SOURCE.
+    var peer: (process: pid_t, user: uid_t, group: gid_t) = (0, .max, 0)
+    var length = socklen_t(MemoryLayout.size(ofValue: peer))
+    getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length)
+    return peer
 }

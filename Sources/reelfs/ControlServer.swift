@@ -27,6 +27,8 @@ final class ControlServer: Sendable {
         var lastUse = now()
         /// A request of it that takes a while is being performed.
         var isBusy = false
+        /// That work is done elsewhere.
+        var isWatching = false
     }
 
     /// Connections at once; a further one replaces the one unused for longest.
@@ -35,8 +37,9 @@ final class ControlServer: Sendable {
     private static let busyLimit = 4
     /// Microseconds until a client is tried again for which there was no descriptor or memory; it waits in the kernel.
     private static let pause: UInt32 = 100_000
-    /// A path of PATH_MAX bytes, each of which JSON may write as six, and the rest of a request.
-    private static let lineLimit = 6 * 4096 + 4096
+    /// Some hundred paths, as a shell makes them of a pattern; one has PATH_MAX bytes at most, each of which JSON may
+    /// write as six.
+    private static let lineLimit = 512 << 10
     private static let name = "control"
 
     /// - Parameter path: of the socket; ends in `/control`.
@@ -139,30 +142,37 @@ final class ControlServer: Sendable {
         var input: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 4096)
         while input.count <= Self.lineLimit {
-            let count = read(client.descriptor, &chunk, chunk.count)
+            let count = client.receive(&chunk)
             if count < 0, errno == EINTR { continue }
             guard count > 0 else { return }
             input += chunk[..<count]
             while let end = input.firstIndex(of: 0x0A) {
                 let line = Array(input[..<end])
                 input.removeSubrange(...end)
-                guard client.send(answer(line, client)) else { return }
+                if let answer = answer(line, client), !client.send(answer) { return }
             }
         }
     }
 
-    private func answer(_ line: [UInt8], _ client: ControlConnection) -> ControlAnswer {
+    /// - Returns: nil where the end of the connection is the answer.
+    private func answer(_ line: [UInt8], _ client: ControlConnection) -> ControlAnswer? {
         state.withLock(notifying: false) { $0.clients[client.descriptor]?.lastUse = now() }
         guard let request = decodeLine(ControlRequest.self, line) else {
             return ControlAnswer(error: "the line is not a request")
         }
         if let answer = service.answer(request) { return answer }
+        // Not as jobs, which the end of the last mount cuts short.
+        if ["describe", "leave"].contains(request.command) { return service.give(request, to: client) }
+        if request.command == "await-unmount" { return service.awaitUnmount(request, client) }
         let refusal: String? = state.withLock { state in
             if state.isEnding { return "the mount is ending" }
-            guard state.clients.values.count(where: \.isBusy) < Self.busyLimit else {
+            let isWatching = ControlService.watched.contains(request.command)
+            guard isWatching || state.clients.values.count(where: { $0.isBusy && !$0.isWatching }) < Self.busyLimit
+            else {
                 return "the daemon is busy with other commands; try again when they have ended"
             }
             state.clients[client.descriptor]?.isBusy = true
+            state.clients[client.descriptor]?.isWatching = isWatching
             return nil
         }
         if let refusal { return ControlAnswer(error: refusal) }

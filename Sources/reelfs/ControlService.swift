@@ -1,50 +1,198 @@
 import Glibc
+import ReelCore
 import ReelFuse
 import ReelThreads
 import ReelVolume
 
 /// The requests that a daemon performs for clients of its control socket.
 struct ControlService: Sendable {
-    let mount: MountRequest
     let volume: any MountedVolume
-    /// nil until it is mounted.
-    let session: Monitor<FuseSession?>
+    /// Reads the catalogue again, and returns a mistake in it; nil: the source is none.
+    let reload: (@Sendable () -> Failure?)?
+    /// Makes the mount offline or ends that, also for later mounts.
+    let setOffline: @Sendable (Bool) -> Void
+    /// nil: it is a server without mounts.
+    let mounts: MountTable?
+    let configuration: FilesystemConfiguration
+    /// The address of its HTTP server; nil: there is none.
+    var listening: String?
 
     /// Answers a request for known facts at once, and refuses an invalid one; nil: `perform` handles it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
-        let needsPath = ["pin", "unpin", "evict", "explain"].contains(request.command)
+        let needsPath = ["pin", "unpin", "evict", "refresh", "explain", "cancel-prefetch"].contains(request.command)
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
         if needsPath && request.path == nil || request.command == "prune" && request.bytes ?? -1 < 0 {
             return ControlAnswer(error: "the request lacks a path, or a number of bytes that is not negative")
         }
-        guard request.command == "status" else { return nil }
-        return ControlAnswer(
-            mount: MountStatus(
-                source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: getpid(),
-                passthrough: session.withLock(notifying: false) { $0 }?.isPassthroughPossible,
-                volume: volume.status()))
+        if request.command == "prefetch", request.paths?.isEmpty ?? true {
+            return ControlAnswer(error: "the request lacks paths")
+        }
+        let needsRate = request.command == "limit-rate" || request.command == "prefetch" && request.schedule != nil
+        if needsRate, request.schedule.flatMap({ RateSchedule($0) }) == nil {
+            return ControlAnswer(error: "the request has no rate that can be read")
+        }
+        if request.command == "offline", request.isOffline == nil {
+            return ControlAnswer(error: "the request does not tell whether to be offline")
+        }
+        if request.command == "attach", request.handover == nil || mounts == nil {
+            return ControlAnswer(error: mounts == nil ? "a server takes no mounts" : "the request lacks the mount")
+        }
+        if request.command == "leave", request.format != LeftMount.format || mounts == nil {
+            return ControlAnswer(error: "the daemon's mounts cannot be left to another version of reelfs")
+        }
+        if ["await-unmount", "detach"].contains(request.command), request.device == nil {
+            return ControlAnswer(error: "the request lacks the mount")
+        }
+        if request.command == "cancel-prefetch" {
+            return ControlAnswer(cancelled: volume.prefetches.cancel(below: request.path ?? ""))
+        }
+        return request.command == "status" ? ControlAnswer(mount: status) : nil
     }
 
-    private static let commands = ["status", "list", "pin", "unpin", "evict", "prune", "verify", "explain"]
+    /// What the next daemon has to know; an error where it could not take the place of this one.
+    private var description: ControlAnswer {
+        if mount.options.foreground {
+            return ControlAnswer(error: "the daemon runs in the foreground, and its caller has to restart it")
+        }
+        guard let mountpoint = mounts?.mountpoints.first else {
+            return ControlAnswer(error: "the daemon has no mount")
+        }
+        var first = mount
+        first.mountpoint = mountpoint
+        return ControlAnswer(handover: Handover(configuration, device: nil, first))
+    }
+
+    /// Tells the client, who is to take the place of this daemon, what it has to know, or leaves the mounts to it.
+    func give(_ request: ControlRequest, to client: ControlConnection) -> ControlAnswer {
+        if let refusal = refusal(of: client) { return ControlAnswer(error: refusal) }
+        if request.command == "describe" { return description }
+        let isDone = mounts?.leave { client.send(ControlAnswer(left: $0, more: true), $1) } ?? false
+        return isDone ? ControlAnswer() : ControlAnswer(error: MountTable.ending)
+    }
+
+    /// The state of the mount: what `reelfs status`, the page and its events show.
+    var status: MountStatus {
+        let mountpoints = mounts?.mountpoints ?? []
+        return MountStatus(
+            source: withoutQuery(mount.source), mountpoint: mountpoints.first ?? mount.mountpoint,
+            mountpoints: mountpoints.count > 1 ? mountpoints : nil,
+            onlyCached: mounts.map(\.onlyCached).flatMap { $0.isEmpty ? nil : $0 }, pid: getpid(),
+            passthrough: mounts?.isPassthroughPossible, listening: listening, volume: volume.status())
+    }
+
+    var mount: MountRequest { configuration.request }
+
+    /// The same, short enough to be sent each second: open files, and the first of the others.
+    var news: MountStatus {
+        var status = status
+        if let files = status.volume?.files { status.volume?.files = Array(files.prefix(Self.mostNews)) }
+        return status
+    }
+
+    /// A few hundred bytes each.
+    private static let mostNews = 100
+
+    private static let commands = [
+        "status", "list", "pin", "unpin", "evict", "refresh", "prune", "verify", "explain", "prefetch",
+        "cancel-prefetch", "offline", "limit-rate", "attach", "await-unmount",
+        "detach", "describe", "leave",
+    ]
+
+    /// Requests whose work is done elsewhere, while their connection only watches it.
+    static let watched: Set<String> = ["prefetch", "attach"]
+
+    /// Waits for the end of a mount. - Returns: nil where none is left: the cache is still to be written.
+    func awaitUnmount(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer? {
+        let areOthersLeft = mounts?.waitForEnd(of: request.device ?? "", until: { client.isOver })
+        return areOthersLeft == true ? ControlAnswer() : nil
+    }
+
+    /// Why a client gives and gets no mount; nil: it may.
+    private func refusal(of client: ControlConnection) -> String? {
+        // The socket's mode admits no other user, but for one to whom it was opened.
+        [0, geteuid()].contains(client.user) ? nil : "the daemon belongs to another user (uid \(geteuid()))"
+    }
+
+    private func attach(_ handover: Handover, _ mounts: MountTable, _ client: ControlConnection) -> ControlAnswer {
+        if let refusal = refusal(of: client) { return ControlAnswer(refusal: refusal) }
+        guard mounts.isOpen else { return ControlAnswer(error: MountTable.ending) }
+        let refusal = handover.refusal(by: configuration, mounts.mountpoints)
+        let descriptors = client.takeDescriptors()
+        guard refusal == nil, !descriptors.isEmpty else {
+            for descriptor in descriptors { close(descriptor) }
+            return ControlAnswer(refusal: refusal)
+        }
+        return mounts.attach(handover, descriptors) ?? ControlAnswer()
+    }
 
     /// Performs a request that takes a while. Ends early, with an error, once the client has gone.
     func perform(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer {
-        let watch = MaintenanceWatch(progress: { client.tell($0) }, isOver: { client.isOver })
+        if request.command == "list" { return list(client) }
+        if request.command == "detach" {
+            mounts?.stop(request.device ?? "")
+            return ControlAnswer()
+        }
+        if request.command == "attach", let handover = request.handover, let mounts {
+            return attach(handover, mounts, client)
+        }
+        if request.command == "prefetch" {
+            return prefetch(request, isOver: { client.isOver }) { client.send(more: ControlAnswer(prefetch: $0.brief)) }
+        }
+        return perform(request, MaintenanceWatch(progress: { client.tell($0) }, isOver: { client.isOver }))
+    }
+
+    /// Performs any of them but `list`.
+    func perform(_ request: ControlRequest, _ watch: MaintenanceWatch) -> ControlAnswer {
         do throws(MaintenanceFailure) {
             let path = request.path ?? ""
             switch request.command {
-            case "list": return list(client)
+            case "prefetch": return prefetch(request, isOver: watch.isOver) { _ in }
+            case "offline":
+                let isOffline = request.isOffline ?? false
+                setOffline(isOffline)
+                mounts?.setOffline(isOffline, at: request.device)
+                return ControlAnswer(report: MaintenanceReport())
+            case "limit-rate":
+                if let schedule = rate(of: request) { volume.line.limit.schedule = schedule }
+                return ControlAnswer(report: MaintenanceReport())
             case "explain": return ControlAnswer(explanation: try volume.maintenance.explain(path))
             case "pin": return ControlAnswer(report: try volume.maintenance.pin(path, true, watch))
             case "unpin": return ControlAnswer(report: try volume.maintenance.pin(path, false, watch))
             case "evict": return ControlAnswer(report: try volume.maintenance.evict(path, watch))
+            case "refresh":
+                if let mistake = reload?() { return ControlAnswer(error: mistake.sentence) }
+                let report = try volume.maintenance.refresh(path, isRecursive: request.isRecursive ?? false, watch)
+                return ControlAnswer(report: report)
             case "prune": return ControlAnswer(report: try volume.maintenance.prune(to: request.bytes ?? 0, watch))
             default:
                 let report = try volume.maintenance.verify(request.path, repairs: request.repairs ?? false, watch)
                 return ControlAnswer(report: report)
             }
+        } catch {
+            return ControlAnswer(error: error.description, isUnlisted: error.isUnlisted ? true : nil)
+        }
+    }
+
+    private func rate(of request: ControlRequest) -> RateSchedule? { request.schedule.flatMap { RateSchedule($0) } }
+
+    /// Starts a prefetch, and tells of it until it is over. In the background only until it is known whether the cache
+    /// can hold it.
+    private func prefetch(
+        _ request: ControlRequest, isOver: () -> Bool, _ tell: (PrefetchStatus) -> Void
+    ) -> ControlAnswer {
+        let isBackground = request.isBackground ?? false
+        let asked = PrefetchRequest(
+            paths: request.paths ?? [], pins: request.pins ?? false, rate: rate(of: request), isBackground: isBackground
+        )
+        do throws(MaintenanceFailure) {
+            let prefetches = volume.prefetches
+            let number = try prefetches.start(asked, volume.maintenance)
+            let status = prefetches.watch(
+                number, until: { isBackground && $0.phase != .listing }, isOver: isOver, tell)
+            if !isBackground, status?.isOver == false { prefetches.cancel(number) }
+            return ControlAnswer(prefetch: status)
         } catch {
             return ControlAnswer(error: error.description)
         }
@@ -60,7 +208,8 @@ struct ControlService: Sendable {
         let capacity = volume.capacity()
         return ControlAnswer(
             cache: CacheStatus(
-                source: withoutQuery(mount.source), mountpoint: mount.mountpoint, used: capacity.used,
+                source: withoutQuery(mount.source), mountpoint: mounts?.mountpoints.first ?? mount.mountpoint,
+                used: capacity.used,
                 cap: capacity.total))
     }
 }

@@ -2,6 +2,7 @@ import CLinux
 import Glibc
 import Logging
 import ReelFuse
+import ReelListener
 import ReelThreads
 import ReelVolume
 
@@ -14,11 +15,14 @@ enum Daemon {
         let ready = ReadyPipe(descriptor: DaemonLaunch.readyDescriptor)
         guard words.count >= 2, fcntl(ready.descriptor, F_SETFD, FD_CLOEXEC) == 0,
             case let mountpoint = words.removeFirst(),
-            let command = try? Program.parse(words) as? MountCommand, let options = try? command.mountOptions()
+            let command = try? Program.parse(words) as? MountCommand, let options = try? command.mountOptions(),
+            let request = try? command.request(
+                at: MountDevice.descriptor(in: command.mountpoint) == nil ? mountpoint : command.mountpoint, options,
+                handedDownTo: DaemonLaunch.deviceDescriptor)
         else { return Failure.usage("`reelfs daemon` is started by `reelfs mount`").printed() }
         // Files that the caller had open are not held.
-        closefrom(ready.descriptor + 1)
-        return run(MountRequest(source: command.source, mountpoint: mountpoint, options: options), ready: ready)
+        closefrom((request.device?.descriptor ?? ready.descriptor) + 1)
+        return run(request, ready: ready)
     }
 
     /// Serves until `umount`, SIGTERM or SIGINT. - Parameter ready: nil in the foreground.
@@ -38,12 +42,93 @@ enum Daemon {
     private static func serve(
         _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
     ) throws(Failure) {
+        let source = withoutQuery(request.source)
+        // Before the directory is left to which a path may be relative; a daemon that is there may have the address.
+        let opened = Result { () throws(Failure) in request.isSuccessor ? nil : try Entrance(request.options) }
+        let (configuration, signals) = try prepare(request, ready: ready, manager)
+        let logger = configuration.logger
+        var estate = Estate(request.kept, of: configuration, manager)
+        if request.isSuccessor {
+            estate = try Estate(of: configuration)
+        } else if estate == nil, let attachment = try Attachment(configuration) {
+            return try attachment.run(ready, manager, signals)
+        }
+        // The daemon before had the address.
+        let entrance = request.isSuccessor ? try Entrance(request.options) : try opened.get()
+        let wiring: Wiring
+        do throws(Failure) {
+            wiring = try Wiring(configuration, asks: estate == nil)
+        } catch {
+            // A daemon that began at the same time may have taken the cache.
+            guard estate == nil, let attachment = try Attachment(configuration) else { throw error }
+            return try attachment.run(ready, manager, signals)
+        }
+        let mounts = MountTable(configuration, wiring.volume, isOffline: wiring.isOffline)
+        var control: ControlServer?
+        var listener: Listener?
+        do throws(Failure) {
+            let service = ControlService(
+                volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: mounts,
+                configuration: configuration, listening: entrance?.address)
+            listener = try entrance?.open(service, logger)
+            control = try ControlServer(path: wiring.socketPath, service: service)
+            signals.keep()
+            if let estate {
+                try estate.settle(mounts) { watch($0, logger) }
+            } else {
+                try mounting(configuration) { options throws(MountError) in
+                    // Whoever made a mount removes it.
+                    try mounts.add(options, isOnlyCached: request.options.onlyCached) {
+                        request.device == nil ? watch($0, logger) : nil
+                    }
+                }
+            }
+            signals.serve(reload: wiring.reload) {
+                if !Estate.leave(mounts, to: manager) { mounts.stop() }
+            }
+        } catch {
+            mounts.stop()
+            mounts.settle()
+            mounts.waitForEnd()
+            listener?.stop()
+            control?.withdraw()
+            control?.stop()
+            wiring.stop()
+            throw error
+        }
+        mounts.settle()
+        logger.notice(
+            "mounted", metadata: ["source": "\(source)", "on": "\(request.mountpoint)"])
+        if let ready { leave(ready) }
+        manager.tell(.ready("\(source) on \(request.mountpoint)"))
+        mounts.waitForEnd()
+        manager.tell(.stopping("writing the cache"))
+        listener?.stop()
+        control?.endJobs()
+        control?.withdraw()
+        wiring.stop()
+        // Last: the end of a connection tells its client that everything is written.
+        control?.stop()
+        logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
+    }
+
+    private static func watch(_ session: FuseSession, _ logger: Logger) -> Watcher? {
+        let watcher = session.device.flatMap { Watcher(mountpoint: session.mountpoint, device: $0) }
+        if watcher == nil {
+            logger.warning("cannot start a process to watch the mount: after a crash it stays until mounted again")
+        }
+        return watcher
+    }
+
+    /// Readies the process, and reads the files that the options name.
+    static func prepare(
+        _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
+    ) throws(Failure) -> (FilesystemConfiguration, EndSignals) {
         keepAllocatorLimits()
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
-        let source = withoutQuery(request.source)
-        manager.tell(.opening("opening \(source)", limit: request.patience))
+        manager.tell(.opening("opening \(withoutQuery(request.source))", limit: request.patience))
         let signals = EndSignals(ready)
         // Before the key is read, so that no dump ever holds it.
         if request.options.encryption != nil { _ = reel_forbid_dumps() }
@@ -51,38 +136,7 @@ enum Daemon {
         // Relative paths are resolved; from here on the daemon keeps no directory busy.
         let configuration = try FilesystemConfiguration(request, logger: logger)
         chdir("/")
-        let wiring = try Wiring(configuration)
-        let mounted = Monitor<FuseSession?>(nil)
-        var control: ControlServer?
-        let session: FuseSession
-        do {
-            let service = ControlService(mount: request, volume: wiring.volume, session: mounted)
-            control = try ControlServer(path: wiring.socketPath, service: service)
-            session = try mount(configuration, wiring, signals)
-        } catch {
-            control?.withdraw()
-            control?.stop()
-            wiring.stop()
-            throw error
-        }
-        mounted.withLock { $0 = session }
-        let watcher = session.device.flatMap { Watcher(mountpoint: request.mountpoint, device: $0) }
-        if watcher == nil {
-            logger.warning("cannot start a process to watch the mount: after a crash it stays until mounted again")
-        }
-        logger.notice(
-            "mounted", metadata: ["source": "\(source)", "on": "\(request.mountpoint)"])
-        if let ready { leave(ready) }
-        manager.tell(.ready("\(source) on \(request.mountpoint)"))
-        session.wait()
-        manager.tell(.stopping("writing the cache"))
-        control?.endJobs()
-        watcher?.callOff()
-        control?.withdraw()
-        wiring.stop()
-        // Last: the end of a connection tells its client that everything is written.
-        control?.stop()
-        logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
+        return (configuration, signals)
     }
 
     /// Leaves the caller's session, terminal and descriptors. Only once mounted; see ``DaemonLaunch``.
@@ -94,36 +148,25 @@ enum Daemon {
         close(null)
     }
 
-    private static func mount(
-        _ configuration: FilesystemConfiguration, _ wiring: Wiring, _ signals: EndSignals
-    ) throws(Failure) -> FuseSession {
+    /// Mounts by `make`, after a last look at the mount point.
+    static func mounting<Made: Sendable>(
+        _ configuration: FilesystemConfiguration, _ make: (FuseSession.Options) throws(MountError) -> Made
+    ) throws(Failure) -> Made {
         let request = configuration.request
         // Again: another process may have mounted there while the origin was asked.
-        guard case .free = try Mountpoint.prepare(request.mountpoint, for: request.source, isRemount: false) else {
+        if request.device == nil,
+            case .mounted = try Mountpoint.prepare(request.mountpoint, for: request.source, isRemount: false)
+        {
             throw .mount("\(shown(request.mountpoint)) is already mounted")
         }
-        signals.keep()
-        let options = request.options
-        let sessionOptions = FuseSession.Options(
-            source: redacted(request.source), mountpoint: request.mountpoint,
-            ownership: Ownership(
-                user: options.user ?? getuid(), group: options.group ?? getgid(), umask: options.umask),
-            allowOther: options.sharesWithOthers, backingDirectory: configuration.directory)
-        let make = { () -> Result<FuseSession, MountError> in
-            do throws(MountError) {
-                return .success(try FuseSession(wiring.volume, options: sessionOptions, logger: configuration.logger))
-            } catch {
-                return .failure(error)
-            }
+        let options = FuseSession.Options(configuration)
+        func outcome() -> Result<Made, MountError> {
+            Result { () throws(MountError) in try make(options) }
         }
         // In the foreground stderr is the log's, and fusermount3 may speak for itself.
-        let (result, said) = options.foreground ? (make(), nil) : capturingStandardError(make)
+        let (result, said) = request.options.foreground ? (outcome(), nil) : capturingStandardError(outcome)
         do throws(MountError) {
-            let session = try result.get()
-            wiring.volume.connect(session.kernelCache)
-            try session.start()
-            signals.serve(reload: wiring.reload) { session.stop() }
-            return session
+            return try result.get()
         } catch {
             throw .mount(said.map { "mounting on \(shown(request.mountpoint)) was refused: \($0)" } ?? error.message)
         }

@@ -1,4 +1,5 @@
 import Glibc
+import ReelFuse
 
 /// A mount to be made.
 struct MountRequest {
@@ -6,6 +7,14 @@ struct MountRequest {
     /// Absolute.
     var mountpoint: String
     var options: MountOptions
+    /// A mount that the caller has made (`/dev/fd/N`); nil: it is to be made.
+    var device: MountDevice?
+    /// A daemon serves the mount, and is to leave it to this one.
+    var isSuccessor = false
+    /// What the service manager has kept since the last start.
+    var kept: [String: Int32] = [:]
+    /// The options as given, those of a file first, with absolute paths.
+    var given: [GivenOption] = []
 
     /// The time limit of a mount: one or two requests for the kind of the source, then the opening of the cache.
     var patience: Duration { .seconds(30 + 2 * options.timeout) }
@@ -18,18 +27,32 @@ enum DaemonLaunch {
     static let subcommand = "daemon"
     /// The daemon's end of the pipe on which it says "ready".
     static let readyDescriptor: Int32 = 3
+    /// The daemon's descriptor of a mount that the caller has made.
+    static let deviceDescriptor: Int32 = 4
 
-    /// Returns when the mount answers.
-    static func start(_ request: MountRequest) throws(Failure) {
+    /// Returns when the mount answers. - Parameter line: the command line for the daemon.
+    static func start(_ request: MountRequest, _ line: [String] = CommandLine.arguments) throws(Failure) {
         guard let input = Pipe(), let ready = Pipe() else { throw failure() }
         signal(SIGPIPE, SIG_IGN)
         let interruption = interruptions()
         // In the caller's process group until it has mounted: autofs knows by that which processes mount for it, and
         // all others, mount(2) included, wait until it is done. automount and systemd both count on it. stderr stays
         // until the mount answers.
-        let child = spawnSelf(
-            [subcommand, withoutQuery(request.source), request.mountpoint],
-            files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
+        let words = [subcommand, withoutQuery(request.source), request.mountpoint]
+        let child: pid_t?
+        if let device = request.device {
+            // Above those that are replaced before it.
+            let copy = fcntl(device.descriptor, F_DUPFD_CLOEXEC, 10)
+            child = spawnSelf(
+                words,
+                files: [0: input.reading, 1: nil, readyDescriptor: ready.writing, deviceDescriptor: copy],
+                inNewSession: false)
+            // The daemon's alone keeps the mount alive.
+            for descriptor in [copy, device.descriptor] { close(descriptor) }
+        } else {
+            child = spawnSelf(
+                words, files: [0: input.reading, 1: nil, readyDescriptor: ready.writing], inNewSession: false)
+        }
         close(input.reading)
         close(ready.writing)
         defer { close(ready.reading) }
@@ -37,8 +60,8 @@ enum DaemonLaunch {
             close(input.writing)
             throw failure()
         }
-        let words = [request.mountpoint] + CommandLine.arguments
-        writeAll(input.writing, Array(words.joined(separator: "\0").utf8))
+        let handed = [request.mountpoint] + line
+        writeAll(input.writing, Array(handed.joined(separator: "\0").utf8))
         close(input.writing)
         switch wait(ready.reading, within: request.patience, or: interruption) {
         case .late:

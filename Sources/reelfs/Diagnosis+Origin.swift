@@ -55,6 +55,20 @@ struct OriginFacts {
 }
 
 extension Diagnosis {
+    /// Tells whether a mirror may serve the file that was examined.
+    mutating func add(mirror: ResourceURL, _ probe: OriginFacts.Probe, of facts: OriginFacts) {
+        let name = "the mirror \(mirror.origin)"
+        switch (probe.outcome, facts.first.outcome) {
+        case (.failure(let failure), _): bad("\(name): \(failure.reason)", "Check the URL of --mirror.")
+        case (.success, .failure): note("\(name) answers, and the source does not")
+        case (.success(let found), .success(let known)) where found.isProven(by: known):
+            ok("\(name) has the same version of the file")
+        case (.success(let found), .success(let known)):
+            let reason = found.length == known.length ? "another ETag and date, or none" : "another length"
+            bad("\(name) has \(reason), so that it is not asked for the file", "Copy the file with its date.")
+        }
+    }
+
     /// Names the kind of the source.
     mutating func add(_ facts: SourceFacts) {
         switch facts {

@@ -6,6 +6,7 @@ import ReelFuse
 import ReelHTTP
 import ReelSources
 import ReelThreads
+import ReelVolume
 
 struct DoctorCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
@@ -169,6 +170,16 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         facts.loginFailure = complaints.withLock { $0.first }
         facts.isOfMount = isOfMount
         diagnosis.add(facts)
+        for mirror in options.mirrors {
+            guard let place = facts.url.moved(from: url, to: mirror) else { continue }
+            diagnosis.add(mirror: place, examination.inquire(place), of: facts)
+        }
+        if let via = options.via, case .success(let information) = facts.first.outcome {
+            let cache = SharedCache(via, getsCredentials: options.viaCredentials).knowing(url)
+            if let answers = examination.examine(cache, facts.url, of: url, information, options.alignment) {
+                diagnosis.add(answers, of: information)
+            }
+        }
     }
 }
 

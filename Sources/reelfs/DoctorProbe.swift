@@ -66,6 +66,21 @@ struct DoctorProbe {
         return .success((head, answer.kept))
     }
 
+    /// Fetches the beginning of a body. - Parameter most: bytes, after which it is stopped.
+    func start(
+        of request: OriginRequest, most: Int64
+    ) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
+        var request = request
+        request.stallLimit = limit
+        let answer = run([request], within: limit, most: most, keeping: .max) { _, head in
+            head.isEncoded ? .wrongAnswer("a content encoding that was not requested") : nil
+        }[0]
+        guard let head = answer.head, answer.failure == nil else {
+            return .failure(answer.reason ?? .interrupted("no answer"))
+        }
+        return .success((head, Array(answer.kept.prefix(Int(most)))))
+    }
+
     /// Reads `ranges` at once, a connection each, for at most `time`.
     /// - Parameters:
     ///   - ranges: a single nil: the whole body.

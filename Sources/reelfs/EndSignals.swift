@@ -12,7 +12,7 @@ final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening
         case mounting(isAsked: Bool)
-        case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Void)?)
+        case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Failure?)?)
     }
 
     private let phase = Lock(Phase.opening)
@@ -42,7 +42,7 @@ final class EndSignals: Sendable {
     /// - Parameters:
     ///   - reload: what SIGHUP does; nil: it ends the mount, too.
     ///   - stop: ends it; called at once if a signal has come meanwhile.
-    func serve(reload: (@Sendable () -> Void)?, _ stop: @escaping @Sendable () -> Void) {
+    func serve(reload: (@Sendable () -> Failure?)?, _ stop: @escaping @Sendable () -> Void) {
         let isAsked = phase.withLock { phase in
             defer { phase = .serving(stop: stop, reload: reload) }
             if case .mounting(true) = phase { return true }
@@ -60,7 +60,10 @@ final class EndSignals: Sendable {
             case .mounting:
                 phase = .mounting(isAsked: true)
                 return nil
-            case .serving(let stop, let reload): return number == SIGHUP ? reload ?? stop : stop
+            case .serving(let stop, let reload):
+                guard number == SIGHUP, let reload else { return stop }
+                // The log tells of a mistake.
+                return { _ = reload() }
             }
         }
         action?()

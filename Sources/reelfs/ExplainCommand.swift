@@ -50,9 +50,10 @@ private func requestRows(_ requests: [RequestRecord]) -> [[String]] {
         let status = request.status.map { String($0) } ?? "-"
         // The time of day in RFC 3339.
         let time = String(request.when.suffix(9).dropLast())
+        let place = (request.from == "origin" ? "" : request.from + " ") + request.host
         rows.append([
             time, request.why, printable(request.program ?? "-"), range, status, humanSize(request.bytes),
-            "\(request.milliseconds) ms", printable(request.failure ?? request.host),
+            "\(request.milliseconds) ms", printable(request.failure ?? place),
         ])
     }
     return rows

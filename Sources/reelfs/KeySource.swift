@@ -1,5 +1,6 @@
 import Glibc
 import ReelCache
+import ReelCore
 
 /// Where the key of an encrypted cache comes from, as `--encrypt` names it.
 enum KeySource: Hashable, Sendable {
@@ -82,9 +83,8 @@ enum KeySource: Hashable, Sendable {
         if bytes.count == CacheKeyFile.size { return bytes.withUnsafeBytes { SecretBytes($0) } }
         let spaces: [UInt8] = [0x20, 0x09, 0x0A, 0x0D]
         let text = bytes.drop { spaces.contains($0) }.reversed().drop { spaces.contains($0) }.reversed()
-        guard var key = text.count == 2 * CacheKeyFile.size ? hexadecimal(Array(text)) : base64(Array(text)) else {
-            return nil
-        }
+        let isHexadecimal = text.count == 2 * CacheKeyFile.size
+        guard var key = isHexadecimal ? hexadecimal(Array(text)) : base64Decoded(Array(text)) else { return nil }
         defer { wipe(&key) }
         return key.count == CacheKeyFile.size ? key.withUnsafeBytes { SecretBytes($0) } : nil
     }
@@ -93,22 +93,5 @@ enum KeySource: Hashable, Sendable {
         let digits = text.compactMap { Character(UnicodeScalar($0)).hexDigitValue }
         guard digits.count == text.count else { return nil }
         return stride(from: 0, to: digits.count, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
-    }
-
-    /// RFC 4648, section 4; the padding may be missing.
-    private static func base64(_ text: [UInt8]) -> [UInt8]? {
-        let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
-        let letters = text.reversed().drop { $0 == UInt8(ascii: "=") }.reversed()
-        var result: [UInt8] = []
-        var (bits, count): (UInt32, UInt32) = (0, 0)
-        for letter in letters {
-            guard let value = alphabet.firstIndex(of: letter) else { return nil }
-            bits = bits << 6 | UInt32(value)
-            count += 6
-            guard count >= 8 else { continue }
-            count -= 8
-            result.append(UInt8(truncatingIfNeeded: bits >> count))
-        }
-        return text.count - letters.count <= 2 ? result : nil
     }
 }

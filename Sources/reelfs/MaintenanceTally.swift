@@ -48,7 +48,10 @@ final class ProgressBar {
     }
 
     /// Shows progress, unless the bar is quiet.
-    func show(_ progress: MaintenanceProgress) {
+    func show(_ progress: MaintenanceProgress) { show(progress, "") }
+
+    /// - Parameter more: stands behind the numbers.
+    func show(_ progress: MaintenanceProgress, _ more: String) {
         guard progress.total > 0 else { return }
         switch style {
         case .none: return
@@ -56,10 +59,10 @@ final class ProgressBar {
             let tenth = progress.done / max(1, progress.total / 10)
             guard tenth > lastTenth, tenth <= 10 else { return }
             lastTenth = tenth
-            writeLine("\(verb): \(Self.text(progress))")
+            writeLine("\(verb): \(Self.text(progress))\(more)")
         case .bar:
             isDrawn = true
-            writeAll(2, Array("\r\u{1B}[K\(verb) \(Self.bar(progress, width: 30)) \(Self.text(progress))".utf8))
+            writeAll(2, Array("\r\u{1B}[K\(verb) \(Self.bar(progress, width: 30)) \(Self.text(progress))\(more)".utf8))
         }
     }
 

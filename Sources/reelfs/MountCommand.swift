@@ -11,15 +11,15 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         help: "URL, s3://BUCKET, or path of a playlist or catalogue.",
         completion: .file())
     var source: String
-    @Argument(help: "Existing directory to mount on.", completion: .directory)
+    @Argument(help: "Existing directory to mount on, or /dev/fd/N.", completion: .directory)
     var mountpoint: String
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as in fstab, separated by commas: all long options below.", valueName: "options"))
+            "Options as in fstab, with commas: all those below.", valueName: "options"))
     var o: [String] = []
     @OptionGroup var options: OptionArguments<MountScope>
-    @Flag(help: "Mount read-only (always the case).")
+    @Flag(help: ArgumentHelp("Mount read-only (always the case).", visibility: .hidden))
     var ro = false
     // mount(8) passes these to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
     @Flag(name: .short, help: .hidden) var sloppy = false
@@ -29,9 +29,12 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(name: .customShort("N"), help: .hidden) var namespace: String?
     @Option(name: .customShort("t"), help: .hidden) var type: String?
     @Flag(name: .customLong(Self.helperFlag), help: .hidden) var isHelper = false
+    @Flag(name: .customLong(Self.successorFlag), help: .hidden) var isSuccessor = false
 
     /// Put before the words if mount(8), mount.fuse3 or automount is the caller.
     static let helperFlag = "as-mount-helper"
+    /// Put among the words of a daemon that takes the place of another one.
+    static let successorFlag = "as-successor"
 
     func perform() throws -> Int32 {
         // First, as files that options name are looked up there, too.
@@ -42,6 +45,14 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             tell(mountpoint)
             return 0
         }
+        if MountDevice.descriptor(in: mountpoint) != nil { return try serve(request(at: mountpoint, options)) }
+        let kept = options.foreground ? ServiceManager.kept() : [:]
+        if !kept.isEmpty {
+            // Nothing serves the mount yet.
+            var request = try request(at: Mountpoint.resolve(mountpoint, asks: false), options)
+            request.kept = kept
+            return try serve(request)
+        }
         let path: String
         switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
         case .free(let free): path = free
@@ -50,8 +61,11 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             return 0
         }
         try UserMount.check(options)
-        let request = MountRequest(source: source, mountpoint: path, options: options)
-        if options.foreground { return Daemon.run(request, ready: nil) }
+        return try serve(request(at: path, options))
+    }
+
+    private func serve(_ request: MountRequest) throws(Failure) -> Int32 {
+        if request.options.foreground { return Daemon.run(request, ready: nil) }
         try DaemonLaunch.start(request)
         if isHelper, redacted(source) != source {
             writeLine(
@@ -59,13 +73,33 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
                     + "recognise its line of fstab; put both into a file: credentials=FILE",
                 .warning)
         }
-        tell(path)
+        tell(request.mountpoint)
         return 0
     }
 
     /// The options of the command line and of the file that `config` names.
     func mountOptions() throws(Failure) -> MountOptions {
         try MountOptions(given, isSloppy: sloppy, isInFstab: isHelper)
+    }
+
+    /// The mount that the command line asks for.
+    /// - Parameter given: the descriptor to which that of `/dev/fd/N` was handed down; nil: it is N.
+    func request(
+        at mountpoint: String, _ options: MountOptions, handedDownTo given: Int32? = nil
+    ) throws(Failure) -> MountRequest {
+        let all = try options.inFile() + self.given
+        var request = MountRequest(
+            source: source, mountpoint: mountpoint, options: options, given: all.map(\.absolute))
+        request.isSuccessor = isSuccessor
+        guard let number = MountDevice.descriptor(in: mountpoint) else { return request }
+        guard let device = MountDevice(given: given ?? number) else {
+            throw .mount("\(shown(mountpoint)) is not an open /dev/fuse")
+        }
+        _ = fcntl(device.descriptor, F_SETFD, FD_CLOEXEC)
+        request.device = device
+        // Where it is mounted, unless that is in another mount namespace.
+        if let place = Mount.all().last(where: { $0.device == device.number }) { request.mountpoint = place.mountpoint }
+        return request
     }
 
     private var given: [GivenOption] { o.flatMap { givenOptions($0) } + options.given }

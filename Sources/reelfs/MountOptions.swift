@@ -1,7 +1,9 @@
 import Glibc
 import ReelCache
 import ReelCore
+import ReelListener
 import ReelSources
+import ReelVolume
 
 /// The options of one mount, wherever they were given. Each is a row of ``OptionTable``. Touches neither files nor the
 /// system.
@@ -20,6 +22,12 @@ struct MountOptions: Hashable, Sendable {
     var refresh: Int64 = 300
     /// Bytes to fetch of the next file once one is played through; 0: none.
     var prebuffer: Int64 = 4 << 20
+    /// Which folders to list after mounting.
+    var warm = Warming.none
+    /// Bytes of one file that one program may cause to be fetched beyond what it reads.
+    var probeLimit: Int64 = 4 << 20
+    /// Shows `NAME.rclonelink` as the symbolic link NAME.
+    var links = false
     /// nil: the mounting user.
     var user: UInt32?
     var group: UInt32?
@@ -43,6 +51,16 @@ struct MountOptions: Hashable, Sendable {
     var optionFile: String?
     /// Tells where the bytes of a file come from now.
     var resolver: Command?
+    /// Further bases of the source's tree, in order of preference.
+    var mirrors: [ResourceURL] = []
+    /// The address of a bucket that mounts share; nil: none.
+    var tier: String?
+    /// The base of the source's tree at a shared HTTP cache, which is asked first.
+    var via: ResourceURL?
+    /// Whether that cache gets the source's credentials.
+    var viaCredentials = false
+    /// Bytes, a power of two; nil: a mebibyte with `via`, else a block.
+    var align: Int64?
     var userAgent: String?
     /// The URL of an S3 service; nil: AWS.
     var endpoint: ResourceURL?
@@ -53,10 +71,25 @@ struct MountOptions: Hashable, Sendable {
     var sshKnownHosts: String?
     /// The path of a file that gets a line for each request.
     var requestLog: String?
+    /// The address of the HTTP server; nil: there is none.
+    var listen: ListenAddress?
+    /// The path of a file with the user and password that its clients must bring.
+    var listenCredentials: String?
+    /// Run with the paths that a refresh found changed.
+    var onChange: Command?
+    /// The name of a file that is there only while the tree can be trusted; nil: there is none.
+    var anchor: String?
+    /// Of all requests together.
+    var limitRate = RateSchedule.off
+    /// Shows only what plays without the network, and asks for nothing.
+    var onlyCached = false
     var logLevel = "notice"
     var foreground = false
     /// mount(8)'s `remount`: a running mount cannot be changed, and a second one must not be stacked on it.
     var isRemount = false
+
+    /// Bytes at whose multiples requests begin and end.
+    var alignment: Int64 { align ?? (via == nil ? BlockSize.block : 1 << 20) }
 
     /// Whether other users may access the mount.
     var sharesWithOthers: Bool { allowOther ?? (geteuid() == 0) }

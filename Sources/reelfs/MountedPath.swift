@@ -6,6 +6,7 @@ struct MountedPath {
     /// Inside the mount, without a leading `/`; empty for its root.
     let path: String
     let daemon: ControlClient
+    let mountpoint: String
 
     /// Follows symbolic links, also those that lead into the mount.
     init(_ word: String) throws(Failure) {
@@ -29,6 +30,7 @@ struct MountedPath {
         } catch {
             throw error.sentence == ControlClient.silence ? silence(mount) : .mount("\(shown): \(error.sentence)")
         }
+        mountpoint = mount.mountpoint
         path = String(decoding: resolved.utf8.dropFirst(mount.mountpoint.utf8.count).drop { $0 == 0x2F }, as: UTF8.self)
     }
 

@@ -39,9 +39,10 @@ enum Mountpoint {
     }
 
     /// Absolute and without symbolic links, also where the last component is a dead mount, which cannot be looked into.
-    static func resolve(_ path: String) throws(Failure) -> String {
+    /// - Parameter asks: false: a mount there that is not served is not asked.
+    static func resolve(_ path: String, asks: Bool = true) throws(Failure) -> String {
         // If a daemon hangs, the path is put together without asking it.
-        let (resolved, code) = answered({ (realPath(path), errno) }) ?? (nil, ETIMEDOUT)
+        let (resolved, code) = (asks ? answered({ (realPath(path), errno) }) : nil) ?? (nil, ETIMEDOUT)
         if let resolved { return resolved }
         if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
         if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
@@ -52,6 +53,14 @@ enum Mountpoint {
         let name = slash.map { trimmed[trimmed.index(after: $0)...] } ?? trimmed
         guard let folder = realPath(parent) else { throw .mount("mount point \(shown(path)): \(reason(code))") }
         return folder == "/" ? "/" + name : folder + "/" + name
+    }
+
+    /// The mount on a directory. - Throws: there is none of reelfs.
+    static func mount(on path: String) throws(Failure) -> Mount {
+        guard let mount = Mount.on(try resolve(path)), mount.isOurs else {
+            throw .mount("\(shown(path)) is not a reelfs mount")
+        }
+        return mount
     }
 
     /// Whether a mount's daemon answers.

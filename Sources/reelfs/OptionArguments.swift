@@ -41,7 +41,8 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
 /// A command that takes the rows of a scope.
 protocol OptionCommand: Sendable { static var scope: OptionRow.Scope { get } }
-enum MountScope: OptionCommand { static let scope = OptionRow.Scope.mount }
+enum MountScope: OptionCommand { static let scope = OptionRow.Scope.mountpoint }
+enum ServeScope: OptionCommand { static let scope = OptionRow.Scope.serve }
 enum DoctorScope: OptionCommand { static let scope = OptionRow.Scope.doctor }
 enum CacheScope: OptionCommand { static let scope = OptionRow.Scope.cache }
 

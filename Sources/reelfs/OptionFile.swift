@@ -15,6 +15,16 @@ struct GivenOption: Hashable, Sendable {
         self.place = place
     }
 
+    /// The same with the path in its value made absolute.
+    var absolute: GivenOption {
+        guard let value, let path = OptionTable[hyphenated(name)]?.form?.path(value), value.hasSuffix(path) else {
+            return self
+        }
+        var option = self
+        option.value = value.dropLast(path.count) + reelfs.absolute(path)
+        return option
+    }
+
     /// Whether the value holds a secret.
     var isSecret: Bool { secretStart != nil }
 
@@ -58,14 +68,21 @@ extension MountOptions {
     init(_ given: [GivenOption], isSloppy: Bool = false, isInFstab: Bool = false) throws(Failure) {
         self.init()
         for option in given { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
-        guard let file = optionFile else { return }
+        guard optionFile != nil else { return }
         // Once more in order of precedence: first the file, then the options beside it.
+        let all = try inFile() + given
         self.init()
+        for option in all { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
+    }
+
+    /// The options of the file that `config` names.
+    func inFile() throws(Failure) -> [GivenOption] {
+        guard let file = optionFile else { return [] }
         let read = try TrustedText(file, kind: "config file", isSecret: false)
         let inFile = try parseOptionFile(read.text, path: file)
         if !read.isPrivate, inFile.contains(where: \.isSecret) {
             throw .usage("config file \(shown(file)) holds a header, and others can read it: run `chmod 600` on it")
         }
-        for option in inFile + given { try apply(option, isSloppy: isSloppy, isInFstab: isInFstab) }
+        return inFile
     }
 }

@@ -23,8 +23,12 @@ struct OptionRow: Sendable {
     struct Scope: OptionSet, Sendable {
         let rawValue: Int
 
-        /// A long option of `reelfs mount`.
-        static let mount = Scope(rawValue: 1)
+        /// A long option of `reelfs mount` alone: it concerns the mount point.
+        static let mountpoint = Scope(rawValue: 1)
+        /// A long option of `reelfs serve`.
+        static let serve = Scope(rawValue: 32)
+        /// A long option of both.
+        static let mount: Scope = [.mountpoint, .serve]
         /// The sources of one mount may differ in the option.
         static let source = Scope(rawValue: 2)
         /// A long option of `reelfs doctor`.
@@ -45,9 +49,12 @@ struct ValueForm: Sendable {
     /// The start of the secret in the text, if there is one.
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
+    static let address = ValueForm(
+        name: "address", path: { $0.utf8.starts(with: "unix:".utf8) ? String($0.dropFirst(5)) : nil })
+    static let bucket = ValueForm(name: "bucket")
     static let cacheKey = ValueForm(name: "key", completion: .list(CacheKey.allCases.map(\.rawValue)))
     static let command = ValueForm(
-        name: "command", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
+        name: "cmd", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
         secretStart: { $0.firstIndex(of: " ") })
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
@@ -62,6 +69,7 @@ struct ValueForm: Sendable {
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")
     static let number = ValueForm(name: "number")
+    static let rate = ValueForm(name: "rate")
     static let region = ValueForm(name: "region")
     static let seconds = ValueForm(name: "seconds")
     static let size = ValueForm(name: "size")

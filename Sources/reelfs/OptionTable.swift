@@ -5,7 +5,7 @@ enum OptionTable {
     static let rows: [OptionRow] = [
         OptionRow(
             name: "cache-dir", form: .directory, scope: [.mount, .doctor, .cache],
-            unset: "~/.cache/reelfs, for root /var/cache/reelfs", help: "Directory of the cache"
+            unset: "~/.cache/reelfs or /var/cache/reelfs", help: "Cache"
         ) { $0.cacheDirectory = try text($1, $2) },
         OptionRow(
             name: "cache-size", form: .size, scope: .mount, default: "10G", help: "Maximum cache size: K, M, G, T"
@@ -15,7 +15,7 @@ enum OptionTable {
             help: "Know a file by url, path or name"
         ) { $0.cacheKey = try cacheKey($1, $2) },
         OptionRow(
-            name: "cache-age", form: .time, scope: .mount, unset: "no limit",
+            name: "cache-age", form: .time, scope: .mount,
             help: "Evict data unused for this long: s, m, h, d"
         ) { $0.cacheAge = try duration($1, $2) },
         OptionRow(
@@ -23,35 +23,55 @@ enum OptionTable {
         ) { $0.minimumFree = try floor($1, $2) },
         OptionRow(
             name: "encrypt", form: .key, scope: [.mount, .cache],
-            help: "Encrypt the cache; its key: file:PATH, credential:NAME or command:COMMAND"
+            help: "Encrypt; key: file:PATH, credential:NAME, command:CMD"
         ) { $0.encryption = try KeySource(parsing: text($1, $2)) },
         OptionRow(
             name: "prebuffer", form: .size, scope: [.mount, .source], default: "4M",
-            help: "Bytes to fetch of the next file once one is played through; 0: none"
+            help: "Bytes to fetch of the next file, or 0"
         ) { $0.prebuffer = try size($1, $2, minimum: 0) },
         OptionRow(
+            name: "probe-limit", form: .size, scope: [.mount, .source], default: "4M",
+            help: "Bytes to fetch ahead of a scanner"
+        ) { $0.probeLimit = try size($1, $2, minimum: 0) },
+        OptionRow(
             name: "refresh", form: .time, scope: [.mount, .source], default: "5m",
-            help: "Age at which a listing is fetched again: s, m, h, d; 0: at each access"
+            help: "Maximum age of a listing: s, m, h, d"
         ) { $0.refresh = try duration($1, $2) },
+        OptionRow(
+            name: "warm", scope: [.mount, .source],
+            help: "List the whole tree in the background after mounting"
+        ) { $0.warm = try flag($1, $2) ? .all : .none },
+        OptionRow(
+            name: "links", scope: [.mount, .source], help: "Show NAME.rclonelink as the symbolic link NAME"
+        ) { $0.links = try flag($1, $2) },
         OptionRow(
             name: "timeout", form: .seconds, scope: [.mount, .source, .doctor], default: "30",
             help: "Seconds before a stalled read fails"
         ) { $0.timeout = Int(try number($1, $2, 1...86_400, "seconds, 1 to 86400")) },
-        OptionRow(name: "uid", form: .number, scope: .mount, unset: "the mounting user", help: "Owner of the files") {
+        OptionRow(
+            name: "limit-rate", form: .rate, scope: .mount,
+            help: "Bytes a second: 2M, or by time 08:00,2M 23:00,off"
+        ) { $0.limitRate = try rateSchedule($1, $2) },
+        OptionRow(
+            name: "only-cached", scope: .mount, help: "Show only what is cached whole; ask for nothing"
+        ) { $0.onlyCached = try flag($1, $2) },
+        OptionRow(
+            name: "uid", form: .number, scope: .mountpoint, unset: "the mounting user", help: "Owner of the files"
+        ) {
             $0.user = try identifier($1, $2)
         },
         OptionRow(
-            name: "gid", form: .number, scope: .mount, unset: "the mounting user's", help: "Group of the files"
+            name: "gid", form: .number, scope: .mountpoint, unset: "the mounting user's", help: "Group of the files"
         ) { $0.group = try identifier($1, $2) },
         OptionRow(
-            name: "umask", form: .mask, scope: .mount, default: "0", help: "Permission bits to remove, in octal"
+            name: "umask", form: .mask, scope: .mountpoint, default: "0", help: "Permission bits to remove, in octal"
         ) { $0.umask = try octal($1, $2) },
-        OptionRow(name: "allow-other", scope: .mount, unset: "on for root", help: "Allow access by other users") {
+        OptionRow(name: "allow-other", scope: .mountpoint, unset: "on for root", help: "Allow access by other users") {
             $0.allowOther = try flag($1, $2)
         },
         OptionRow(
-            name: "no-allow-other", scope: .mount, unset: "on for ordinary users",
-            help: "Deny access to all other users, root included"
+            name: "no-allow-other", scope: .mountpoint, unset: "on for users",
+            help: "Deny others access, root too"
         ) { $0.allowOther = try !flag($1, $2) },
         OptionRow(
             name: "config", form: .file, scope: [.mount, .doctor],
@@ -59,7 +79,7 @@ enum OptionTable {
         ) { $0.optionFile = try text($1, $2) },
         OptionRow(
             name: "credentials", form: .file, scope: [.mount, .source, .doctor],
-            help: "Read username=, password=, token= or header= for the source's origin from a file with mode 0600"
+            help: "File (0600) of username=, password=, token=, header="
         ) { $0.credentialsFile = try text($1, $2) },
         OptionRow(
             name: "cookies", form: .file, scope: [.mount, .source, .doctor],
@@ -87,16 +107,36 @@ enum OptionTable {
         ) { $0.endpoint = try endpoint($1, $2) },
         OptionRow(
             name: "region", form: .region, scope: [.mount, .source, .doctor],
-            unset: "as AWS's tools have it", help: "Region of the bucket"
+            unset: "as for AWS's tools", help: "Region of the bucket"
         ) { $0.region = try region($1, $2) },
         OptionRow(
             name: "header", form: .header, scope: [.mount, .source, .doctor], repeats: true,
-            help: "Send a header \"Name: value\", or the headers in @FILE, with each request; may be repeated"
+            help: "Send \"Name: value\", or headers in @FILE; repeatable"
         ) { $0.headers.append(try header(text($1, $2))) },
         OptionRow(
             name: "resolver", form: .command, scope: [.mount, .source],
             help: "Ask a command for the present place of each file"
         ) { $0.resolver = try command($1, $2) },
+        OptionRow(
+            name: "mirror", form: .url, scope: [.mount, .source, .doctor], repeats: true,
+            help: "Further URL of the same tree; may be repeated"
+        ) { $0.mirrors.append(try mirror($1, $2)) },
+        OptionRow(
+            name: "tier", form: .bucket, scope: .mount,
+            help: "Share what is fetched in s3://BUCKET/PREFIX"
+        ) { $0.tier = try bucket($1, $2) },
+        OptionRow(
+            name: "via", form: .url, scope: [.mount, .source, .doctor],
+            help: "URL of the same tree at a shared HTTP cache"
+        ) { $0.via = try endpoint($1, $2) },
+        OptionRow(
+            name: "via-credentials", scope: [.mount, .source, .doctor, .hidden],
+            help: "Give the cache of --via the source's credentials"
+        ) { $0.viaCredentials = try flag($1, $2) },
+        OptionRow(
+            name: "align", form: .size, scope: [.mount, .source, .doctor, .hidden], unset: "1M with --via",
+            help: "Size of the pieces that requests are for, a power of two"
+        ) { $0.align = try alignment($1, $2) },
         OptionRow(
             name: "user-agent", form: .text, scope: [.mount, .source, .doctor], unset: "reelfs and its version",
             help: "User-Agent to send"
@@ -110,18 +150,34 @@ enum OptionTable {
             help: "Host keys for sftp://"
         ) { $0.sshKnownHosts = try text($1, $2) },
         OptionRow(
+            name: "listen", form: .address, scope: .mount,
+            help: "Serve HTTP: 127.0.0.1:PORT, [::1]:PORT or unix:PATH"
+        ) { $0.listen = try listenAddress($1, $2) },
+        OptionRow(
+            name: "listen-credentials", form: .file, scope: .mount,
+            help: "File of username= and password= for HTTP clients"
+        ) { $0.listenCredentials = try text($1, $2) },
+        OptionRow(
+            name: "on-change", form: .command, scope: .mount,
+            help: "Run a command with the changed paths on its stdin"
+        ) { $0.onChange = try command($1, $2) },
+        OptionRow(
+            name: "anchor", form: .text, scope: .mount,
+            help: "Show this file while the tree can be trusted"
+        ) { $0.anchor = try fileName($1, $2) },
+        OptionRow(
             name: "log-level", form: .level, scope: .mount, default: "notice",
-            help: "Least severe messages to log: \(logLevels.joined(separator: ", "))"
+            help: "Least severe level to log"
         ) { $0.logLevel = try level($1, $2) },
         OptionRow(
             name: "request-log", form: .file, scope: .mount,
             help: "Write a JSON line for each request"
         ) { $0.requestLog = try text($1, $2) },
-        OptionRow(name: "foreground", scope: .mount, help: "Stay in the foreground and log to stderr") {
+        OptionRow(name: "foreground", scope: .mountpoint, help: "Stay in the foreground and log to stderr") {
             $0.foreground = try flag($1, $2)
         },
         OptionRow(
-            name: "remount", scope: [.mount, .hidden],
+            name: "remount", scope: [.mountpoint, .hidden],
             help: "Change nothing, and name the options that take effect with the next mount"
         ) { $0.isRemount = try flag($1, $2) },
     ]

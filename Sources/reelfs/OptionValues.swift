@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelListener
 import ReelSources
 
 // Reads the values of options. An error names the expected form, and does not repeat the value, which may be a secret.
@@ -59,6 +60,14 @@ func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
     return try number(name, value, 0...100 * 365 * 86_400, "a time such as 90, 5m, 12h or 30d", units: units)
 }
 
+/// A rate, or rates by the time of day.
+func rateSchedule(_ name: String, _ value: String?) throws(Failure) -> RateSchedule {
+    guard let schedule = RateSchedule(try text(name, value)) else {
+        throw .usage("option \(name) must be bytes a second such as 500K or 2M, off, or times: 08:00,2M 23:00,off")
+    }
+    return schedule
+}
+
 /// A size, or a percentage of the disk.
 func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floor {
     let whole = try text(name, value)
@@ -78,6 +87,15 @@ func printable(_ name: String, _ value: String?) throws(Failure) -> String {
     return line
 }
 
+/// The name of a file in one folder.
+func fileName(_ name: String, _ value: String?) throws(Failure) -> String {
+    let text = try printable(name, value)
+    guard text.utf8.count <= 255, !text.utf8.contains(UInt8(ascii: "/")), text != ".", text != ".." else {
+        throw .usage("option \(name) must be the name of a file, without a folder")
+    }
+    return text
+}
+
 /// The URL of a service, with a path or without.
 func endpoint(_ name: String, _ value: String?) throws(Failure) -> ResourceURL {
     let url = ResourceURL(try text(name, value))
@@ -85,6 +103,42 @@ func endpoint(_ name: String, _ value: String?) throws(Failure) -> ResourceURL {
         throw .usage("option \(name) must be an http(s) URL without user, password and query")
     }
     return url
+}
+
+/// A place at which only this machine can connect.
+func listenAddress(_ name: String, _ value: String?) throws(Failure) -> ListenAddress {
+    guard let address = ListenAddress(try text(name, value)) else {
+        throw .usage("option \(name) must be 127.0.0.1:PORT, [::1]:PORT or unix:PATH with an absolute path")
+    }
+    return address
+}
+
+/// A further base of a source's tree.
+func mirror(_ name: String, _ value: String?) throws(Failure) -> ResourceURL {
+    let url = ResourceURL(try text(name, value))
+    guard let url, url.query == nil, url.credentials == nil else {
+        throw .usage(
+            "option \(name) must be a URL without user, password and query; mirrors are for http and https")
+    }
+    return url
+}
+
+/// The address of a bucket.
+func bucket(_ name: String, _ value: String?) throws(Failure) -> String {
+    let address = try printable(name, value)
+    guard S3Address(address) != nil else {
+        throw .usage("option \(name) must be s3://BUCKET/PREFIX, or s3+ENDPOINT#BUCKET/PREFIX")
+    }
+    return address
+}
+
+/// The pieces in which files are asked for: blocks at least, and no longer than a reader waits for one.
+func alignment(_ name: String, _ value: String?) throws(Failure) -> Int64 {
+    let bytes = try size(name, value)
+    guard (BlockSize.block...(64 << 20)).contains(bytes), bytes.nonzeroBitCount == 1 else {
+        throw .usage("option \(name) must be a power of two from 128K to 64M")
+    }
+    return bytes
 }
 
 /// A word that may stand in a signature.

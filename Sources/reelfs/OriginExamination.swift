@@ -2,6 +2,7 @@ import ReelCore
 import ReelHTTP
 import ReelSources
 import ReelThreads
+import ReelVolume
 
 /// The questions of `reelfs doctor` to an origin, in order. Their answers are facts, which `Diagnosis` judges.
 struct OriginExamination {
@@ -40,7 +41,12 @@ struct OriginExamination {
         if let own {
             switch list(own, own.root, most: Self.mostOfDocument) {
             case .success(let listed): return found(own, listed)
-            case .failure(.origin(let failure)): return .failed(OriginFacts.Probe(outcome: .failure(failure)))
+            case .failure(.origin(let failure)):
+                if let file = own.file, failure.maySayFile {
+                    let probe = inquire(file)
+                    if case .success = probe.outcome { return .found(.file, file: file, first: probe) }
+                }
+                return .failed(OriginFacts.Probe(outcome: .failure(failure)))
             case .failure(.refused(let reason)): return .found(.page(reason ?? own.description), file: nil, first: nil)
             }
         }
@@ -73,9 +79,10 @@ struct OriginExamination {
     /// What can be asked for of a file: for one that is joined of pieces, the piece in the middle.
     private func resource(_ url: ResourceURL, of source: any Source) -> ResourceURL? {
         guard let joined = source.joined(url) else { return url }
-        let request = OriginRequest(url: joined.playlist)
+        guard let playlist = joined.playlist.url else { return nil }
+        let request = OriginRequest(url: playlist)
         guard case .success(let (head, bytes)) = probe.document(request, most: Self.mostOfDocument),
-            let list = try? joined.pieces(SourceAnswer(.url(joined.playlist), head, bytes), { false })
+            let list = try? joined.pieces(SourceAnswer(joined.playlist, head, bytes), { false })
         else { return nil }
         return list.pieces.isEmpty ? nil : list.pieces[list.pieces.count / 2].url
     }
@@ -197,7 +204,7 @@ struct OriginExamination {
     }
 
     /// Asks for the first byte; for all of an empty file, which has none.
-    private func inquire(_ url: ResourceURL) -> OriginFacts.Probe {
+    func inquire(_ url: ResourceURL) -> OriginFacts.Probe {
         let first = probe.inquire(url, ByteRange(0, 1), connects: true)
         guard case .failure(.status(416, _)) = first.outcome else { return first }
         return probe.inquire(url, nil)
@@ -223,6 +230,17 @@ struct OriginExamination {
             if speed.failure != nil { break }
         }
         return speeds
+    }
+
+    /// Asks a shared cache for the file. - Returns: nil where the file is not below the source, or has no bytes.
+    func examine(
+        _ cache: SharedCache, _ file: ResourceURL, of source: ResourceURL, _ information: ContentInformation,
+        _ alignment: Int64
+    ) -> SharedCacheFacts? {
+        guard let length = information.length, length > 0, let place = cache.place(of: file, in: source) else {
+            return nil
+        }
+        return probe.examine(cache, place, file, length, alignment: alignment)
     }
 
     private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }

@@ -75,9 +75,11 @@ struct Reelfs: ParsableCommand {
         commandName: "reelfs", abstract: "Remote media as ordinary files.",
         version: "reelfs \(Program.version)",
         subcommands: [
-            MountCommand.self, UmountCommand.self, StatusCommand.self, ExplainCommand.self, CacheCommand.self,
+            MountCommand.self, UmountCommand.self, RestartCommand.self, ServeCommand.self, StatusCommand.self,
+            TopCommand.self,
+            ExplainCommand.self, PrefetchCommand.self, OfflineCommand.self, LimitRateCommand.self, CacheCommand.self,
             PinCommand.self,
-            UnpinCommand.self, EvictCommand.self, DoctorCommand.self,
+            UnpinCommand.self, EvictCommand.self, RefreshCommand.self, DoctorCommand.self,
         ])
 
     static let subcommandNames = configuration.subcommands.map { $0._commandName } + ["help"]

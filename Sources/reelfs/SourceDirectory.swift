@@ -5,10 +5,11 @@ import ReelSources
 
 /// The directory of one source in the cache.
 enum SourceDirectory {
-    /// Creates the directories above it. - Returns: its absolute path, and the cipher of an encrypted cache.
+    /// Creates the directories above it. - Returns: its absolute path, the cipher of an encrypted cache, and the user's
+    /// key.
     static func prepare(
         _ source: String, _ options: MountOptions
-    ) throws(Failure) -> (path: String, cipher: CacheCipher?) {
+    ) throws(Failure) -> (path: String, cipher: CacheCipher?, key: SecretBytes?) {
         let root = try root(options)
         // A disk that is full, broken or read-only does not prevent a mount: reads then bypass the cache.
         let tolerated: Set<Int32> = [EROFS, ENOSPC, EDQUOT, EIO]
@@ -31,12 +32,12 @@ enum SourceDirectory {
         let name = name(of: source, options)
         guard let encryption = options.encryption else {
             if CacheKeyFile.isEncrypted(root) { throw .mount("\(CacheError.encrypted)") }
-            return (root + "/" + sourceDirectoryName(name), nil)
+            return (root + "/" + sourceDirectoryName(name), nil, nil)
         }
         let key = try encryption.key(within: .seconds(min(30, options.timeout)))
         do throws(CacheError) {
             let cipher = try CacheKeyFile.open(root, key, makes: true)
-            return (root + "/" + cipher.directoryName(name), cipher)
+            return (root + "/" + cipher.directoryName(name), cipher, key)
         } catch {
             throw .mount("\(error)")
         }

@@ -7,19 +7,23 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
 
     @Argument(help: "Mount point (default: all mounts).", completion: .mountpoints) var mountpoint: String?
     @Flag(help: "Print JSON: an array with one object per mount.") var json = false
+    @Flag(help: "Show the programs that read, and what was fetched for each.") var programs = false
+    @Option(
+        name: .customLong("cache-dir"),
+        help: ArgumentHelp("Cache directory of servers to show (default: that of `reelfs serve`).", valueName: "dir"),
+        completion: .directory)
+    var cacheDirectory: String?
 
     func perform() throws -> Int32 {
-        var mounts = Mount.all().filter { $0.isOurs }
-        if let mountpoint {
-            let path = try Mountpoint.resolve(mountpoint)
-            mounts = mounts.filter { $0.mountpoint == path }
-            guard !mounts.isEmpty else { throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount") }
-        }
-        let all = mounts.map { Self.status(of: $0) }
+        var all = try Self.mounts(mountpoint).map { Self.status(of: $0) }
+        if mountpoint == nil { all += try Self.servers(cacheDirectory) }
         if json {
             sayJSON(all)
         } else {
-            say(all.isEmpty ? "Nothing is mounted." : all.map { statusText($0) }.joined(separator: "\n"))
+            say(
+                all.isEmpty
+                    ? "Nothing is mounted."
+                    : all.map { programs ? programsText($0) : statusText($0) }.joined(separator: "\n"))
         }
         guard let silent = all.first(where: { $0.volume == nil }) else { return 0 }
         // JSON holds the sentence already, beside the other mounts.
@@ -27,12 +31,35 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
         return Failure.Status.mount.rawValue
     }
 
+    /// All mounts, or the one that is asked for.
+    static func mounts(_ mountpoint: String?) throws(Failure) -> [Mount] {
+        let mounts = Mount.all().filter { $0.isOurs }
+        guard let mountpoint else { return mounts }
+        let path = try Mountpoint.resolve(mountpoint)
+        let chosen = mounts.filter { $0.mountpoint == path }
+        guard !chosen.isEmpty else { throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount") }
+        return chosen
+    }
+
+    /// Servers without a mount: the socket of each stands in its source's directory of the cache.
+    static func servers(_ root: String?) throws(Failure) -> [MountStatus] {
+        try CacheKeeper.directories(root).compactMap { directory in
+            let status = try? ControlClient(path: directory + "/control").ask("status")?.mount
+            // Another one's is a mount point, which mountinfo tells.
+            return status.flatMap { $0.mountpoint.hasPrefix("/") ? nil : $0 }
+        }
+    }
+
     /// The status as the mount's daemon reports it, or an `error` that says why it is not known.
     static func status(of mount: Mount) -> MountStatus {
         var result = MountStatus(source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: 0)
         do throws(Failure) {
             guard let answer = try ControlClient(of: mount).ask("status") else { throw .mount(ControlClient.silence) }
-            if let status = answer.mount { return status }
+            if var status = answer.mount {
+                // Of several mount points the one that was asked for.
+                status.mountpoint = mount.mountpoint
+                return status
+            }
             result.error = answer.error ?? "the daemon's answer cannot be read"
         } catch {
             let remedy =

@@ -1,3 +1,4 @@
+import Glibc
 import ReelVolume
 
 /// A mount for `reelfs status`: its totals, then a line a file.
@@ -6,6 +7,9 @@ func statusText(_ status: MountStatus) -> String {
     guard let volume = status.volume else { return text + "\n  no answer" }
     let reads = volume.hits &+ volume.misses
     text += " (pid \(status.pid))\n"
+    let others = (status.mountpoints ?? []).filter { $0 != status.mountpoint }
+    if !others.isEmpty { text += "  shared  with \(others.map { printable($0) }.joined(separator: ", "))\n" }
+    if let address = status.listening { text += "  listens \(printable(address))\n" }
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if volume.isEncrypted == true { text += "  cache   encrypted; no passthrough\n" }
     if let failure = volume.cacheFailure {
@@ -15,21 +19,88 @@ func statusText(_ status: MountStatus) -> String {
     text += "  origin  \(fetchedText(volume))\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
+    if let stalls = stallsText(volume) { text += "\n  stalls  \(stalls)" }
+    if let warming = volume.warming {
+        text += "\n  warm    \(count(warming.folders, "folder")) listed" + (warming.isOver ? "" : " so far")
+        if warming.failed > 0 { text += ", \(warming.failed) could not be" }
+    }
     for outage in volume.outages { text += "\n  offline \(printable(outage.origin)) (\(outage.kind))" }
+    for mirror in volume.mirrors ?? [] {
+        let kind = mirror.isSource ? "source " : mirror.shared == nil ? "mirror " : "via    "
+        text += "\n  \(kind) \(printable(mirror.origin)): \(humanSize(mirror.bytes)) fetched"
+        if let shared = mirror.shared { text += sharedText(shared) }
+        if mirror.isAvoided { text += ", failed or slow a moment ago" }
+        if let last = mirror.lastLeftOut {
+            text += ", left out for \(count(mirror.leftOut, "file")), the last \(printable(last))"
+        }
+    }
+    if let tier = volume.tier { text += "\n  tier    \(tierText(tier))" }
     for source in volume.closedSources ?? [] {
         text += "\n  closed  \(printable(source.path)): \(printable(source.trouble ?? "it is being opened"))"
     }
+    if volume.isOffline == true {
+        text += "\n  offline by command: shows only what is cached whole (`reelfs offline off` ends it)"
+    }
+    if let only = status.onlyCached, volume.isOffline != true {
+        text += "\n  offline on \(only.map { printable($0) }.joined(separator: ", ")): shows only what is cached whole"
+    }
+    if let limit = volume.limitRate, limit != "off" { text += "\n  limit   \(printable(limit))" }
+    for prefetch in volume.prefetches ?? [] { text += "\n  prefetch \(prefetchText(prefetch))" }
     if let stale = staleText(volume) {
         text += "\n  stale   \(stale.count): \(stale.first)" + (volume.staleDirectories.count > 1 ? ", …" : "")
     }
     guard !volume.files.isEmpty else { return text }
     let rows = volume.files.map { file in
         sizes(file.cachedBytes, file.length) + [
-            file.openHandles > 0 ? String(file.openHandles) : "-", file.rate > 0 ? humanSize(file.rate) + "/s" : "-",
-            printable(file.path),
+            file.openHandles > 0 ? String(file.openHandles) : "-", file.isPlayed == true ? "player" : "-",
+            file.rate > 0 ? humanSize(file.rate) + "/s" : "-", printable(file.path),
         ]
     }
-    return text + "\n\n" + table([["cached", "of", "", "open", "rate", "file"]] + rows)
+    text += "\n\n" + table([["cached", "of", "", "open", "read by", "rate", "file"]] + rows)
+    let maps = volume.files.prefix(mostMaps).compactMap { mapText($0) }
+    return maps.isEmpty ? text : text + "\n\n" + maps.joined(separator: "\n")
+}
+
+private func tierText(_ tier: VolumeStatus.Tier) -> String {
+    var text = "\(printable(tier.name)): \(humanSize(tier.readBytes)) read, \(humanSize(tier.writtenBytes)) written"
+    if tier.waitingBytes > 0 { text += ", \(humanSize(tier.waitingBytes)) to write" }
+    if tier.leftOutBytes > 0 { text += ", \(humanSize(tier.leftOutBytes)) not written" }
+    if tier.damagedObjects > 0 { text += ", \(count(Int(tier.damagedObjects), "damaged object")) ignored" }
+    return text + (tier.isAvoided ? ", failed or slow a moment ago" : "")
+}
+
+/// What a shared cache says of its answers; empty where it says nothing.
+private func sharedText(_ tally: SharedCache.Tally) -> String {
+    var text = ""
+    if tally.hits > 0 || tally.misses > 0 {
+        text += ", \(count(Int(clamping: tally.hits), "hit")), \(tally.misses) missed"
+    }
+    if let age = tally.age { text += ", the last \(longTime(age)) old" }
+    return text
+}
+
+/// A screen has no room for more.
+private let mostMaps = 8
+
+/// The parts of an open file as a bar, and how its reader fares; nil where it is not open.
+private func mapText(_ file: VolumeStatus.File) -> String? {
+    guard file.openHandles > 0, let bar = mapBar(file, width: 60) else { return nil }
+    let words = [stateText(file), placeText(file), paceText(file, now: Int64(time(nil)))].compactMap { $0 }
+    return "  \(printable(file.path))\n    \(bar)\n    " + words.joined(separator: ", ")
+}
+
+/// A mount for `reelfs status --programs`: a line a program.
+func programsText(_ status: MountStatus) -> String {
+    let text = "\(printable(status.source)) on \(printable(status.mountpoint))"
+    guard let volume = status.volume else { return text + "\n  no answer" }
+    guard let programs = volume.programs, !programs.isEmpty else { return text + "\n  no program has read" }
+    let rows = programs.map { program in
+        [
+            humanSize(program.readBytes), humanSize(program.fetchedBytes), String(program.files),
+            printable(program.name),
+        ]
+    }
+    return text + "\n\n" + table([["read", "fetched", "files", "program"]] + rows)
 }
 
 /// One source's part of a cache for `reelfs cache list`: its size, then a line a file.

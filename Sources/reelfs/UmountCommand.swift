@@ -13,9 +13,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
     private static let patience: Int32 = 10
 
     func perform() throws -> Int32 {
-        guard let mount = Mount.on(try Mountpoint.resolve(mountpoint)), mount.isOurs else {
-            throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount")
-        }
+        let mount = try Mountpoint.mount(on: mountpoint)
         // A daemon that does not answer is not waited for; the question to it would keep the mount busy.
         guard Mountpoint.health(of: mount.mountpoint) == .alive else {
             try Mountpoint.remove(mount)
@@ -24,6 +22,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         // Connected before the unmount, while the mount still tells where the daemon listens.
         let client = try? ControlClient(of: mount)
         try Mountpoint.unmount(mount.mountpoint, isLazy: lazy)
+        client?.awaitUnmount(of: mount.device)
         if !lazy, let client, !client.waitForEnd(seconds: Self.patience) {
             throw Failure.mount("\(shown(mountpoint)) is unmounted, but its daemon is still writing the cache")
         }

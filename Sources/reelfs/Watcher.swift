@@ -12,23 +12,42 @@ struct Watcher {
     /// The hidden command of the watcher's process.
     static let subcommand = "watch"
     /// The daemon's end of the pipe, open until it ends.
-    private let pipe: Int32
+    let pipe: Int32
+
+    /// A watcher that another process has started.
+    init(pipe: Int32) { self.pipe = pipe }
 
     /// nil where the system gives no process.
     /// - Parameter device: `major:minor` of the mount; a later mount at the same place is left alone.
     init?(mountpoint: String, device: String) {
         guard let ends = Pipe() else { return nil }
-        defer { close(ends.reading) }
+        defer { Glibc.close(ends.reading) }
         let words = [Self.subcommand, mountpoint, device]
         guard spawnSelf(words, files: [0: ends.reading, 1: nil, 2: nil], inNewSession: true) != nil else {
-            close(ends.writing)
+            Glibc.close(ends.writing)
             return nil
         }
         pipe = ends.writing
     }
 
     /// Says that the mount has ended as it should.
-    func callOff() { writeAll(pipe, [0]) }
+    func callOff() { say(.calledOff) }
+
+    /// Says that the daemon has ended the mount, which is to be removed if it is still there.
+    func removeMount() { say(.remove) }
+
+    /// What the daemon says; nothing where it died.
+    private enum Word: UInt8 {
+        case calledOff, remove
+    }
+
+    private func say(_ word: Word) {
+        writeAll(pipe, [word.rawValue])
+        close()
+    }
+
+    /// Closes this process's end of the pipe.
+    func close() { Glibc.close(pipe) }
 
     /// The watcher's own process. Signals that also end the daemon do not end it: it ends after the daemon.
     static func runFromPipe() -> Int32 {
@@ -41,15 +60,19 @@ struct Watcher {
         for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, SIG_IGN) }
         closefrom(3)
         chdir("/")
-        if readAll(0).isEmpty { removeDead(CommandLine.arguments[2], device: CommandLine.arguments[3]) }
+        let word = readAll(0).first
+        if word != Word.calledOff.rawValue {
+            removeDead(CommandLine.arguments[2], device: CommandLine.arguments[3], hasDied: word == nil)
+        }
         return 0
     }
 
-    private static func removeDead(_ path: String, device: String) {
+    private static func removeDead(_ path: String, device: String, hasDied: Bool) {
         // The pipe may have been closed a moment before the device was.
         for _ in 0..<100 {
             guard let mount = Mount.on(path), mount.device == device else { return }
             if Mountpoint.isDead(path), (try? Mountpoint.unmount(path, isLazy: true)) != nil {
+                if !hasDied { return }
                 LogSink.start(level: "notice", toStandardError: false)
                     .error("the daemon died, so its mount was removed", metadata: ["on": "\(path)"])
                 // journald looks the sender up in /proc: a process that has ended by then belongs to no unit.

@@ -5,6 +5,7 @@ import ReelCore
 import ReelFuse
 import ReelHTTP
 import ReelSources
+import ReelThreads
 import ReelVolume
 
 /// One source and how to ask for it, checked and absolute.
@@ -22,6 +23,13 @@ struct SourceConfiguration {
         let url = SourceKinds.url(of: address)
         let isBucket = S3Address(address) != nil
         source = url != nil ? address : absolute(address)
+        if !options.mirrors.isEmpty, isBucket || url?.fileProtocol != nil || url == nil {
+            throw .usage("mirrors are for http and https, and the source is at none of them")
+        }
+        if options.via != nil, isBucket || url?.fileProtocol != nil || url == nil {
+            throw .usage("a shared cache is for http and https, and the source is at none of them")
+        }
+        if options.via == nil, options.viaCredentials { throw .usage("option via-credentials needs option via") }
         let credentials = try FilesystemConfiguration.credentials(options.credentialsFile, for: url)
         if let url, let credentials, !isBucket {
             sourceWithCredentials = credentials.source(url, givenAs: given)
@@ -47,19 +55,28 @@ struct FilesystemConfiguration {
     var directory: String
     /// nil: the cache is plain.
     var cipher: CacheCipher?
+    /// nil: there is none.
+    var tier: TierPlace?
     var logger: Logger
+    let news: NewsDesk
 
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
+        news = NewsDesk(request.options, logger)
+        let key: SecretBytes?
         if Catalogue.isMeant(by: request.source) {
             source = absolute(request.source)
-            tree = .catalogue(try Catalogue.load(source, request.options).entries(logger))
+            let catalogue = try Catalogue.load(source, request.options)
+            (directory, cipher, key) = try SourceDirectory.prepare(source, request.options)
+            tier = try TierPlace.given(request.options, key: key)
+            tree = .catalogue(try catalogue.entries(logger, news, tier))
         } else {
             let one = try SourceConfiguration(request.source, request.options)
             source = one.source
             tree = .source(one)
+            (directory, cipher, key) = try SourceDirectory.prepare(source, request.options)
+            tier = try TierPlace.given(request.options, key: key)
         }
-        (directory, cipher) = try SourceDirectory.prepare(source, request.options)
         self.request = request
         self.logger = logger
     }
@@ -93,6 +110,7 @@ extension TransportConfiguration {
         if isBucket {
             let access = try S3Access(options, credentials)
             (signingKey, region) = (access.key, access.region)
+            keySource = access.key.map { S3Access.source(options, first: $0) }
             // It is the token of the keys.
             if let token = credentials?.token { secrets.removeAll { $0.value == "Bearer " + token } }
         }
@@ -108,6 +126,10 @@ extension TransportConfiguration {
         }
         // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
         trustedOrigins = source.map { [$0.origin] }
+        // The file of logins knows hosts alone: what it has for a host by https does not go there in the clear.
+        let others = options.mirrors + (options.via.map { [$0] } ?? [])
+        mirrorOrigins = Set(others.filter { $0.scheme == "https" || source?.scheme == "http" }.map(\.origin))
+        if let via = options.via, options.viaCredentials { trustedOrigins?.insert(via.origin) }
         if source?.fileProtocol == .sftp { ssh = SSHAccess(options, host: source?.host ?? "") }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
@@ -144,7 +166,7 @@ struct SocketPlace {
 
 extension VolumeOptions {
     /// Opens the request log.
-    init(_ options: MountOptions) throws(Failure) {
+    init(_ options: MountOptions, news: TreeNews? = nil, tier: TierPlace? = nil) throws(Failure) {
         var write: (@Sendable (RequestRecord) -> Void)?
         if let path = options.requestLog {
             let log = try RequestLogFile(path)
@@ -152,36 +174,45 @@ extension VolumeOptions {
         }
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
-            cacheKey: options.cacheKey, requestLog: write)
+            probeLimit: options.probeLimit, cacheKey: options.cacheKey, mirrors: options.mirrors,
+            via: options.via.map { SharedCache($0, getsCredentials: options.viaCredentials) },
+            alignment: options.alignment, tier: tier, warm: options.warm, links: options.links, requestLog: write,
+            news: news)
     }
 }
 
 /// Joins tree, cache and origin.
 struct Wiring {
     let volume: any MountedVolume
-    /// Reads the catalogue again; nil: the source is none.
-    let reload: (@Sendable () -> Void)?
+    /// Reads the catalogue again, and returns a mistake in it; nil: the source is none.
+    let reload: (@Sendable () -> Failure?)?
     private let socket: SocketPlace
     private let store: Store
     /// nil: each source of a catalogue has its own.
     private let origin: CurlOrigin?
     private let commands = CommandRuns()
+    private let news: NewsDesk
 
-    /// Opens the cache and the source; asks the origin for the kind of the source.
-    init(_ configuration: FilesystemConfiguration) throws(Failure) {
-        store = try Self.store(configuration)
+    /// Opens the cache and the source. - Parameter asks: the origin for the kind of a source that is known, too.
+    init(_ configuration: FilesystemConfiguration, asks: Bool = true) throws(Failure) {
+        let store = try Self.store(configuration)
+        self.store = store
+        news = configuration.news
+        let options = configuration.request.options
+        let line = Line(options.limitRate) { minuteOfDay() }
+        line.setOffline(options.onlyCached || store.setting(Self.offline) == "on")
         switch configuration.tree {
         case .source(let source):
             do throws(Failure) {
-                let (one, origin) = try Self.open(source, store, configuration, commands)
-                (volume, self.origin, reload) = (one, origin, nil)
+                let (one, origin) = try Self.open(source, store, line, configuration, commands, asks: asks)
+                (volume, self.origin, reload) = (news.anchored(one), origin, nil)
             } catch {
                 store.close()
                 throw error
             }
         case .catalogue(let entries):
-            let joined = CatalogueVolume(entries, store: store, logger: configuration.logger)
-            (volume, origin, reload) = (joined, nil, Self.reload(joined, configuration))
+            let joined = CatalogueVolume(entries, store: store, line: line, logger: configuration.logger)
+            (volume, origin, reload) = (news.anchored(joined), nil, Self.reload(joined, configuration))
         }
         // Only now: until the origin has answered a signal ends the process as it stands.
         socket = SocketPlace(cache: configuration.directory, isWritable: store.isWritable)
@@ -189,15 +220,17 @@ struct Wiring {
     }
 
     private static func open(
-        _ source: SourceConfiguration, _ store: Store, _ configuration: FilesystemConfiguration,
-        _ commands: CommandRuns
+        _ source: SourceConfiguration, _ store: Store, _ line: Line, _ configuration: FilesystemConfiguration,
+        _ commands: CommandRuns, asks: Bool
     ) throws(Failure) -> (Volume, CurlOrigin) {
         let logger = configuration.logger
-        let options = try VolumeOptions(configuration.request.options)
+        let options = try VolumeOptions(
+            configuration.request.options, news: configuration.news.news(of: []), tier: configuration.tier)
         let origin: CurlOrigin
         do throws(TransportError) {
             let options = configuration.request.options
-            let transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
+            var transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
+            transport.line = line
             origin = try CurlOrigin(transport)
         } catch {
             throw .mount("the transport cannot start: \(error)")
@@ -206,7 +239,7 @@ struct Wiring {
             let volume = try Volume.open(
                 source.sourceWithCredentials, origin: origin, store: store,
                 options: options, logger: logger,
-                finder: configuration.request.options.resolver.map { ResolverCommand($0) })
+                finder: configuration.request.options.resolver.map { ResolverCommand($0) }, asks: asks)
             return (volume, origin)
         } catch {
             origin.shutdown()
@@ -218,19 +251,34 @@ struct Wiring {
     /// A catalogue with a mistake changes nothing.
     private static func reload(
         _ volume: CatalogueVolume, _ configuration: FilesystemConfiguration
-    ) -> @Sendable () -> Void {
+    ) -> @Sendable () -> Failure? {
         let (path, options, logger) = (configuration.source, configuration.request.options, configuration.logger)
+        let (news, tier) = (configuration.news, configuration.tier)
         return {
             do throws(Failure) {
-                volume.replace(with: try Catalogue.load(path, options).entries(logger))
+                volume.replace(with: try Catalogue.load(path, options).entries(logger, news, tier))
                 logger.notice("the catalogue was read again")
+                return nil
             } catch {
                 logger.error("the catalogue was read again, and nothing changes: \(error.sentence)")
+                return error
             }
         }
     }
 
     var socketPath: String { socket.path }
+
+    /// The setting of the cache that outlives the mount.
+    private static let offline = "offline"
+
+    /// Whether a command has made the mount offline, this one or an earlier one.
+    var isOffline: Bool { store.setting(Self.offline) == "on" }
+
+    /// Makes the mount offline or ends that, also for later mounts.
+    func setOffline(_ isOffline: Bool) {
+        store.set(Self.offline, isOffline ? "on" : "off")
+        volume.setOffline(isOffline)
+    }
 
     /// Opens the cache. A daemon whose mount has just ended still writes it: a mount that follows at once (autofs)
     /// waits.
@@ -255,7 +303,7 @@ struct Wiring {
                     }
                 }
             } catch {
-                guard case .inUse(let owner) = error, ContinuousClock.now < end,
+                guard case .inUse(let owner) = error, ContinuousClock.now < end, owner.hasPrefix("/") || owner.isEmpty,
                     !Mount.all().contains(where: { $0.isOurs && $0.mountpoint == owner })
                 else { throw .mount("\(error)") }
             }
@@ -266,6 +314,7 @@ struct Wiring {
     /// Ends everything and writes the cache, after the last request and the socket.
     func stop() {
         socket.remove()
+        news.stop()
         volume.shutdown()
         origin?.shutdown()
         commands.stop()

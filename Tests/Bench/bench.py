@@ -1,8 +1,10 @@
 """bench.py PROGRAM [GROUP…]  reelfs beside curl, the local file, rclone and mpv: medians, ratios, and what is wanted of them.
 
-Groups: throughput, latency, players, listing, trees, traffic; all, if none is named.
+Groups: throughput, encrypted, latency, players, listing, trees, walk, traffic, serve, library,
+prefetch, shared; all, if none is named.
 Variables: SIZE (1G) of the large file, ROUNDS (3), BENCH_DIR (/var/tmp): a disk with six times SIZE free;
 TREE (200x1000): directories times files of the group trees;
+DESIGNS ("via moto rclone"): what the mounts of the group shared share;
 REFERENCE=write makes this run's ratios the ones that later runs are held against.
 What the rows mean: Sources/reelfs/Documentation.docc/Benchmarks.md. Exit status 1 when something fails, never for slowness.
 """
@@ -19,7 +21,8 @@ from session import session
 from table import Figures, print_against_reference, print_group, print_misses, write_reference
 
 # A module each, with TITLE, ROWS and measure(bench).
-GROUPS = ["throughput", "latency", "players", "listing", "trees", "traffic"]
+GROUPS = ["throughput", "encrypted", "latency", "players", "listing", "trees", "walk", "traffic", "serve", "library",
+          "prefetch", "shared"]
 
 
 def size_of(text):
@@ -61,18 +64,19 @@ class Bench:
         return self.root / name
 
     @contextlib.contextmanager
-    def link(self, delay, rate=0):
-        link = Link(self.origin, delay, rate)
+    def link(self, delay, rate=0, all_rate=0):
+        link = Link(self.origin, delay, rate, all_rate)
         try:
             yield link
         finally:
             link.close()
 
     @contextlib.contextmanager
-    def mount(self, path, way=None, who=None):
+    def mount(self, path, way=None, who=None, options=()):
         """`path` of the origin, over a link if `way` is one, on an empty cache that goes with it.
 
-        Its figures belong into its `column`: an ordinary user's mounts are not root's.
+        `options` are further words of `reelfs mount`. Its figures belong into its `column`: an ordinary user's mounts
+        are not root's.
         """
         self.mounts += 1
         who = who or ("reelfs" if os.geteuid() == 0 else "as user")
@@ -81,7 +85,8 @@ class Bench:
         if who == "rclone":
             mount = RcloneMount(url, place, cache)
         else:
-            mount = ReelMount(self.program, url, place, cache, is_nobody=who == "as user" and os.geteuid() == 0)
+            mount = ReelMount(self.program, url, place, cache, is_nobody=who == "as user" and os.geteuid() == 0,
+                              options=options)
         mount.column = who
         try:
             yield mount

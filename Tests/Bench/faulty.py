@@ -54,7 +54,7 @@ class FaultyOrigin:
             return self.send(handler, 200, [("Content-Type", "text/html")],
                              f"<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre>"
                              f'<a href="../">../</a>\r\n{line}</pre></body></html>'.encode())
-        if handler.path != "/film.bin":
+        if handler.path.partition("?")[0] != "/film.bin":
             return self.send(handler, 404, [], b"")
         found = re.fullmatch(r"bytes=(\d+)-(\d*)", handler.headers.get("Range", ""))
         first = int(found[1]) if found else 0
@@ -136,6 +136,46 @@ def drip(origin, handler, first, last):
     return True
 
 
+# Answers with a link that is good for a second.
+RESOLVER = """import json, sys, time
+print(json.dumps({"url": json.load(sys.stdin)["url"] + f"?until={time.time() + 1}"}))
+"""
+
+
+class ExpiringLinks:
+    """Serves a link until its time, then refuses it; bodies on their way are cut. All share one line."""
+
+    PIECE = 16 << 10
+
+    def __init__(self, bytes_a_second):
+        self.lock = threading.Lock()
+        self.pause = self.PIECE / bytes_a_second
+        self.free = time.monotonic()
+        self.seen, self.refused = set(), 0
+
+    def fault(self, origin, handler, first, last):
+        link = handler.path.partition("until=")[2]
+        if not link or time.time() >= float(link):
+            self.refused += 1
+            origin.send(handler, 403, [], b"the link has expired\n")
+            return True
+        self.seen.add(link)
+        origin.send(handler, 206, origin.headers(first, last), b"", last + 1 - first)
+        for start in range(first, last + 1, self.PIECE):
+            self.wait_for_the_line()
+            if time.time() >= float(link):
+                handler.close_connection = True
+                break
+            handler.wfile.write(origin.data[start:min(start + self.PIECE, last + 1)])
+        return True
+
+    def wait_for_the_line(self):
+        with self.lock:
+            self.free = max(self.free, time.monotonic()) + self.pause
+            turn = self.free
+        time.sleep(max(0, turn - time.monotonic()))
+
+
 class Readers:
     """Reads one file in three ways: in order, at seeded places, both at once. Counts what it meets."""
 
@@ -176,6 +216,17 @@ class Readers:
                 self.read(descriptor, start, min(count, len(self.data) - start))
         except ConnectionError:
             return
+        finally:
+            os.close(descriptor)
+
+    def play(self, path, bytes_a_second):
+        """From the beginning to the end, no faster than a film of that rate."""
+        descriptor = os.open(path, os.O_RDONLY)
+        begin = time.monotonic()
+        try:
+            for start in range(0, len(self.data), self.CHUNK):
+                time.sleep(max(0, begin + start / bytes_a_second - time.monotonic()))
+                self.read(descriptor, start, min(self.CHUNK, len(self.data) - start))
         finally:
             os.close(descriptor)
 

@@ -1,7 +1,8 @@
-"""link.py PORT [DELAY_MS [MBIT_S]]  a slow link to a server on loopback: prints the port that leads over it.
+"""link.py PORT [DELAY_MS [MBIT_S [ALL_MBIT_S]]]  a slow link to a server on loopback: prints the port that leads over it.
 
 DELAY_MS is a round trip: half of it lies on each way, and a new connection costs one more, as TCP's handshake does.
 MBIT_S caps what each connection brings, as a server or a shaped line does that counts by connection; 0: no cap.
+ALL_MBIT_S caps what all connections bring together, each in its turn.
 It ends with its standard input.
 """
 
@@ -16,12 +17,32 @@ CHUNK = 64 << 10
 BUFFERS = 256 << 10
 
 
+class Line:
+    """Carries one piece after the other, of all connections in turn."""
+
+    def __init__(self, rate):
+        self.rate, self.lock, self.free = rate, asyncio.Lock(), 0
+
+    async def carry(self, count):
+        if not self.rate:
+            return
+        clock = asyncio.get_running_loop().time
+        # Waiters have it in the order in which they came, and each has one piece.
+        async with self.lock:
+            # A timer that comes late does not make the line slower.
+            self.free = max(self.free, clock() - 0.02) + count / self.rate
+            if self.free > clock():
+                await asyncio.sleep(self.free - clock())
+
+
 class Way:
     """One direction of a connection: bytes come out as late, and as slowly, as the link lets them."""
 
-    def __init__(self, reader, writer, delay, rate):
-        self.reader, self.writer, self.delay, self.rate = reader, writer, delay, rate
-        self.limit = BUFFERS + int(rate * delay * 2) if rate else 16 << 20
+    def __init__(self, reader, writer, delay, rate, line):
+        self.reader, self.writer, self.delay, self.rate, self.line = reader, writer, delay, rate, line
+        self.chunk = CHUNK // 4 if line.rate else CHUNK
+        most = rate or line.rate
+        self.limit = BUFFERS + int(most * delay * 2) if most else 16 << 20
         self.queue, self.held = collections.deque(), 0
         self.changed = asyncio.Event()
 
@@ -29,7 +50,8 @@ class Way:
         clock = asyncio.get_running_loop().time
         free = 0.0
         while True:
-            data = await self.reader.read(CHUNK)
+            data = await self.reader.read(self.chunk)
+            await self.line.carry(len(data))
             # A line is busy with one chunk at a time; the delay comes on top of that.
             free = max(free, clock()) + (len(data) / self.rate if self.rate else 0)
             self.queue.append((free + self.delay, data))
@@ -60,13 +82,13 @@ class Way:
             await self.writer.drain()
 
 
-async def carry(port, delay, rate, reader, writer):
+async def carry(port, delay, rate, line, reader, writer):
     upstream, tasks, is_answered = None, [], False
     try:
         # The handshake, which the kernel's own on loopback did not cost.
         await asyncio.sleep(delay * 2)
         near, upstream = await asyncio.open_connection("127.0.0.1", port, limit=CHUNK)
-        out, back = Way(reader, upstream, delay, 0), Way(near, writer, delay, rate)
+        out, back = Way(reader, upstream, delay, 0, Line(0)), Way(near, writer, delay, rate, line)
         tasks = [asyncio.ensure_future(step) for step in (out.take(), out.give(), back.take(), back.give())]
         # Once the server's side is over so is the connection, and an end of the client's is no half-open one here.
         await asyncio.wait([tasks[1], tasks[3]], return_when=asyncio.FIRST_COMPLETED)
@@ -82,8 +104,8 @@ async def carry(port, delay, rate, reader, writer):
         upstream.transport.abort()
 
 
-async def main(port, delay="40", rate="0"):
-    way, bytes_a_second = float(delay) / 2000, float(rate) * 1e6 / 8
+async def main(port, delay="40", rate="0", all_rate="0"):
+    way, bytes_a_second, line = float(delay) / 2000, float(rate) * 1e6 / 8, Line(float(all_rate) * 1e6 / 8)
 
     # A timer that comes late is jitter that the link is not meant to have.
     with contextlib.suppress(OSError):
@@ -95,7 +117,7 @@ async def main(port, delay="40", rate="0"):
     async def connected(reader, writer):
         connections.add(asyncio.current_task())
         with contextlib.suppress(asyncio.CancelledError):
-            await carry(int(port), way, bytes_a_second, reader, writer)
+            await carry(int(port), way, bytes_a_second, line, reader, writer)
         connections.discard(asyncio.current_task())
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0, limit=CHUNK)

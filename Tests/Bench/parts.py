@@ -106,12 +106,14 @@ class Origin:
 
 
 class Link:
-    """A slow way to an origin: link.py, which is told a round trip in ms and Mbit/s of a connection (0: no cap)."""
+    """A slow way to an origin: link.py, which is told a round trip in ms, and Mbit/s of a connection and of all (0: no
+    cap)."""
 
-    def __init__(self, origin, delay, rate=0):
+    def __init__(self, origin, delay, rate=0, all_rate=0):
         port = origin.url.rstrip("/").rpartition(":")[2]
         self.process = subprocess.Popen(
-            [sys.executable, "-B", pathlib.Path(__file__).with_name("link.py"), port, str(delay), str(rate)],
+            [sys.executable, "-B", pathlib.Path(__file__).with_name("link.py"), port, str(delay), str(rate),
+             str(all_rate)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}/"
 
@@ -174,12 +176,12 @@ class Mount:
 
 
 class ReelMount(Mount):
-    def __init__(self, program, url, directory, cache, is_nobody=False):
-        self.program, self.url = program, url
+    def __init__(self, program, url, directory, cache, is_nobody=False, options=()):
+        self.program, self.url, self.options = program, url, options
         super().__init__(directory, cache, is_nobody)
 
     def open(self):
-        self.run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, seconds=30)
+        self.run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, *self.options, seconds=30)
         status = subprocess.run([*self.words, self.program, "status", self.directory, "--json"],
                                 capture_output=True, text=True)
         found = re.search(r'"pid":(\d+)', status.stdout)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -13,10 +14,15 @@ from table import Row, Want
 
 DELAY, RATE = 40, 100
 TITLE = f"players, over {DELAY} ms and {RATE} Mbit/s a connection"
-KINDS = {"mp4": "mp4, moov at its end", "mkv": "mkv, cues at its end"}
+# By the suffix of the name; the last one is an mkv whose name tells nothing.
+KINDS = {"mp4": "mp4, moov at its end", "mkv": "mkv, cues at its end", "part": "mkv, by another name"}
 ROWS = [row for kind, text in KINDS.items() for row in (
     Row(f"{kind}, first frame", f"{text}: first frame, ms", 0, (Want("<=", 1, "mpv"),)),
-    Row(f"{kind}, jump", "  jump to 50 %, ms", 0, (Want("<=", 0.7, "mpv"),)))]
+    Row(f"{kind}, jump", "  jump to 50 %, ms", 0, (Want("<=", 0.7, "mpv"),)),
+    Row(f"{kind}, jump again", "  and at once to 75 %, ms", 0, (Want("<=", 1, "mpv"),)),
+    Row(f"{kind}, process", "  mpv from its start to its end, one frame, ms", 0, (Want("<=", 1, "mpv"),)))]
+# Without windows and sound.
+MPV = ["mpv", "--no-config", "--vo=null", "--ao=null", "--ytdl=no", "--load-scripts=no"]
 # What such films usually have: 720p at 8 Mbit/s, a key frame every two seconds, and sound.
 INPUTS = ["-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25", "-f", "lavfi", "-i", "sine=r=48000"]
 CODECS = ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-g", "50",
@@ -31,8 +37,7 @@ class Player:
     def __init__(self, work):
         self.path = work / "mpv.socket"
         self.process = subprocess.Popen(
-            ["mpv", "--no-config", "--idle=yes", "--vo=null", "--ao=null", "--ytdl=no", "--load-scripts=no",
-             f"--input-ipc-server={self.path}"],
+            [*MPV, "--idle=yes", f"--input-ipc-server={self.path}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
@@ -71,9 +76,10 @@ class Player:
 def make_films(directory):
     short = directory / "short.mp4"
     run("ffmpeg", "-v", "error", *INPUTS, *CODECS, "-t", "30", short)
-    for kind in KINDS:
+    for kind in ("mp4", "mkv"):
         run("ffmpeg", "-v", "error", "-stream_loop", "-1", "-i", short, "-c", "copy", "-fs", LENGTH,
             directory / f"film.{kind}")
+    os.link(directory / "film.mkv", directory / "film.part")
     short.unlink()
 
 
@@ -83,9 +89,18 @@ def watch(bench, kind, who, film):
         bench.figures.add(f"{kind}, first frame", who, 1000 * player.picture_after("loadfile", str(film)))
         # Somebody looks for a second, and then goes on elsewhere.
         time.sleep(1)
-        bench.figures.add(f"{kind}, jump", who, 1000 * player.picture_after("seek", "50", "absolute-percent"))
+        for row, percent in [("jump", 50), ("jump again", 75)]:
+            seconds = player.picture_after("seek", str(percent), "absolute-percent")
+            bench.figures.add(f"{kind}, {row}", who, 1000 * seconds)
     finally:
         player.close()
+
+
+def look(bench, kind, who, film):
+    """The whole process, from the command to its end."""
+    start = time.monotonic()
+    run(*MPV, "--frames=1", "--no-terminal", film)
+    bench.figures.add(f"{kind}, process", who, 1000 * (time.monotonic() - start))
 
 
 def measure(bench):
@@ -98,8 +113,9 @@ def measure(bench):
         for number in range(bench.many_rounds):
             for kind in KINDS:
                 name = f"film.{kind}"
-                with bench.mount("players/", link) as mount:
-                    sides = [("mpv", link.url + "players/" + name), (mount.column, mount.file(name))]
-                    for who, film in sides if number % 2 else reversed(sides):
-                        watch(bench, kind, who, film)
+                for measured in (watch, look):
+                    with bench.mount("players/", link) as mount:
+                        sides = [("mpv", link.url + "players/" + name), (mount.column, mount.file(name))]
+                        for who, film in sides if number % 2 else reversed(sides):
+                            measured(bench, kind, who, film)
     shutil.rmtree(bench.root / "players")

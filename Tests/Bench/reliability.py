@@ -1,6 +1,6 @@
 """reliability.py PROGRAM  faults, and what readers met: one table of reads, wrong bytes, errors, waits, bytes fetched again.
 
-Variables: KILLS (20) times kill -9, SEED, BENCH_DIR (/var/tmp). The full disk needs root, as it is a tmpfs of its own.
+Variables: KILLS (20) times kill -9, LINKS (160) that expire, SEED, BENCH_DIR (/var/tmp). The full disk needs root, as it is a tmpfs of its own.
 Exit status 1 for one wrong byte or where a figure cannot be had, never for a slow machine.
 """
 
@@ -22,16 +22,20 @@ SIZE = 32 * MIB
 TIMEOUT = 5
 CAP = 64 * MIB
 EXTENT = 8 * MIB
+# Of the film over expiring links: bytes a second, and seconds; readahead asks for a link in two seconds of three.
+FILM_RATE = MIB
+LINKS = int(os.environ.get("LINKS", "160"))
 
 
 class FaultMount(ReelMount):
     """A mount with a deadline that can be waited for, and a crash."""
 
-    options = []
-
     def open(self):
         run(self.program, "mount", self.url, self.directory, "--cache-dir", self.cache, "--timeout", str(TIMEOUT),
             *self.options, seconds=40)
+        self.find()
+
+    def find(self):
         found = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if self.is_mine(path)]
         if len(found) != 1:
             raise Trouble(f"{len(found)} daemons serve {self.directory}")
@@ -43,6 +47,12 @@ class FaultMount(ReelMount):
         except OSError:
             return False
         return words[:2] == [b"reelfs", b"daemon"] and str(self.directory).encode() in words
+
+    def restart(self):
+        run(self.program, "restart", self.directory, seconds=40)
+        # The old daemon closes its files last.
+        wait_until(lambda: not self.is_mine(pathlib.Path(f"/proc/{self.pid}/cmdline")), 40, "the old daemon stays")
+        self.find()
 
     def crash(self):
         os.kill(self.pid, signal.SIGKILL)
@@ -78,8 +88,8 @@ class Reliability:
         self.number += 1
         origin = faulty.FaultyOrigin(size)
         self.stack.callback(origin.close)
-        kind = type("Mount", (FaultMount,), {"options": list(options)})
-        mount = kind(self.program, origin.url, self.work / "mount", cache or self.work / f"cache-{self.number}")
+        cache = cache or self.work / f"cache-{self.number}"
+        mount = FaultMount(self.program, origin.url, self.work / "mount", cache, options=options)
         self.stack.callback(mount.close)
         return origin, mount, faulty.Readers(origin.data, self.seed)
 
@@ -200,6 +210,32 @@ class Reliability:
         self.note("kill -9 after 24 of 32 MiB, at 8 MB/s", readers, max(0, again), "wanted: at most 16 MiB")
         mount.forget()
 
+    def restarts(self):
+        """Three programs read a film in different ways, cold and warm, over ten daemons."""
+        origin, mount, readers = self.scene()
+        origin.fault = faulty.drip
+        film, stop = mount.file("film.bin"), threading.Event()
+
+        def read(shape):
+            while not stop.is_set():
+                readers.once(film, shape)
+
+        threads = [threading.Thread(target=read, args=(shape,)) for shape in readers.SHAPES[:3]]
+        for thread in threads:
+            thread.start()
+        for _ in range(10):
+            before, more = readers.reads, self.random.randrange(20, 200)
+            wait_until(lambda: readers.reads >= before + more, 60, "reading does not go on")
+            mount.restart()
+        origin.fault = None
+        stop.set()
+        for thread in threads:
+            thread.join()
+        readers.all_shapes(film)
+        verdict = "yes" if readers.longest <= 1 and not readers.errors else "NO"
+        self.note("restart, 10 times", readers, None, f"wanted: no error, no read over 1 s: {verdict}")
+        mount.forget()
+
     def cap(self):
         size = 256 * MIB
         _, mount, readers = self.scene(size=size, options=["--cache-size", "64M"])
@@ -221,12 +257,28 @@ class Reliability:
                   f"{largest[0] / MIB:.1f} MiB on the disk at most, wanted <= 72: {verdict}")
         mount.forget()
 
+    def expiring_links(self):
+        """A film is played over links that are good for a second each; readahead has no room to be done with it sooner."""
+        resolver = self.work / "resolver"
+        resolver.write_text(faulty.RESOLVER)
+        links = faulty.ExpiringLinks(bytes_a_second=4 * FILM_RATE)
+        options = ["--resolver", f"python3 {resolver}", "--cache-size", "8M"]
+        origin, mount, readers = self.scene(size=LINKS * FILM_RATE, options=options)
+        origin.fault = links.fault
+        readers.play(mount.file("film.bin"), FILM_RATE)
+        verdict = "yes" if readers.longest <= 1 and len(links.seen) >= LINKS * 5 // 8 else "NO"
+        self.note("links that end after a second", readers, None,
+                  f"{len(links.seen)} links, {links.refused} refusals; wanted: no read over 1 s: {verdict}")
+        mount.forget()
+
     def run(self):
         self.origin_faults()
+        self.expiring_links()
         self.damaged_cache()
         self.full_disk()
         self.crashes()
         self.crash_in_a_cold_read()
+        self.restarts()
         self.cap()
         self.print_table()
         if self.wrong:
@@ -254,4 +306,5 @@ def main(program, _, work, stack):
     print(f"\n{time.monotonic() - start:.0f} s")
 
 
-session("reliability", main)
+if __name__ == "__main__":
+    session("reliability", main)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 REFERENCE = pathlib.Path(__file__).with_name("reference.json")
 # A figure worse than its reference by more than this part of it is pointed out.
 TOLERANCE = 1 / 3
-COLUMNS = ["reelfs", "as user", "curl", "local", "rclone", "mpv", "relay", "store"]
-OWN = ["reelfs", "as user"]
+COLUMNS = ["reelfs", "as user", "encrypted", "curl", "local", "rclone", "mpv", "URL", "relay", "store"]
+OWN = ["reelfs", "as user", "encrypted"]
 
 
 class Want(NamedTuple):

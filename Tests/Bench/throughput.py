@@ -1,18 +1,16 @@
 """Whole reads, random reads, CPU and memory: the large file on loopback, the local disk being the limit."""
 
 import contextlib
-import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 
 import floor
-from parts import Trouble, drop_page_cache, run
+from parts import Trouble
+from reads import Reads
 from table import Row, Want
 
-MIB = 1 << 20
 TITLE = "throughput"
 ROWS = [
     Row("cold", "first read, MB/s", 0, (Want(">=", 0.8, "curl"), Want(">=", 2.5, "rclone"))),
@@ -32,27 +30,11 @@ ROWS = [
 ]
 # What takes half a second, and differs from one time to the next: as often a round.
 AGAIN = 5
-# Of all jobs together: enough to even out, little beside the sequential passes.
-RANDOM_READS = 16_384
 
 
-def write_random_file(path, size):
-    with open(path, "wb") as file:
-        for _ in range(0, size, MIB):
-            file.write(os.urandom(MIB))
-        file.truncate(size)
-        os.fsync(file.fileno())
-
-
-class Throughput:
+class Throughput(Reads):
     def __init__(self, bench):
-        self.bench, self.figures, self.size = bench, bench.figures, bench.size
-        if shutil.disk_usage(bench.work).free < 6 * self.size:
-            raise Trouble(f"{bench.work.parent} has not six times SIZE free: set BENCH_DIR or SIZE")
-        self.original = bench.directory("throughput") / "film.bin"
-        write_random_file(self.original, self.size)
-        self.url = bench.origin.url + "throughput/film.bin"
-        self.local = bench.work / "curl.bin"
+        super().__init__(bench, "throughput")
         # An ordinary user has the second column only: what is wanted of the first takes root.
         self.subjects = ["reelfs", "as user"] if os.geteuid() == 0 else ["as user"]
         self.subjects += ["rclone"] if shutil.which("rclone") else []
@@ -65,7 +47,7 @@ class Throughput:
         order = subjects[turn:] + subjects[:turn]
         self.local.unlink(missing_ok=True)
         with contextlib.ExitStack() as stack:
-            mounts = {who: stack.enter_context(self.bench.mount("throughput/", who=who)) for who in self.subjects}
+            mounts = {who: stack.enter_context(self.mount(who)) for who in self.subjects}
             for who in order:
                 self.cold(who, mounts.get(who))
             for kind in self.floor_kinds:
@@ -105,30 +87,6 @@ class Throughput:
         finally:
             mount.forget()
 
-    def cold(self, who, mount):
-        # The origin's own disk is not what is measured, nor what others have left to be written.
-        run("dd", f"if={self.original}", "of=/dev/null", "bs=1M", "status=none")
-        os.sync()
-        before = self.bench.origin.sent()[1]
-        if not mount:
-            usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.figures.add("cold", "curl", self.speed(run("curl", "-sf", "-o", self.local, self.url)))
-            now = resource.getrusage(resource.RUSAGE_CHILDREN)
-            self.add_cpu("CPU, cold", "curl", now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime)
-            return
-        cpu = mount.cpu_seconds()
-        self.figures.add("cold", who, self.speed(self.read(mount)))
-        self.add_cpu("CPU, cold", who, mount.cpu_seconds() - cpu)
-        self.figures.add("sent, cold", who, (self.bench.origin.sent()[1] - before) / self.size)
-
-    def warm(self, who, mount):
-        self.drop(mount)
-        before, cpu = self.bench.origin.sent()[1], mount.cpu_seconds() if mount else 0
-        self.figures.add("warm", who, self.speed(self.read(mount)))
-        if mount:
-            self.add_cpu("CPU, warm", who, mount.cpu_seconds() - cpu)
-            self.figures.add("sent, again", who, (self.bench.origin.sent()[1] - before) / self.size)
-
     def remounted(self, who, mount):
         """The first read after a start holds each block against its checksum."""
         mount.close()
@@ -138,23 +96,9 @@ class Throughput:
         self.figures.add("remounted", who, self.speed(self.read(mount)))
         self.figures.add("sent, remounted", who, (self.bench.origin.sent()[1] - before) / self.size)
 
-    def random_reads(self, who, mount, jobs):
-        """The same places for everybody, cached on the disk and not in memory."""
-        self.drop(mount)
-        words = ["fio", "--name=random", f"--filename={self.path(mount)}", "--readonly", "--rw=randread", "--bs=4k",
-                 "--ioengine=psync", "--thread", f"--numjobs={jobs}", "--norandommap", "--randrepeat=1",
-                 f"--size={self.size}", f"--io_size={RANDOM_READS // jobs * 4096}", "--group_reporting", "--output-format=json"]
-        done = subprocess.run([*(mount.words if mount else []), *words], stdin=subprocess.DEVNULL, cwd="/",
-                              capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            raise Trouble(f"fio: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
-        report = json.loads(done.stdout[done.stdout.index("{"):])
-        row = f"random, {jobs} job{'s' if jobs > 1 else ''}"
-        self.figures.add(row, who, report["jobs"][0]["read"]["iops"] / 1000)
-
     def eight_readers(self):
         who = self.subjects[0]
-        with self.bench.mount("throughput/", who=who) as mount:
+        with self.mount(who) as mount:
             before = self.bench.origin.sent()[1]
             readers = [subprocess.Popen([*mount.words, "cat", mount.file("film.bin")], stdout=subprocess.DEVNULL)
                        for _ in range(8)]
@@ -167,23 +111,6 @@ class Throughput:
                     reader.wait()
             self.figures.add("sent, 8 readers", who, (self.bench.origin.sent()[1] - before) / self.size)
 
-    def path(self, mount):
-        return mount.file("film.bin") if mount else self.local
-
-    def drop(self, mount):
-        drop_page_cache(self.local, *([mount.cache, self.path(mount)] if mount else []))
-
-    def read(self, mount):
-        words = ["dd", f"if={self.path(mount)}", "of=/dev/null", "bs=1M", "status=none"]
-        return mount.run(*words) if mount else run(*words)
-
-    def speed(self, seconds):
-        """MB/s, the unit of curl's and dd's reports."""
-        return self.size / seconds / 1e6
-
-    def add_cpu(self, row, who, seconds):
-        self.figures.add(row, who, seconds * (1 << 30) / self.size)
-
 
 def measure(bench):
     throughput = Throughput(bench)
@@ -191,5 +118,4 @@ def measure(bench):
         print(f"throughput, round {number + 1} of {bench.rounds} …", file=sys.stderr)
         throughput.one_round(number)
     throughput.eight_readers()
-    shutil.rmtree(bench.root / "throughput")
-    throughput.local.unlink()
+    throughput.forget()

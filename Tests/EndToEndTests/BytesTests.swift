@@ -128,7 +128,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("What was read is not fetched again: without pages, after a remount")
+        @Test("What was read is not fetched again: without pages, after a remount", .plainAndEncrypted)
         func readAgain() throws {
             let film = FileOrigin(length: Self.length)
             try withMount(of: film) { scene, server, mount in
@@ -146,7 +146,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("After kill -9 the next mount heals the place, and reads on from what was there")
+        @Test("After kill -9 the next mount heals the place, and reads on from what was there", .plainAndEncrypted)
         func killed() throws {
             let film = FileOrigin(length: Self.length)
             try withMount(of: film) { scene, server, mount in

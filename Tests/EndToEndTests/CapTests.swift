@@ -12,7 +12,7 @@ extension EndToEnd {
         private static let extent: Int64 = 8 << 20
 
         @Test(
-            "A file three times the cap is read right, in order and at random, within the cap",
+            "A file three times the cap is read right, in order and at random, within the cap", .plainAndEncrypted,
             arguments: [false, true])
         func largeFile(_ isRandom: Bool) throws {
             let film = FileOrigin(length: 96 << 20)

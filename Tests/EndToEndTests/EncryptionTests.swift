@@ -52,6 +52,80 @@ extension EndToEnd {
             }
         }
 
+        /// Serves `Hidden-Title.mkv`, of which any eight bytes are among `Self.marks`.
+        private func markedServer(length: Int64) throws -> ScriptedServer {
+            let version = FileOrigin.Version(length: length, entityTag: "\"Secret-Tag\"")
+            let script = folderScript(["Hidden-Title.mkv": FileOrigin(version)])
+            let bytes = Array(repeating: Array("MARK".utf8), count: Int(length) / 4).flatMap { $0 }
+            return try ScriptedServer { request in
+                script(request).map { step in
+                    guard case .generated(_, let range) = step else { return step }
+                    return .body(Array(bytes[Int(range.lower)..<Int(range.upper)]))
+                }
+            }
+        }
+
+        private static let marks = ["MARKMARK", "ARKMARKM", "RKMARKMA", "KMARKMAR"]
+
+        @Test("After kills in the middle of writes no eight bytes of a film, no name and no URL are in the cache")
+        func nothingToRead() throws {
+            let length: Int64 = 6 << 20
+            let server = try markedServer(length: length)
+            defer { server.stop() }
+            try withScene(limit: .seconds(120)) { scene in
+                let options = ["--encrypt", "file:" + (try key(scene)), "--cache-size", "4M", "--log-level", "trace"]
+                let words = Self.marks + ["Hidden", "Title", "Secret-Tag", "matroska", server.address, scene.folder]
+                var random = SeededGenerator()
+                func look(_ moment: String) throws {
+                    let patterns = words.flatMap { ["-e", $0] }
+                    let found = try ChildProcess.run(["grep", "-rlaF"] + patterns + [scene.cache])
+                    #expect(found.status == 1, "\(moment), seed \(random.seed): \(found)")
+                    let names = try ChildProcess.run(["find", scene.cache]).output
+                        .replacing(scene.cache, with: "")
+                    #expect(!words.contains { names.contains($0) }, "\(moment): \(names)")
+                }
+                for round in 0..<8 {
+                    let mount = try scene.mount(server.address, options)
+                    let reader = try ChildProcess(["cat", mount.file("Hidden-Title.mkv")])
+                    let wanted = Int.random(in: 0..<Int(length), using: &random)
+                    eventually { server.bodyBytesSent >= Int64(round) * length / 2 + Int64(wanted) }
+                    try look("running, round \(round)")
+                    if round % 4 < 3 {
+                        mount.crash()
+                        umount2(mount.path, Int32(MNT_DETACH))
+                        _ = try reader.wait()
+                    } else {
+                        let end = try reader.wait()
+                        #expect(end.status == 0 && end.output.utf8.count == Int(length), "seed \(random.seed)")
+                        try mount.unmount()
+                    }
+                    try look("round \(round)")
+                }
+                // The words are found where they are.
+                try writeFile(scene.cache + "/seen", Array(Self.marks[3].utf8))
+                let seen = try ChildProcess.run(["grep", "-rlaF", "-e", Self.marks[3], scene.cache])
+                #expect(seen.output == scene.cache + "/seen\n")
+            }
+        }
+
+        @Test("status and doctor say that an encrypted mount has no passthrough, and why")
+        func told() throws {
+            let server = try filmServer(FileOrigin(length: 300_000))
+            defer { server.stop() }
+            try withScene { scene in
+                let mount = try scene.mount(server.address, ["--encrypt", "file:" + (try key(scene))])
+                #expect(try readWhole(mount.file("film.mkv")).count == 300_000)
+                let status = try ChildProcess.run([program, "status", mount.path])
+                #expect(status.output.contains("  cache   encrypted; no passthrough\n"), "\(status)")
+                let json = try ChildProcess.run([program, "status", "--json", mount.path])
+                #expect(json.output.contains("\"isEncrypted\":true"), "\(json)")
+                let doctor = try ChildProcess.run([program, "doctor", mount.path])
+                let sentence = "the cache is encrypted: complete files are read through reelfs, without passthrough"
+                #expect(doctor.output.replacing("\n      ", with: " ").contains("ok    " + sentence), "\(doctor)")
+                #expect(!doctor.output.contains("passthrough: the kernel reads"), "\(doctor)")
+            }
+        }
+
         @Test("A wrong key, none, and one for a plain cache are a sentence each, and lose nothing")
         func keys() throws {
             let film = FileOrigin(length: 1 << 20)

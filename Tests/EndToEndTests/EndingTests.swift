@@ -60,10 +60,10 @@ extension EndToEnd {
             }
         }
 
-        @Test("A second mount of the same source on the same cache names the first")
+        @Test("A second mount of the same source on the same cache with another limit names the first")
         func sameSource() throws {
             try withMount(of: FileOrigin(length: 1000)) { scene, server, mount in
-                let second = try scene.tryMount(server.address, on: "second")
+                let second = try scene.tryMount(server.address, ["--limit-rate", "1G"], on: "second")
                 #expect(second.status == 32)
                 #expect(second.errors.contains(mount.path), "\(second.errors)")
                 #expect(second.errors.split(separator: "\n").count == 1, "\(second.errors)")

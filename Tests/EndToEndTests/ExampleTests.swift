@@ -5,9 +5,7 @@ import Testing
 extension EndToEnd {
     /// The examples in `mount-helpers/`.
     @Suite struct ExampleTests {
-        private var folder: String {
-            #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 } + "/mount-helpers"
-        }
+        private var folder: String { repository + "/mount-helpers" }
 
         private func lines(_ name: String) throws -> [[String]] {
             try #require(contents(folder + "/" + name)).split(separator: "\n").filter { !$0.hasPrefix("#") }

@@ -11,6 +11,9 @@ enum FileServer: String, CaseIterable, Sendable {
     case ftps, ftpes
     /// MLSD as well.
     case pyftpdlib
+    /// The same after AUTH TLS, and sessions are wanted.
+    case proftpd
+    case rcloneFTP
     case sshd
     case rclone
 
@@ -19,16 +22,24 @@ enum FileServer: String, CaseIterable, Sendable {
     /// As a URL has it.
     static let login = "viewer:open%2Fsesame%40home@"
 
-    var isInstalled: Bool {
+    /// Skips the test where the server is not installed.
+    func requireInstalled() throws {
+        guard try isInstalled() else { try Test.cancel("\(rawValue) is not installed") }
+    }
+
+    private func isInstalled() throws -> Bool {
         switch self {
         case .vsftpd, .ftps, .ftpes: isProgram("vsftpd")
-        case .sshd, .rclone: isProgram(rawValue)
+        case .proftpd: try unpackedServer("proftpd") != nil
+        case .sshd: isProgram("sshd")
+        case .rclone: isProgram("rclone")
+        case .rcloneFTP: try pythonServer("rclone") != nil
         case .pyftpdlib: access("/usr/lib/python3/dist-packages/pyftpdlib/__init__.py", R_OK) == 0
         }
     }
 
     private var isSFTP: Bool { self == .sshd || self == .rclone }
-    private var isSecure: Bool { self == .ftps || self == .ftpes }
+    private var isSecure: Bool { [.ftps, .ftpes, .proftpd].contains(self) }
 
     /// - Parameter place: an empty directory for configuration and keys.
     func start(root: String, place: String) throws -> RealServer {
@@ -56,7 +67,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 allow_anon_ssl=YES
                 force_anon_logins_ssl=YES
                 force_anon_data_ssl=YES
-                require_ssl_reuse=NO
+                require_ssl_reuse=YES
                 ssl_ciphers=HIGH
                 rsa_cert_file=\(place)/cert.pem
                 rsa_private_key_file=\(place)/key.pem
@@ -84,6 +95,39 @@ enum FileServer: String, CaseIterable, Sendable {
                 "/usr/bin/python3", "-u", "-m", "pyftpdlib", "-i", "127.0.0.1", "-p", "\(port)", "-d", root, "-u",
                 Self.user, "-P", Self.password,
             ]
+        case .proftpd:
+            let program = try #require(try unpackedServer("proftpd"))
+            let hash = try ChildProcess.run(["openssl", "passwd", "-6", Self.password]).output.filter { $0 != "\n" }
+            try writeFile(place + "/users", "\(Self.user):\(hash):\(getuid()):\(getgid())::\(root):/bin/sh\n".utf8)
+            chmod(place + "/users", 0o600)
+            let modules = program.dropLast("sbin/proftpd".utf8.count) + "lib/proftpd"
+            try writeFile(
+                file,
+                """
+                ServerType standalone
+                Port \(port)
+                DefaultAddress 127.0.0.1
+                SocketBindTight on
+                UseReverseDNS off
+                PidFile \(place)/pid
+                ScoreboardFile \(place)/scoreboard
+                DelayTable none
+                WtmpLog off
+                TransferLog none
+                AuthUserFile \(place)/users
+                AuthOrder mod_auth_file.c
+                RootLogin on
+                DefaultRoot \(root)
+                ModulePath \(modules)
+                LoadModule mod_tls.c
+                TLSEngine on
+                TLSLog \(place)/log
+                TLSRequired on
+                TLSRSACertificateFile \(place)/cert.pem
+                TLSRSACertificateKeyFile \(place)/key.pem
+
+                """.utf8)
+            return [program, "-n", "-c", file]
         case .sshd:
             try writeFile(
                 file,
@@ -99,9 +143,11 @@ enum FileServer: String, CaseIterable, Sendable {
 
                 """.utf8)
             return ["/usr/sbin/sshd", "-D", "-e", "-f", file]
-        case .rclone:
+        case .rclone, .rcloneFTP:
             return [
-                "rclone", "serve", "sftp", root, "--addr", "127.0.0.1:\(port)", "--config", place + "/rclone.conf",
+                self == .rclone ? "rclone" : try #require(try pythonServer("rclone")), "serve",
+                self == .rclone ? "sftp" : "ftp", root, "--addr", "127.0.0.1:\(port)", "--config",
+                place + "/rclone.conf",
                 "--cache-dir", place, "--user", Self.user, "--pass", Self.password,
             ]
         }
@@ -112,7 +158,8 @@ enum FileServer: String, CaseIterable, Sendable {
         switch self {
         case .vsftpd: return "ftp://\(place)/"
         case .ftps, .ftpes: return "\(rawValue)://\(place)/"
-        case .pyftpdlib: return "ftp://\(Self.login)\(place)"
+        case .pyftpdlib, .rcloneFTP: return "ftp://\(Self.login)\(place)"
+        case .proftpd: return "ftpes://\(Self.login)\(place)"
         case .sshd: return "sftp://\(place)\(root)"
         case .rclone: return "sftp://\(Self.login)\(place)/"
         }
@@ -134,20 +181,27 @@ extension EndToEnd {
         private func withServer(
             _ kind: FileServer, _ names: [String], _ body: (Scene, RealServer, String, String, [String]) throws -> Void
         ) throws {
-            guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
+            try kind.requireInstalled()
             try withScene { scene in
-                let (root, place) = (scene.work("root"), scene.work("server"))
-                try makeOddTree(root, folder: "colon:folder", names: names)
-                let server = try kind.start(root: root, place: place)
-                defer { server.stop() }
-                let options = try kind.options(server, place: place)
-                try body(scene, server, root, kind.source(server, root: root), options)
+                try withServer(kind, names, in: scene) { try body(scene, $0, $1, $2, $3) }
             }
+        }
+
+        private func withServer(
+            _ kind: FileServer, _ names: [String], in scene: Scene,
+            _ body: (RealServer, String, String, [String]) throws -> Void
+        ) throws {
+            try kind.requireInstalled()
+            let (root, place) = (scene.work("root"), scene.work("server"))
+            try makeOddTree(root, folder: "colon:folder", names: names)
+            let server = try kind.start(root: root, place: place)
+            defer { server.stop() }
+            try body(server, root, kind.source(server, root: root), try kind.options(server, place: place))
         }
 
         @Test("A file server's tree is the local tree, also after the server has gone", arguments: FileServer.allCases)
         func sameTree(_ kind: FileServer) throws {
-            guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
+            try kind.requireInstalled()
             try withScene { scene in
                 let (root, place) = (scene.work("root"), scene.work("server"))
                 let longest = String(repeating: "x", count: 251) + ".mkv"
@@ -167,6 +221,18 @@ extension EndToEnd {
                 try expectSame(root, mount.path)
                 let found = try ChildProcess.run(["grep", "-r", "sesame", scene.cache])
                 #expect(found.status == 1, "the cache knows the password: \(found.output)")
+            }
+        }
+
+        @Test("Data connections resume the session of their own control connection, so that few logins serve a tree")
+        func sessions() throws {
+            try withServer(.proftpd, ServerTests.oddNames) { scene, _, root, source, options in
+                let mount = try scene.mount(source, options)
+                try expectSame(root, mount.path)
+                let log = try #require(contents(scene.work("server/log")))
+                let connections = log.split(separator: "\n").count { $0.contains("requested, starting TLS handshake") }
+                // Otherwise a login a file. On a busy machine more files are read at a time.
+                #expect(connections > 0 && connections <= 6, "\(connections) control connections")
             }
         }
 
@@ -236,6 +302,28 @@ extension EndToEnd {
             }
         }
 
+        @Test(
+            "A file of a file server is a folder with that file, also after the server has gone",
+            arguments: FileServer.allCases)
+        func oneFile(_ kind: FileServer) throws {
+            let name = "a #1 film.m3u8"
+            func look(_ scene: Scene, _ source: String, _ options: [String]) throws {
+                let film = (source.hasSuffix("/") ? source : source + "/") + "a%20%231%20film.m3u8"
+                let mount = try scene.mount(film, options)
+                #expect(try names(in: mount.path) == [name])
+                try expectSame(scene.work("root/" + name), mount.file(name))
+                try mount.unmount()
+            }
+            try withScene { scene in
+                var known = ("", [String]())
+                try withServer(kind, [name], in: scene) { _, _, source, options in
+                    known = (source, options)
+                    try look(scene, source, options)
+                }
+                try look(scene, known.0, known.1)
+            }
+        }
+
         @Test("doctor examines a file server", arguments: [FileServer.pyftpdlib, .sshd])
         func doctor(_ kind: FileServer) throws {
             try withServer(kind, ["film.mkv"]) { scene, _, _, source, options in
@@ -243,6 +331,10 @@ extension EndToEnd {
                 let end = try ChildProcess.run(words, within: .seconds(30))
                 #expect(end.output.contains("a folder ("), "\(end.output)\(end.errors)")
                 #expect(end.output.contains("parts of a file can be read"), "\(end.output)\(end.errors)")
+                let file = [program, "doctor", (source.hasSuffix("/") ? source : source + "/") + "film.mkv"]
+                let other = try ChildProcess.run(file + words.dropFirst(3), within: .seconds(30))
+                #expect(other.output.contains("parts of a file can be read"), "\(other.output)\(other.errors)")
+                #expect(!other.output.contains("a folder ("), "\(other.output)\(other.errors)")
             }
         }
     }

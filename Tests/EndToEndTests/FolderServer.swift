@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import Synchronization
 import TestKit
 
 /// A scripted server with a directory listing, as nginx writes it, at `/` and these files in it.
@@ -17,6 +18,43 @@ func folderScript(_ files: [String: FileOrigin]) -> ScriptedServer.Script {
 
 /// A server with the one file `film.mkv`.
 func filmServer(_ film: FileOrigin) throws -> ScriptedServer { try folderServer(["film.mkv": film]) }
+
+/// Calls with a mount of a folder with the films `a.mkv`, `b.mkv` and `c.mkv`.
+func withThreeFilms(
+    of length: Int64, _ options: [String],
+    _ body: (Scene, ScriptedServer, [String: FileOrigin], Mounted) throws -> Void
+) throws {
+    let films = Dictionary(
+        uniqueKeysWithValues: ["a.mkv", "b.mkv", "c.mkv"].enumerated().map {
+            ($1, FileOrigin(length: length, seed: UInt64($0 + 1)))
+        })
+    let server = try folderServer(films)
+    defer { server.stop() }
+    try withScene { scene in try body(scene, server, films, try scene.mount(server.address, options)) }
+}
+
+/// What a folder holds that changes, and fails, as a test says.
+struct ChangingFolder: Sendable {
+    var names: [String]
+    var status = 200
+}
+
+/// Calls with a server of such a folder, all of whose files are the same, and with what changes it.
+func withChangingFolder(
+    _ names: [String], length: Int64,
+    _ body: (ScriptedServer, @escaping ((inout ChangingFolder) -> Void) -> Void) throws -> Void
+) throws {
+    let folder = Mutex(ChangingFolder(names: names))
+    let film = FileOrigin(length: length)
+    let server = try ScriptedServer { request in
+        guard request.path == "/" else { return film.answer(request) }
+        let now = folder.withLock { $0 }
+        guard now.status == 200 else { return ServerStep.answer(now.status) }
+        return folderScript(Dictionary(uniqueKeysWithValues: now.names.map { ($0, film) }))(request)
+    }
+    defer { server.stop() }
+    try body(server) { change in folder.withLock { change(&$0) } }
+}
 
 /// nginx's listing gives dates without seconds; these files have none, and the listing a length only.
 private func listing(_ files: [String: FileOrigin]) -> String {

@@ -40,6 +40,36 @@ extension EndToEnd {
             }
         }
 
+        @Test("A catalogue is a line of fstab as any other source, with the secrets in files of its own")
+        func catalogue() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withNamespace { space in
+                let place = space.scene.mountpoint
+                try space.write("username=joe\npassword=sesame\n", to: "/etc/reelfs.secret", mode: 0o600)
+                let sources = ["films/one", "films/two"].map { path in
+                    "[[source]]\npath = \"\(path)\"\nsource = \"\(server.address)\(path)/\"\n"
+                        + "credentials = \"reelfs.secret\"\n"
+                }
+                try space.write(sources.joined(), to: "/etc/films.toml", mode: 0o600)
+                try space.fstab("/etc/films.toml \(place) reelfs ro,nofail,_netdev,timeout=9 0 0")
+                for _ in 0..<2 {
+                    let end = try space.run(["mount", "-a"])
+                    #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
+                    #expect(space.mounts.map(\.source) == ["/etc/films.toml"])
+                }
+                for path in ["films/one", "films/two"] {
+                    #expect(Self.film.difference(inFile: space.outside("\(place)/\(path)/film.mkv")) == nil)
+                }
+                #expect(server.requests.allSatisfy { $0["authorization"] == "Basic am9lOnNlc2FtZQ==" })
+                #expect(try space.run(["umount", place]).status == 0)
+                #expect(space.mounts.isEmpty)
+                try space.write("[[source]]\npath = 7\n", to: "/etc/films.toml", mode: 0o600)
+                let end = try space.run(["mount", place])
+                #expect(end.status == 1 && end.errors.contains("films.toml, line 2"), "\(end)")
+            }
+        }
+
         @Test("umount and mount follow each other without a pause, by another table than fstab as well")
         func atOnce() throws {
             let server = try anywhereServer(Self.film)

@@ -11,19 +11,20 @@ extension EndToEnd {
             var modified: UInt
             var changed: UInt
             var inode: UInt
+            var blocks: UInt
 
             /// - Parameter isAsked: past what the kernel has kept.
             init(_ path: String, isAsked: Bool = true) throws {
                 let cached = isAsked ? "never" : "always"
-                let end = try ChildProcess.run(["stat", "--cached=\(cached)", "--format=%s %Y %Z %i", path])
+                let end = try ChildProcess.run(["stat", "--cached=\(cached)", "--format=%s %Y %Z %i %b", path])
                 let fields = end.output.split(whereSeparator: \.isWhitespace).compactMap { UInt($0) }
-                try #require(fields.count == 4, "\(end.output)\(end.errors)")
-                (size, modified, changed, inode) = (fields[0], fields[1], fields[2], fields[3])
+                try #require(fields.count == 5, "\(end.output)\(end.errors)")
+                (size, modified, changed, inode, blocks) = (fields[0], fields[1], fields[2], fields[3], fields[4])
             }
         }
 
         @Test(
-            "Size, dates and number are those of the first look, through reads, remounts and without the server; what has changed looks other",
+            "Size, blocks, dates and number are those of the first look, through reads, remounts and without the server; what has changed looks other",
             arguments: RealServer.Kind.allCases)
         func same(_ kind: RealServer.Kind) throws {
             guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
@@ -37,6 +38,7 @@ extension EndToEnd {
                 var mount = try scene.mount(server.url)
                 let first = try Look(mount.file("film.mkv"))
                 #expect(Int64(first.size) == film.length && first.changed == first.modified)
+                #expect(Int64(first.blocks) == (film.length + 511) / 512)
                 #expect(film.difference(inFile: mount.file("film.mkv")) == nil)
                 #expect(try Look(mount.file("film.mkv")) == first, "read")
                 try mount.unmount()

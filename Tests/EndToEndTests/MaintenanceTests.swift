@@ -11,17 +11,15 @@ extension EndToEnd {
         private func withFilms(
             _ options: [String] = [], _ body: (Scene, ScriptedServer, [String: FileOrigin], Mounted) throws -> Void
         ) throws {
-            let films = Dictionary(
-                uniqueKeysWithValues: ["a.mkv", "b.mkv", "c.mkv"].enumerated().map {
-                    ($1, FileOrigin(length: Self.length, seed: UInt64($0 + 1)))
-                })
-            let server = try folderServer(films)
-            defer { server.stop() }
-            try withScene { scene in try body(scene, server, films, try scene.mount(server.address, options)) }
+            try withThreeFilms(of: Self.length, options, body)
         }
 
-        private func run(_ words: String..., in directory: String? = nil) throws -> ChildProcess.End {
-            try ChildProcess.run([program] + words, directory: directory)
+        /// - Parameter on: the scene whose cache the command is about.
+        private func run(
+            _ words: String..., on scene: Scene? = nil, in directory: String? = nil
+        ) throws -> ChildProcess.End {
+            let cache = scene.map { ["--cache-dir", $0.cache] + $0.keyOptions } ?? []
+            return try ChildProcess.run([program] + words + cache, directory: directory)
         }
 
         // MARK: Looking
@@ -31,10 +29,10 @@ extension EndToEnd {
             try withFilms { scene, _, films, mount in
                 for name in ["a.mkv", "b.mkv"] { #expect(films[name]!.difference(inFile: mount.file(name)) == nil) }
                 #expect(try run("pin", mount.file("a.mkv"), mount.file("c.mkv")).output == "2 files pinned.\n")
-                let beside = try run("cache", "list", "--cache-dir", scene.cache)
+                let beside = try run("cache", "list", on: scene)
                 #expect(beside.status == 0 && beside.output.contains(" on \(mount.path)\n"), "\(beside)")
                 try mount.unmount()
-                let without = try run("cache", "list", "--cache-dir", scene.cache)
+                let without = try run("cache", "list", on: scene)
                 #expect(without.status == 0 && without.output.contains("(not mounted)"), "\(without)")
                 for output in [beside.output, without.output] {
                     let rows = output.split(separator: "\n").map { $0.split(separator: " ").map { String($0) } }
@@ -43,7 +41,7 @@ extension EndToEnd {
                     #expect(rows.first { $0.last == "c.mkv" }?.prefix(2) == ["0", "B"], "\(output)")
                     #expect(rows.first { $0.last == "a.mkv" }?.prefix(5) == ["6.0", "MiB", "6.0", "MiB", "100"])
                 }
-                let json = try run("cache", "list", "--cache-dir", scene.cache, "--json").output
+                let json = try run("cache", "list", "--json", on: scene).output
                 #expect(json.contains("\"path\":\"a.mkv\"") && json.contains("\"isPinned\":true"))
                 #expect(json.hasPrefix("[{") && json.hasSuffix("}]\n"))
             }
@@ -69,11 +67,11 @@ extension EndToEnd {
             try withFilms { scene, _, films, mount in
                 #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
                 // Committed within seconds.
-                #expect(eventually { (try? run("cache", "verify", "--cache-dir", scene.cache).status) == 0 })
+                #expect(eventually { (try? run("cache", "verify", on: scene).status) == 0 })
                 mount.crash()
                 mkdir(scene.cache + "/holiday", 0o700)
                 mkdir(scene.cache + "/0123456789abcdef0123456789abcdef", 0o700)
-                let end = try run("cache", "verify", "--cache-dir", scene.cache)
+                let end = try run("cache", "verify", on: scene)
                 #expect(end.status == 0 && end.output.contains("6.0 MiB in 1 file verified: no damage."), "\(end)")
                 #expect(try names(in: scene.cache + "/0123456789abcdef0123456789abcdef").isEmpty)
             }
@@ -88,11 +86,11 @@ extension EndToEnd {
                 symlink(mount.file("b.mkv"), scene.work("link"))
                 #expect(try run("pin", "./a.mkv", in: mount.path).output == "1 file pinned.\n")
                 #expect(try run("pin", scene.work("link")).status == 0)
-                let pruned = try run("cache", "prune", "--cache-dir", scene.cache)
+                let pruned = try run("cache", "prune", on: scene)
                 #expect(pruned.status == 0 && pruned.output == "6.0 MiB freed.\n", "\(pruned)")
                 #expect(try run("unpin", mount.path).output == "3 files unpinned.\n")
                 #expect(try run("evict", mount.path + "/").output == "12.0 MiB of 2 files freed.\n")
-                #expect(try run("cache", "list", "--cache-dir", scene.cache, "--json").output.contains("\"files\":[]"))
+                #expect(try run("cache", "list", "--json", on: scene).output.contains("\"files\":[]"))
 
                 for path in [scene.work("link2"), "/etc/passwd", scene.folder, mount.file("x.mkv")] {
                     let end = try run("pin", path)
@@ -103,7 +101,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A reader goes on while its file is evicted, and what is pinned is offline")
+        @Test("A reader goes on while its file is evicted, and what is pinned is offline", .plainAndEncrypted)
         func evictBesideReader() throws {
             try withFilms { scene, server, films, mount in
                 let film = films["a.mkv"]!
@@ -115,14 +113,14 @@ extension EndToEnd {
                 }
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
                 #expect(try run("pin", mount.file("b.mkv")).status == 0)
-                #expect(try run("cache", "prune", "--quiet", "--cache-dir", scene.cache).output == "")
+                #expect(try run("cache", "prune", "--quiet", on: scene).output == "")
                 server.stop()
                 mount.dropPages("b.mkv")
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
             }
         }
 
-        @Test("Prune to a size removes what was used longest ago, whichever source it is of")
+        @Test("Prune to a size removes what was used longest ago, whichever source it is of", .plainAndEncrypted)
         func pruneTo() throws {
             try withFilms { scene, server, films, mount in
                 let other = try folderServer(["z.mkv": FileOrigin(length: Self.length, seed: 9)])
@@ -133,21 +131,23 @@ extension EndToEnd {
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
                 try second.unmount()
                 // Three films, and two indexes of half a megabyte at most.
-                let end = try run("cache", "prune", "--to", "8M", "--cache-dir", scene.cache)
+                let end = try run("cache", "prune", "--to", "8M", on: scene)
                 #expect(end.status == 0 && end.output.hasPrefix("12.0 MiB"), "\(end)")
-                let left = try run("cache", "list", "--cache-dir", scene.cache).output
+                let left = try run("cache", "list", on: scene).output
                 #expect(left.contains("b.mkv") && !left.contains("a.mkv") && !left.contains("z.mkv"), "\(left)")
             }
         }
 
         // MARK: Verifying
 
-        @Test("Beside a mount a flipped block is found, told, and fetched again alone; then the file plays offline")
+        @Test(
+            "Beside a mount a flipped block is found, told, and fetched again alone; then the file plays offline",
+            .plainAndEncrypted)
         func repair() throws {
             try withFilms { scene, server, films, mount in
                 let film = films["a.mkv"]!
                 #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
-                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 0)
+                #expect(try run("cache", "verify", on: scene).status == 0)
                 try flip(scene, at: 3 * BlockSize.block + 1)
 
                 let found = try run("cache", "verify", mount.path)
@@ -166,23 +166,23 @@ extension EndToEnd {
                 server.stop()
                 mount.dropPages("a.mkv")
                 #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
-                let again = try run("cache", "verify", "--json", "--cache-dir", scene.cache)
+                let again = try run("cache", "verify", "--json", on: scene)
                 #expect(again.status == 0 && again.output.contains("\"damagedBlocks\":0"), "\(again)")
             }
         }
 
-        @Test("Without a mount a bad block is taken out, and the next read fetches it alone")
+        @Test("Without a mount a bad block is taken out, and the next read fetches it alone", .plainAndEncrypted)
         func repairWithoutMount() throws {
             try withFilms { scene, server, films, mount in
                 let film = films["a.mkv"]!
                 #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
                 try mount.unmount()
                 try flip(scene, at: 5 * BlockSize.block)
-                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 32)
-                let repaired = try run("cache", "verify", "--repair", "--cache-dir", scene.cache)
+                #expect(try run("cache", "verify", on: scene).status == 32)
+                let repaired = try run("cache", "verify", "--repair", on: scene)
                 #expect(
                     repaired.status == 0 && repaired.output.contains("1 block removed: not mounted"), "\(repaired)")
-                #expect(try run("cache", "verify", "--cache-dir", scene.cache).status == 0)
+                #expect(try run("cache", "verify", on: scene).status == 0)
                 let bytes = server.bodyBytesSent
                 let again = try scene.mount(server.address)
                 #expect(film.difference(inFile: again.file("a.mkv")) == nil)
@@ -199,7 +199,7 @@ extension EndToEnd {
                 #expect(maintenanceThreads(of: mount.pid) == 1)
                 let status = try run("status", mount.path)
                 #expect(status.status == 0 && status.output.contains("a.mkv"), "\(status)")
-                #expect(try run("cache", "list", "--cache-dir", scene.cache).status == 0)
+                #expect(try run("cache", "list", on: scene).status == 0)
                 #expect(films["b.mkv"]!.difference(inFile: mount.file("b.mkv")) == nil)
                 repair.signal(SIGKILL)
                 _ = try repair.wait()
@@ -240,7 +240,7 @@ extension EndToEnd {
 
         /// Turns a bit of the one data file, all of which is on the disk by then.
         private func flip(_ scene: Scene, at offset: Int64) throws {
-            try #require(run("cache", "verify", "--cache-dir", scene.cache).status == 0)
+            try #require(run("cache", "verify", on: scene).status == 0)
             let found = try ChildProcess.run(["find", scene.cache, "-path", "*/objects/*", "-type", "f"])
             let files = found.output.split(separator: "\n")
             try #require(files.count == 1, "\(files)")

@@ -6,7 +6,8 @@ import Testing
 /// the machine's, and `/dev/fuse` open to everybody. Whatever runs in it ends with it.
 final class MountNamespace: Sendable {
     /// A number that no account has.
-    static let user = "61234"
+    static let userID: uid_t = 61234
+    static let user = String(userID)
     let scene: Scene
     private let holder: ChildProcess
 

@@ -83,7 +83,7 @@ func isProgram(_ name: String) -> Bool {
     ["/usr/sbin/", "/usr/bin/", "/usr/local/bin/"].contains { access($0 + name, X_OK) == 0 }
 }
 
-private func freePort() throws -> UInt16 {
+func freePort() throws -> UInt16 {
     let server = try ScriptedServer { _ in [] }
     defer { server.stop() }
     return server.port

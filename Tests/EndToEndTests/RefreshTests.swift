@@ -1,32 +1,17 @@
 import CFuse
 import Glibc
 import ReelCore
-import Synchronization
 import TestKit
 import Testing
 
 extension EndToEnd {
     /// Listings that change while they are mounted, as programs see them through the kernel's caches.
     @Suite struct RefreshTests {
-        private struct Library: Sendable {
-            var names = ["one.mkv", "two.mkv"]
-            var status = 200
-        }
-
         private func withLibrary(
-            _ options: [String], _ body: (Mounted, @escaping ((inout Library) -> Void) -> Void) throws -> Void
+            _ options: [String], _ body: (Mounted, @escaping ((inout ChangingFolder) -> Void) -> Void) throws -> Void
         ) throws {
-            let library = Mutex(Library())
-            let film = FileOrigin(length: 5000)
-            let server = try ScriptedServer { request in
-                guard request.path == "/" else { return film.answer(request) }
-                let now = library.withLock { $0 }
-                guard now.status == 200 else { return ServerStep.answer(now.status) }
-                return folderScript(Dictionary(uniqueKeysWithValues: now.names.map { ($0, film) }))(request)
-            }
-            defer { server.stop() }
-            try withScene { (scene) throws in
-                try body(try scene.mount(server.address, options)) { change in library.withLock { change(&$0) } }
+            try withChangingFolder(["one.mkv", "two.mkv"], length: 5000) { (server, change) throws in
+                try withScene { (scene) throws in try body(try scene.mount(server.address, options), change) }
             }
         }
 
@@ -42,6 +27,26 @@ extension EndToEnd {
                 #expect(eventually { code { Int(access(mount.file("new.mkv"), F_OK)) } == 0 })
                 #expect(eventually { code { Int(access(mount.file("one.mkv"), F_OK)) } == ENOENT })
                 #expect(try readWhole(mount.file("new.mkv")).count == 5000)
+            }
+        }
+
+        @Test("reelfs refresh lists again at once and says nothing, or one sentence for each folder in trouble")
+        func command() throws {
+            try withLibrary(["-o", "refresh=1h,timeout=2"]) { (mount, change) throws in
+                #expect(try names(in: mount.path) == ["one.mkv", "two.mkv"])
+                #expect(code { Int(access(mount.file("new.mkv"), F_OK)) } == ENOENT)
+                change { $0.names = ["new.mkv", "two.mkv"] }
+                let end = try ChildProcess.run([program, "refresh", mount.path])
+                #expect((end.status, end.output, end.errors) == (0, "", ""))
+                #expect(try names(in: mount.path) == ["new.mkv", "two.mkv"])
+                #expect(code { Int(access(mount.file("new.mkv"), F_OK)) } == 0)
+                #expect(code { Int(access(mount.file("one.mkv"), F_OK)) } == ENOENT)
+                change { $0.status = 403 }
+                let failed = try ChildProcess.run([program, "refresh", "-r", mount.path])
+                #expect(failed.status == 32)
+                let sentence = "reelfs: / could not be listed: status-403; it keeps what it had\n"
+                #expect(failed.output + failed.errors == sentence)
+                #expect(try names(in: mount.path) == ["new.mkv", "two.mkv"])
             }
         }
 

@@ -7,9 +7,7 @@ import Testing
 extension EndToEnd {
     /// Mounts whose files a command resolves.
     @Suite struct ResolverMountTests {
-        private static let example =
-            #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
-            + "/mount-helpers/resolver.example"
+        private static let example = repository + "/mount-helpers/resolver.example"
 
         @Test("A list of pages is a mount of the media on them, over links that serve a few requests each")
         func pages() throws {

@@ -17,6 +17,8 @@ let program: String = {
 /// A temporary directory with a place to mount on, a cache and the mounts of one test.
 final class Scene: Sendable {
     let folder: String
+    /// The key of the cache, where the test runs with encrypted ones; 32 bytes in hexadecimal.
+    let key: String?
     private let daemons = Mutex<[pid_t: String]>([:])
 
     fileprivate init() throws {
@@ -24,10 +26,18 @@ final class Scene: Sendable {
         guard mkdtemp(&template) != nil else { throw SystemFailure("mkdtemp") }
         folder = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         for name in ["cache", "mount", "work"] { mkdir(folder + "/" + name, 0o755) }
+        key = CacheKind.isEncrypted ? folder + "/key" : nil
+        if let key {
+            try writeFile(key, Array(String(repeating: "5e", count: 32).utf8))
+            chmod(key, 0o600)
+        }
     }
 
     var cache: String { folder + "/cache" }
     var mountpoint: String { folder + "/mount" }
+
+    /// The options of mounts and of commands on the cache that the kind of cache wants.
+    var keyOptions: [String] { key.map { ["--encrypt", "file:" + $0] } ?? [] }
 
     /// A path for the test's own files.
     func work(_ name: String) -> String { folder + "/work/" + name }
@@ -46,6 +56,17 @@ final class Scene: Sendable {
         return Mounted(path: path, pid: pid)
     }
 
+    /// Replaces the daemon of a mount. - Returns: the mount with the new one.
+    func restart(_ mount: Mounted) throws -> Mounted {
+        let end = try ChildProcess.run([program, "restart", mount.path], within: .seconds(60))
+        guard end.status == 0, end.errors.isEmpty else { throw Unmounted(sentence: end.errors) }
+        // The old one closes its files last.
+        eventually { !isRunning(mount.pid) }
+        let pid = try #require(daemon(of: mount.path), "no daemon serves \(mount.path)")
+        daemons.withLock { $0[pid] = mount.path }
+        return Mounted(path: mount.path, pid: pid)
+    }
+
     /// As a user sees it: exit status and sentence.
     /// - Parameter through: words before the program's own, such as those that run it in another network.
     func tryMount(
@@ -55,7 +76,8 @@ final class Scene: Sendable {
         let path = folder + "/" + name
         mkdir(path, 0o755)
         // What is fetched for nobody would blur what other tests count; a later option overrides it.
-        let words = prefix + [program, "mount", source, path, "--cache-dir", cache, "--prebuffer", "0"] + options
+        let words =
+            prefix + [program, "mount", source, path, "--cache-dir", cache, "--prebuffer", "0"] + keyOptions + options
         // Where the test's own proxies would stand between.
         return try ChildProcess.run(
             words, environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 }, within: .seconds(30))

@@ -55,6 +55,11 @@ struct ServerConfiguration {
     /// Logs a line a request: `status bytes method target`.
     /// - Parameter module: the path of one that is not built in.
     func nginx(module: String? = nil, http: String = "", server: String) throws -> [String] {
+        try nginx(module: module, "\(http)\nserver { listen 127.0.0.1:\(port); root \(root); \(server) }")
+    }
+
+    /// - Parameter http: all of that block, its servers among it.
+    func nginx(module: String? = nil, _ http: String) throws -> [String] {
         let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         let temporary = folders.map { "\($0)_temp_path \(place)/\($0);" }.joined(separator: "\n")
         let file = try written(
@@ -64,10 +69,9 @@ struct ServerConfiguration {
             events {}
             http {
                 \(temporary)
-                \(http)
                 log_format short '$status $body_bytes_sent $request_method $request_uri';
                 access_log \(place)/access.log short;
-                server { listen 127.0.0.1:\(port); root \(root); \(server) }
+                \(http)
             }
             """)
         return ["nginx", "-c", file, "-p", place]
@@ -104,9 +108,22 @@ struct ServerConfiguration {
 ///
 /// In CI a lack must not look like a pass.
 func pythonServer(_ name: String) throws -> String? {
-    let repository = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
-    let path = "\(repository)/.build-python/bin/\(name)"
+    try server(".build-python/bin/\(name)", by: "Tests/install-python")
+}
+
+/// As `pythonServer`, for those of `Tests/unpack-packages`.
+func unpackedServer(_ name: String) throws -> String? {
+    try server(".build-servers/usr/sbin/\(name)", by: "Tests/unpack-packages")
+}
+
+/// A program of the packages that `Tests/unpack-packages` unpacks.
+func unpackedProgram(_ name: String) throws -> String? {
+    try server(".build-servers/usr/bin/\(name)", by: "Tests/unpack-packages")
+}
+
+private func server(_ path: String, by script: String) throws -> String? {
+    let path = "\(repository)/\(path)"
     if access(path, X_OK) == 0 { return path }
-    if isCI { throw ChildError(words: [path], reason: "is not there: run Tests/install-python") }
+    if isCI { throw ChildError(words: [path], reason: "is not there: run \(script)") }
     return nil
 }

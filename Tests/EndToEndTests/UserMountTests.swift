@@ -1,4 +1,5 @@
 import Glibc
+import ReelCore
 import TestKit
 import Testing
 
@@ -30,17 +31,22 @@ extension EndToEnd {
             }
         }
 
-        @Test("Without fstab a user mounts what is theirs, and nobody else looks into it")
+        @Test("Without fstab a user mounts what is theirs, and nobody else looks into it", .plainAndEncrypted)
         func plain() throws {
             let server = try anywhereServer(Self.film)
             defer { server.stop() }
             try withNamespace { space in
                 let words = [space.scene.folder + "/layer/bin/reelfs"]
-                let end = try space.run(words + ["mount", server.address, space.theirs], asUser: true)
+                if let key = space.scene.key { chown(key, MountNamespace.userID, MountNamespace.userID) }
+                let mount = words + ["mount", server.address, space.theirs] + space.scene.keyOptions
+                let end = try space.run(mount, asUser: true)
                 #expect(end.status == 0, "\(end)")
                 let mounted = try #require(space.mounts.first)
                 #expect(!mounted.line.contains("allow_other"))
                 #expect(try space.run(["ls", space.theirs], asUser: true).output == "film.mkv\n")
+                try writeFile(space.scene.work("film"), Self.film.expectedBytes(ByteRange(0, 100_000)))
+                let same = try space.run(["cmp", space.theirs + "/film.mkv", space.scene.work("film")], asUser: true)
+                #expect(same.status == 0, "\(same)")
                 #expect(try space.run(["ls", space.theirs]).status != 0, "root looks in")
                 #expect(try space.run(words + ["umount", space.theirs], asUser: true).status == 0)
                 #expect(space.mounts.isEmpty)

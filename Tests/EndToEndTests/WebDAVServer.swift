@@ -29,6 +29,32 @@ enum WebDAVServer: String, CaseIterable, Sendable {
     /// Whether a plain GET of a folder lists it as well: it is then mounted as a listing, unless `dav://` says better.
     var hasListing: Bool { self == .rclone || self == .wsgidav }
 
+    /// WsgiDAV over a folder that one user may see.
+    static func startWsgiDAV(
+        root: String, place: String, isDigest: Bool, user: String, password: String
+    ) throws -> RealServer {
+        try RealServer(root: root, place: place) { server in
+            try writeFile(
+                place + "/configuration.yaml",
+                """
+                host: 127.0.0.1
+                port: \(server.port)
+                provider_mapping:
+                  "/": "\(root)"
+                http_authenticator:
+                  accept_basic: \(!isDigest)
+                  accept_digest: \(isDigest)
+                  default_to_digest: \(isDigest)
+                simple_dc:
+                  user_mapping:
+                    "*":
+                      "\(user)":
+                        password: "\(password)"
+                """.utf8)
+            return [try pythonServer("wsgidav") ?? "wsgidav", "--config", place + "/configuration.yaml"]
+        }
+    }
+
     func start(root: String, place: String) throws -> RealServer {
         try RealServer(root: root, place: place) { server in
             switch self {

@@ -45,6 +45,35 @@ extension EndToEnd {
             }
         }
 
+        @Test(
+            "WsgiDAV's login is answered as it asks for it, and a wrong password is told",
+            arguments: ["Basic", "Digest"])
+        func login(_ kind: String) throws {
+            try WebDAVServer.wsgidav.require()
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                try writeFile(root + "/a film.mkv", FileOrigin(length: 300_000).expectedBytes(ByteRange(0, 300_000)))
+                let server = try WebDAVServer.startWsgiDAV(
+                    root: root, place: scene.work("server"), isDigest: kind == "Digest", user: "joe", password: "a:b c")
+                defer { server.stop() }
+                func secret(_ password: String) throws -> String {
+                    try writeFile(scene.work("login"), "username=joe\npassword=\(password)\n".utf8)
+                    chmod(scene.work("login"), 0o600)
+                    return "credentials=" + scene.work("login")
+                }
+                for scheme in ["dav", "http"] {
+                    let source = scheme + server.url.dropFirst(4)
+                    let refused = try scene.tryMount(
+                        source, ["-o", secret("wrong"), "--cache-dir", scene.work("other")])
+                    #expect(refused.status == 32 && refused.errors.contains("401"), "\(refused)")
+                    let mount = try scene.mount(source, ["-o", secret("a:b c")])
+                    try expectSame(root, mount.path)
+                    try mount.unmount()
+                }
+            }
+        }
+
         @Test("User and password of dav:// are sent to the server, and shown nowhere")
         func credentials() throws {
             let film = FileOrigin(length: 100_000)

@@ -53,7 +53,8 @@ extension FuzzTarget {
         try require(head.contentLength ?? 0 >= 0, "a length below zero")
         try require(head.retryAfter(now: 1_700_000_000).map { $0 >= .zero } ?? true, "a time before now")
         try require(head.retryAfter(now: 0).map { $0 <= .seconds(86_400) } ?? true, "more than a day")
-        _ = (head.entityTag, head.mediaType, head.isEncoded)
+        try require(head.age ?? 0 >= 0, "an age below zero")
+        _ = (head.entityTag, head.mediaType, head.isEncoded, head.isHit)
         if let date = head.lastModified { try requireSame(date) }
     }
 

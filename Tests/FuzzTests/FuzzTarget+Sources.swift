@@ -37,21 +37,26 @@ extension FuzzTarget {
             }
         },
         FuzzTarget("hls") { bytes in
-            guard let list = try? HLSPlaylist.parse(bytes, base: place) else { return }
-            try require(list.obstacle == nil || list.pieces.isEmpty, "pieces of what is no file")
-            try require(list.pieces.count <= HLSPlaylist.mostPieces, "too many pieces")
-            for piece in list.pieces {
-                try requireSame(piece.url)
-                if let key = piece.cipher?.key { try requireSame(key) }
-            }
-            var reader = HLSSource(root: .url(place)).list(.url(place), known: nil)
-            _ = try? reader.start()
-            try? reader.head(ResponseHead(status: 200, headers: [("content-length", "\(bytes.count)")], url: place))
-            try? reader.take(bytes)
-            switch try? reader.end({ false }) {
-            case .entries(let entries, _): try check(Array(entries))
-            case .ask(.origin(let request)): try requireSame(request.url)
-            case .ask, nil: break
+            for root in [SourcePlace.url(place), .path("/films/index.m3u8")] {
+                guard let list = try? HLSPlaylist.parse(bytes, base: root.url) else { continue }
+                try require(list.obstacle == nil || list.pieces.isEmpty, "pieces of what is no file")
+                try require(list.pieces.count <= HLSPlaylist.mostPieces, "too many pieces")
+                for piece in list.pieces {
+                    try requireSame(piece.url)
+                    if let key = piece.cipher?.key { try requireSame(key) }
+                }
+                let head = root.url.map {
+                    ResponseHead(status: 200, headers: [("content-length", "\(bytes.count)")], url: $0)
+                }
+                var reader = HLSSource(root: root).list(root, known: nil)
+                _ = try? reader.start()
+                try? reader.head(head)
+                try? reader.take(bytes)
+                switch try? reader.end({ false }) {
+                case .entries(let entries, _): try check(Array(entries))
+                case .ask(.origin(let request)): try requireSame(request.url)
+                case .ask, .beginnings, nil: break
+                }
             }
         },
         FuzzTarget("feed") { bytes in
@@ -84,7 +89,7 @@ extension FuzzTarget {
                 let query = sent.signed?.text.dropFirst("/films?".utf8.count) ?? ""
                 let goesOn = query.hasPrefix("continuation-token=") || query.contains("&start-after=")
                 try require(goesOn && sent.signed?.text.hasPrefix("/films?") == true, "\(sent.url.text)")
-            case .ask, nil: break
+            case .ask, .beginnings, nil: break
             }
         },
     ]
@@ -148,7 +153,7 @@ extension FuzzTarget {
                 guard let url = place.resolve(String(line)) else { continue }
                 try requireSame(url)
                 try requireSame(url.folder)
-                let isKept = url.credentials == nil || url.isSameOrigin(as: place) || line.contains("@")
+                let isKept = url.credentials == nil || url.isSameOrigin(as: place) || line.utf8.contains(0x40)
                 try require(isKept, "\(url.text) gets the credentials of another origin")
                 if let suffix = url.suffix(below: place.folder) {
                     let again = place.folder.below(suffix[...])

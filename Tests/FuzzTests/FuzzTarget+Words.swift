@@ -1,4 +1,5 @@
 import ReelCore
+import ReelVolume
 
 @testable import ReelFuse
 @testable import reelfs
@@ -68,6 +69,13 @@ extension FuzzTarget {
             } catch let failure as Failure {
                 try require(failure.sentence.utf8.count < 1000, "\(failure)")
             }
+        },
+        FuzzTarget("resolver") { bytes in
+            guard case .success(let place) = ResolverCommand.read(bytes, now: 1_700_000_000) else { return }
+            try require(["http", "https"].contains(place.url.scheme), "the place \(place.url)")
+            try require(place.key.map { (1...1024).contains($0.utf8.count) } ?? true, "a key of another length")
+            let longest = Duration.seconds(3651 * 86_400)
+            try require(place.lifetime.map { .zero...longest ~= $0 } ?? true, "the lifetime \(place.lifetime!)")
         },
         FuzzTarget("mountinfo") { bytes in
             for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {

@@ -10,7 +10,7 @@ struct FuzzTarget: Sendable {
         (self.name, self.pages, self.run) = (name, pages, run)
     }
 
-    static let all = pages + texts + answers + words + index
+    static let all = pages + texts + answers + words + index + served + files
 }
 
 /// A sentence about a result that must not be.

@@ -69,6 +69,7 @@ import Testing
         let file = try #require(fopen(path, "re"), "\(path)")
         defer { fclose(file) }
         var bytes = [UInt8](repeating: 0, count: 1 << 20)
-        return Array(bytes.prefix(fread(&bytes, 1, bytes.count, file)))
+        let count = fread(&bytes, 1, bytes.count, file)
+        return Array(bytes.prefix(count))
     }
 }

@@ -80,7 +80,7 @@ private final class Giver: ObjectHolder {
     }
 }
 
-struct CrashTests {
+@Suite(.plainAndEncrypted) struct CrashTests {
     /// Fills, commits, discards and evicts one file after another, so that each point is reached several times.
     private func story(_ fixture: Fixture, _ crash: Crash, _ random: inout SeededGenerator) throws {
         let store = try fixture.open(cap: 90 * BlockSize.block) { crash.reached($0) }

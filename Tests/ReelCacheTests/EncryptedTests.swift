@@ -5,74 +5,7 @@ import Testing
 
 @testable import ReelCache
 
-/// Runs a test of the plain cache with all of its fixtures encrypted.
-private func encrypted(_ body: () throws -> Void) throws { try Fixture.$encrypts.withValue(true, operation: body) }
-
-private func encrypted(_ body: () async throws -> Void) async throws {
-    try await Fixture.$encrypts.withValue(true, operation: body)
-}
-
-/// The promises of the plain cache, held by an encrypted one.
-struct EncryptedPromiseTests {
-    @Test(arguments: CrashPoint.allCases)
-    func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint) throws {
-        try encrypted { try CrashTests().whateverACrashLeavesWhatIsClaimedIsRight(point) }
-    }
-
-    @Test func aKilledDaemonForgetsNothingThatWasFilled() throws {
-        try encrypted {
-            try CommitTests().aKilledDaemonForgetsNothingThatWasFilled()
-            try CommitTests().aCrashForgetsWhatWasNotCommittedAndNothingElse()
-            try WritingTests().aKilledDaemonForgetsNothingThatIsFilled()
-        }
-    }
-
-    @Test func commitsDiscardsAndEvictionsAreThoseOfAPlainCache() throws {
-        try encrypted {
-            try WritingTests().aCommitTakesAllThatIsFilledAlong()
-            try WritingTests().discardedOrLostBlocksStayAwayAndCountAgainOnceRewritten()
-            try CommitTests().aDiscardWhoseRowsCannotBeWrittenLeavesTheBytes()
-            try CommitTests().whatASyncCouldNotSaveIsReadAndNeverClaimed()
-            try EvictionTests().extentsGoInTheOrderOfTheirUseAndEdgesLast()
-            try EvictionTests().pinnedFilesStayWhateverIsWanted()
-            try EvictionTests().openFilesGiveUpWhatTheyDoNotNeed()
-            try EvictionTests().aForgottenVersionGoesWithItsLastHolder()
-        }
-    }
-
-    @Test func factsAndListingsComeBackAsTheyWere() throws {
-        try encrypted {
-            try MetadataTests().factsAreSeenAtOnceAndAfterReopening()
-            try MetadataTests().whatIsCachedOfADirectoryIsNotThatOfTheOnesBelow()
-            try MetadataTests().aListingThatIsReplacedWhileItIsReadIsReadAnew()
-        }
-    }
-
-    @Test(.enabled(if: geteuid() == 0)) func aSickDiskKeepsNobodyFromReading() throws {
-        try encrypted {
-            try WritingTests().aDiskThatTakesNoMoreKeepsNobodyFromReadingNorMemoryForEver()
-            try DistrustTests().aDiskThatFailsWhileItIsWrittenLosesNothingInSilence()
-        }
-    }
-
-    @Test func readersSeeRightBytesOrNoneWhileBlocksComeAndLeave() throws {
-        try encrypted { try ThreadTests().readersSeeRightBytesOrNoneWhileBlocksComeAndLeave() }
-    }
-
-    @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
-        try await encrypted { try await ThreadTests().manyThreadsStayUnderTheCapAndAgreeInTheEnd() }
-    }
-
-    @Test(arguments: DistrustTests.Harm.allCases)
-    func ofADamagedDataFileOnlyTheBadBlocksAreFetchedAgain(_ harm: DistrustTests.Harm) throws {
-        try encrypted {
-            try DistrustTests().ofADamagedDataFileOnlyTheBadBlocksAreFetchedAgain(harm)
-            try DistrustTests().aFileThatIsDamagedWhileItIsReadGivesRightBytes(harm)
-        }
-    }
-}
-
-/// What an encrypted cache promises beyond that.
+/// What an encrypted cache promises beyond what tests with `plainAndEncrypted` show.
 struct EncryptedTests {
     private let file = version("http://secret.host/Hidden-Title.mkv", tag: "validator-1", blocks: 3, less: 1000)
 
@@ -301,6 +234,42 @@ struct EncryptedTests {
         #expect(!CacheKeyFile.isEncrypted(root) && status(path) != nil)
     }
 
+    @Test func aMovedProofFindsNoOtherBlockThatIsDecrypted() {
+        let opened = OpenedBlocks()
+        let name = OpenedBlocks.Name(row: 1, block: 2, sum: .fresh())
+        var bytes = content(2, 1000)
+        bytes.withUnsafeBytes { opened.keep($0, name) }
+        func finds(_ name: OpenedBlocks.Name) -> Bool {
+            bytes.withUnsafeMutableBytes { opened.read(name, into: $0) }
+        }
+        #expect(finds(name))
+        #expect(!finds(OpenedBlocks.Name(row: 1, block: 3, sum: name.sum)))
+        #expect(!finds(OpenedBlocks.Name(row: 2, block: 2, sum: name.sum)))
+        opened.forget(name)
+        #expect(!finds(name))
+    }
+
+    /// A reader that follows the download has the bytes without decrypting them.
+    @Test func aBlockThatHasJustComeIsReadFromMemoryAndLaterFromTheDisk() throws {
+        let fixture = Fixture(isEncrypted: true)
+        let store = try fixture.open()
+        let object = try store.fill(file, 0..<2)
+        let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        try [UInt8(1)].withUnsafeBytes { try data.write($0, at: BlockSize.block + 5) }
+        var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
+        func read(_ count: Int) -> CacheRead {
+            bytes.withUnsafeMutableBytes {
+                object.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[..<count]), at: BlockSize.block)
+            }
+        }
+        for count in [Int(BlockSize.block), 4096] {
+            #expect(read(count) == .bytes(count) && bytes.prefix(count) == content(1, BlockSize.block).prefix(count))
+        }
+        store.objectStore.opened?.forgetAll()
+        #expect(read(4096) == .damaged([1..<2]))
+        store.close()
+    }
+
     @Test func theSumsOfALongFileTakeBoundedMemory() {
         var table = BlockTable(length: 2000 * BlockSize.extent, keepsSums: true)
         for extent in 0..<1000 {
@@ -350,7 +319,10 @@ struct CipherTests {
             text.withUnsafeMutableBytes { text in
                 made.withUnsafeMutableBytes { made in
                     nonce.withUnsafeBytes { nonce in
-                        context.withUnsafeBytes { cipher.seal(text, nonce: nonce, tag: made, context: $0) }
+                        context.withUnsafeBytes {
+                            cipher.seal(
+                                UnsafeRawBufferPointer(text), into: text, nonce: nonce, tag: made, context: $0)
+                        }
                     }
                 }
             }
@@ -386,7 +358,9 @@ struct CipherTests {
         seen.reserveCapacity(1_000_000)
         var byte: (UInt64, UInt64) = (0, 0)
         for _ in 0..<1_000_000 {
-            let sum = withUnsafeMutableBytes(of: &byte) { cipher.seal($0, block: 1) }
+            let sum = withUnsafeMutableBytes(of: &byte) {
+                cipher.seal(UnsafeRawBufferPointer($0), into: $0, block: 1)
+            }
             seen.insert(SIMD2(sum.words[0], sum.words[1] & 0xFFFF_FFFF))
         }
         #expect(seen.count == 1_000_000)
@@ -397,7 +371,9 @@ struct CipherTests {
         let (cipher, other) = (BlockCipher(key), BlockCipher(SecretBytes(random: 32)))
         let plain = content(3, 1000)
         var sealed = plain
-        let sum = sealed.withUnsafeMutableBytes { cipher.seal($0, block: 3) }
+        let sum = sealed.withUnsafeMutableBytes { sealed in
+            plain.withUnsafeBytes { cipher.seal($0, into: sealed, block: 3) }
+        }
         #expect(sealed != plain)
         func opens(_ cipher: BlockCipher, _ block: Int, _ sum: BlockSum, _ count: Int = 1000) -> Bool {
             var copy = sealed

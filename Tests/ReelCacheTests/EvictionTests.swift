@@ -37,7 +37,7 @@ private final class Counter: Sendable {
     }
 }
 
-struct EvictionTests {
+@Suite(.plainAndEncrypted) struct EvictionTests {
     /// Three extents, a few blocks in each.
     private static let blocks = [0, 1, 64, 65, 128, 129]
 

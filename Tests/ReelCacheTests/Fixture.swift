@@ -7,15 +7,12 @@ import Testing
 
 /// A directory for one test, removed with all in it when the fixture goes.
 final class Fixture: Sendable {
-    /// Whether fixtures of the running test are encrypted, unless they say otherwise.
-    @TaskLocal static var encrypts = false
-
     let directory: String
     let isEncrypted: Bool
     /// Always the same.
     let cipher = CacheCipher(master: SecretBytes(count: 32))
 
-    init(isEncrypted: Bool = Fixture.encrypts) {
+    init(isEncrypted: Bool = CacheKind.isEncrypted) {
         self.isEncrypted = isEncrypted
         var template = Array("/tmp/reelcache-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else { fatalError("mkdtemp: \(errno)") }
@@ -117,6 +114,7 @@ extension CacheObject {
 
     /// Reads the whole block, or all but its last byte where it is not whole.
     func read(_ block: Int) -> (answer: CacheRead, bytes: [UInt8]) {
+        store.opened?.forgetAll()
         let range = file.bytes(of: block)
         let isPartial = file.withBlocks { $0[block] == .partial }
         var bytes = [UInt8](repeating: 0, count: Int(range.count) - (isPartial ? 1 : 0))
@@ -144,6 +142,14 @@ extension CacheObject {
 
 extension CacheObject {
     var filledBlocks: [Int] { (0..<file.blockCount).filter { file.isFilled($0) } }
+}
+
+extension OpenedBlocks {
+    /// Keeps other blocks, of no bytes: the next reads are of the disk.
+    func forgetAll() {
+        let nothing = UnsafeRawBufferPointer(start: nil, count: 0)
+        for number in 0..<Self.count { keep(nothing, Name(row: .min, block: number + 1, sum: .fresh())) }
+    }
 }
 
 extension Store {

@@ -40,8 +40,7 @@ import Testing
         #expect(try one.pins() == [ExactText(version.key)] && other.pins().isEmpty)
         #expect(one.objects().map(\.key) == [version.key] && other.objects().allSatisfy { $0.cachedBytes == 0 })
         #expect(try one.versions() == [version] && other.versions().isEmpty)
-        #expect(one.cachedBytes(below: "http://h/", isDeep: false) == [ExactText(version.key): 4096])
-        #expect(other.cachedBytes(below: "http://h/", isDeep: true).isEmpty)
+        #expect(one.cachedBytes(of: version.key) == 4096 && other.cachedBytes(of: version.key) == 0)
         #expect(whole.scopes.contains(first))
         #expect(whole.objects().contains { splitScope(ofKey: $0.key) == (first, version.key) })
 

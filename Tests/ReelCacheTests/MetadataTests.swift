@@ -4,7 +4,7 @@ import Testing
 
 @testable import ReelCache
 
-struct MetadataTests {
+@Suite(.plainAndEncrypted) struct MetadataTests {
     @Test func factsAreSeenAtOnceAndAfterReopening() throws {
         let fixture = Fixture()
         var store = try fixture.open()
@@ -123,20 +123,7 @@ struct MetadataTests {
         #expect(names == (0..<1200).map { "\($0) of 2" })
     }
 
-    @Test func whatIsCachedOfADirectoryIsNotThatOfTheOnesBelow() throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        defer { store.close() }
-        for key in ["http://h/a.mkv", "http://h/f/b.mkv", "http://h/f/c?of=/x/", "http://h/f/deep/d.mkv"] {
-            try store.fill(version(key, blocks: 1), [0])
-        }
-        let flat = ["http://h/f/b.mkv", "http://h/f/c?of=/x/"].map { ExactText($0) }
-        #expect(store.cachedBytes(below: "http://h/f/", isDeep: false).keys.sorted { $0.text < $1.text } == flat)
-        let deep = flat + [ExactText("http://h/f/deep/d.mkv")]
-        #expect(store.cachedBytes(below: "http://h/f/", isDeep: true).keys.sorted { $0.text < $1.text } == deep)
-    }
-
-    @Test func datesThatTheIndexCannotKnowAreNone() throws {
+    @Test(.tags(.plainOnly)) func datesThatTheIndexCannotKnowAreNone() throws {
         let fixture = Fixture()
         var store = try fixture.open()
         let dated = Validator(entityTag: nil, lastModified: 7)

@@ -59,7 +59,7 @@ private func look(_ object: CacheObject, _ tally: Tally, seed: UInt64, loses: Bo
     }
 }
 
-struct ThreadTests {
+@Suite(.plainAndEncrypted) struct ThreadTests {
     @Test func manyThreadsStayUnderTheCapAndAgreeInTheEnd() async throws {
         let fixture = Fixture()
         let cap = 40 * BlockSize.block

@@ -6,7 +6,7 @@ import Testing
 @testable import ReelCache
 
 /// What becomes of bytes between the origin and the disk.
-struct WritingTests {
+@Suite(.plainAndEncrypted) struct WritingTests {
     private let wanted = version(blocks: 70, less: 99)
 
     @Test func aCommitTakesAllThatIsFilledAlong() throws {
@@ -63,7 +63,7 @@ struct WritingTests {
         again.close()
     }
 
-    @Test func aCompleteFileIsOfferedAsSoonAsTheDiskHasItForSure() throws {
+    @Test(.tags(.plainOnly)) func aCompleteFileIsOfferedAsSoonAsTheDiskHasItForSure() throws {
         let fixture = Fixture()
         let store = try fixture.open()
         store.committer.stop()

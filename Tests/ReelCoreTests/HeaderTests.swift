@@ -177,4 +177,16 @@ import Testing
         #expect(worth(206, [range], known: bare) == .range)
         #expect(worth(206, [("Content-Range", "bytes 100-199/1001")], known: bare) == .changed)
     }
+
+    @Test(
+        arguments: [
+            ("HIT", nil, true), ("Hit from cloudfront", nil, true), ("MISS, HIT", "0", true), ("STALE", nil, true),
+            ("REVALIDATED", nil, true), ("UPDATING", nil, true), ("MISS", "50", false), ("EXPIRED", nil, false),
+            ("BYPASS", nil, false), ("TCP_MISS from a.net", nil, false), ("what", nil, nil), (nil, nil, nil),
+            (nil, "0", nil), (nil, "3", true), (nil, "-3", nil), ("what", "9", true),
+        ] as [(String?, String?, Bool?)])
+    func aCacheOnTheWaySaysWhetherItHadTheAnswer(mark: String?, age: String?, expected: Bool?) {
+        let headers = [mark.map { ("X-Cache", $0) }, age.map { ("Age", $0) }].compactMap { $0 }
+        #expect(head(206, headers).isHit == expected)
+    }
 }

@@ -46,6 +46,46 @@ import Testing
         #expect(ledger.arrived(winner, range, now: .seconds(4)).actions.contains(.complete(1)))
     }
 
+    /// A ledger whose second tries ask a mirror.
+    private func mirroredLedger() -> (Ledger, Ledger.StreamID, ByteRange) {
+        var (ledger, id, range) = waitingLedger()
+        ledger.limits = Ledger.Limits(hasMirror: true)
+        return (ledger, id, range)
+    }
+
+    @Test func aMirrorIsAskedSooner() {
+        var (ledger, _, range) = mirroredLedger()
+        #expect(ledger.tick(now: .milliseconds(450)) == [])
+        #expect(started(ledger.tick(now: .milliseconds(850))).map(\.range) == [range])
+        var slow = Pace()
+        for id in UInt64(0)..<40 {
+            slow.started(id, now: .seconds(10 * Int(id)))
+            slow.head(of: id, now: .seconds(10 * Int(id) + 4))
+        }
+        #expect(slow.mirrorAfter < .seconds(1))
+    }
+
+    @Test func aSlowStreamIsHedgedByAMirrorAndDoesNotWinByItsNextByte() {
+        var (ledger, first, range) = mirroredLedger()
+        var place = range.lower
+        /// A hundred bytes each tenth of a second.
+        func drip(_ now: Duration) -> [Ledger.Action] {
+            defer { place += 100 }
+            return ledger.arrived(first, ByteRange(place, place + 100), now: now).actions
+        }
+        for tenths in 1...4 {
+            #expect(!drip(.milliseconds(100 * tenths)).contains { if case .stop = $0 { true } else { false } })
+            #expect(started(ledger.tick(now: .milliseconds(100 * tenths))).isEmpty)
+        }
+        _ = drip(.milliseconds(800))
+        let second = started(ledger.tick(now: .milliseconds(850)))
+        #expect(second.count == 1 && ledger.reason(of: second[0].id) == .hedge)
+        #expect(!drip(.milliseconds(900)).contains(.stop(second[0].id)))
+        #expect(started(ledger.tick(now: .milliseconds(950))).isEmpty)
+        let result = ledger.arrived(second[0].id, second[0].range, now: .milliseconds(1000))
+        #expect(result.actions.contains(.stop(first)))
+    }
+
     @Test func whatNobodyWaitsForIsNotAskedForTwice() {
         var (ledger, _, _) = waitingLedger()
         ledger.abandon(1)

@@ -55,6 +55,8 @@ import Testing
         #expect(needs(reads).isNeeded(near, lastClose: nil) && !needs(reads).isNeeded(far, lastClose: nil))
         #expect(needs(reads).isNeeded(stream(500 << 20, 500 << 20 + Self.block), lastClose: nil), "it is short")
         #expect(needs(reads).isNeeded(stream(500 << 20, 509 << 20, .prebuffer), lastClose: nil))
+        #expect(needs().isNeeded(stream(4096, 1 << 20, .demand), lastClose: nil), "opened, and not read yet")
+        #expect(!needs().isNeeded(stream(4096, Self.length, .demand), lastClose: nil), "it is long")
         #expect(needs(waiting: [ByteRange(500 << 20, 501 << 20)]).isNeeded(far, lastClose: nil))
         for (seconds, isNeeded) in [(9, true), (10, false)] {
             #expect(needs(reads, now: .seconds(seconds)).isNeeded(near, lastClose: .zero) == isNeeded)

@@ -12,6 +12,7 @@ import Testing
         var there: [ByteRange] = []
         /// Asked for before.
         var older: [ByteRange] = []
+        var alignment = block
         var offset: Int64
         var count: Int64
         var limit = Int64.max
@@ -44,12 +45,36 @@ import Testing
             testDescription: "up to the limit", offset: 3 * block, count: block, limit: 3 * block + 7,
             expected: ByteRange(3 * block, 3 * block + 7)),
         Start(
+            testDescription: "a whole piece around the bytes", alignment: 8 * block, offset: 11 * block + 5, count: 10,
+            expected: ByteRange(8 * block, 16 * block)),
+        Start(
+            testDescription: "whole pieces", alignment: 8 * block, offset: 15 * block, count: 10 * block,
+            expected: ByteRange(8 * block, 32 * block)),
+        Start(
+            testDescription: "the missing part of a piece", there: [ByteRange(9 * block, 10 * block)],
+            alignment: 8 * block, offset: 12 * block, count: block, expected: ByteRange(10 * block, 16 * block)),
+        Start(
+            testDescription: "a piece up to what is there", there: [ByteRange(13 * block + 5, 14 * block)],
+            alignment: 8 * block, offset: 11 * block, count: block,
+            expected: ByteRange(8 * block, 13 * block + 5)),
+        Start(
+            testDescription: "the part of a piece that is not on its way", older: [ByteRange(7 * block, 10 * block)],
+            alignment: 8 * block, offset: 12 * block, count: block, expected: ByteRange(10 * block, 16 * block),
+            oldEnd: 10 * block),
+        Start(
+            testDescription: "a piece behind a gathered part of a block", there: [ByteRange(9 * block, 9 * block + 7)],
+            alignment: 8 * block, offset: 12 * block, count: block, expected: ByteRange(9 * block + 7, 16 * block)),
+        Start(
+            testDescription: "the last piece, which is short", alignment: 48 * block, offset: 50 * block, count: 1,
+            expected: ByteRange(48 * block, length)),
+        Start(
             testDescription: "up to the end of the file", offset: length - 5, count: 10 * block,
             expected: ByteRange(length - block, length)),
     ]
 
     @Test(arguments: starts) func aRequestIsCutToMissingBytes(_ start: Start) {
-        var streams = Streams(TestBytes(length: Self.length, there: start.there), acceptsRanges: true)
+        let bytes = TestBytes(length: Self.length, there: start.there)
+        var streams = Streams(bytes, acceptsRanges: true, alignment: start.alignment)
         for range in start.older { _ = streams.add(range, .readahead, now: .zero) }
         let (action, isCut) = streams.start(
             at: start.offset, count: start.count, .readahead, now: .zero, upTo: start.limit)

@@ -21,10 +21,11 @@ struct MemoryFile: Sendable {
 
     var node: NodeID
     var length: Int64
+    /// Seconds since 1970.
+    var modified: Int64 = 1_000_000_000
     var reading = Reading.hit
     var wantsDirectIO = false
     var seed: UInt8 = 0
-    var cachedBytes: Int64 = 0
     /// Path of a file with the same bytes, offered for passthrough.
     var backing: String?
 
@@ -49,6 +50,8 @@ final class MemoryFilesystem: Filesystem {
     struct State: Sendable {
         var files: [String: MemoryFile] = [:]
         var openHandles = 0
+        /// The kernel's, by node.
+        var references: [NodeID: Int] = [:]
         /// Calls of `read`.
         var reads = 0
         /// Bytes of the longest.
@@ -75,6 +78,7 @@ final class MemoryFilesystem: Filesystem {
         let descriptor: Int32
         private let state: Monitor<State>
         var wantsDirectIO: Bool { file.wantsDirectIO }
+        var length: Int64? { file.length }
 
         init(_ file: MemoryFile, _ state: Monitor<State>) {
             self.file = file
@@ -117,6 +121,7 @@ final class MemoryFilesystem: Filesystem {
                     name: item.name, inode: item.file.node, isDirectory: false, nextOffset: index + 1,
                     entry: isKnown ? entry : nil)
                 if !add(listed) { return }
+                if isKnown { state.withLock { $0.references[item.file.node, default: 0] += 1 } }
             }
         }
     }
@@ -143,8 +148,7 @@ final class MemoryFilesystem: Filesystem {
 
     static func attributes(_ file: MemoryFile) -> Attributes {
         Attributes(
-            inode: file.node, isDirectory: false, length: file.length, cachedBytes: file.cachedBytes,
-            modified: 1_000_000_000)
+            inode: file.node, isDirectory: false, length: file.length, modified: file.modified)
     }
 
     private func file(_ node: NodeID) -> MemoryFile? {
@@ -154,6 +158,7 @@ final class MemoryFilesystem: Filesystem {
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
         let found = state.withLock { state in
             state.lookups += 1
+            if let file = state.files[name] { state.references[file.node, default: 0] += 1 }
             return state.files[name]
         }
         guard let file = found else { return completion(.failure(.notFound)) }
@@ -163,15 +168,22 @@ final class MemoryFilesystem: Filesystem {
         state.withLock { $0.late.append { completion(.success(entry)) } }
     }
 
-    func forget(_ node: NodeID, count: UInt64) {}
+    func forget(_ node: NodeID, count: UInt64) {
+        state.withLock { $0.references[node, default: 0] -= Int(count) }
+    }
 
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>) {
         state.withLock { $0.attributeCalls += 1 }
         if node == rootNode {
             return completion(
-                .success(Attributes(inode: 1, isDirectory: true, length: 0, cachedBytes: 0, modified: 1_000_000_000)))
+                .success(Attributes(inode: 1, isDirectory: true, length: 0, modified: 1_000_000_000)))
         }
         completion(file(node).map { .success(Self.attributes($0)) } ?? .failure(.stale))
+    }
+
+    func place(of node: NodeID) -> NodePlace? {
+        let name = state.withLock { state in state.files.first { $0.value.node == node }?.key }
+        return name.map { NodePlace(parent: rootNode, name: $0, isDirectory: false) }
     }
 
     func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {

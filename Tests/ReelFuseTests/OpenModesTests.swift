@@ -31,6 +31,20 @@ struct OpenModesTests {
         #expect(modes.open(2, offer: one) { 9 } == .backed(9))
     }
 
+    @Test("The modes of an earlier process go on, and a file that is not verified yet joins its passthrough")
+    func inherited() {
+        var before = OpenModes()
+        #expect(before.open(2, offer: one) { 7 } == .backed(7))
+        #expect(before.open(3, offer: nil) { 8 } == .served)
+        var modes = OpenModes()
+        modes.inherit(before.all)
+        #expect(modes.open(2, offer: nil) { 9 } == .backed(7) && modes.open(2, offer: one) { 9 } == .backed(7))
+        #expect(modes.open(2, offer: other) { 9 } == .stale)
+        #expect(modes.open(3, offer: one) { 9 } == .served)
+        #expect(modes.close(2) == nil && modes.close(2) == nil && modes.close(2) == 7)
+        #expect(modes.open(2, offer: other) { 9 } == .backed(9) && modes.open(2, offer: nil) { 9 } == .stale)
+    }
+
     @Test("A registration that failed leaves the node served")
     func refused() {
         var modes = OpenModes()

@@ -116,6 +116,7 @@ struct ReadTests {
         (.failed, EIO),
         (.interrupted, EINTR), (.notFound, ENOENT), (.readOnly, EROFS), (.isDirectory, EISDIR),
         (.notDirectory, ENOTDIR), (.noAttribute, ENODATA), (.unsupported, EOPNOTSUPP), (.nameTooLong, ENAMETOOLONG),
+        (.leadsOut, EXDEV),
     ]
 
     @Test("A failed read is its errno, at once or later", arguments: errors)

@@ -31,16 +31,21 @@ import Testing
                 process.signal(SIGTERM)
                 _ = try? process.wait(within: .seconds(5))
             }
-            var configuration = TransportConfiguration(version: "test")
-            configuration.usesProxies = false
-            configuration.netrcFile = "/dev/null"
-            let origin = try CurlOrigin(configuration)
+            let origin = try origin()
             defer { origin.shutdown() }
             let url = { (path: String) in ResourceURL(trusted: "ftp://localhost:\(port)/\(path)")! }
             // It listens once it answers.
             try #require(eventually(within: .seconds(15)) { !isUnreachable(origin.fetch(url("sub/")).failure) })
             try body(origin, url, process)
         }
+    }
+
+    private func origin(trusting authorities: String? = nil) throws -> CurlOrigin {
+        var configuration = TransportConfiguration(version: "test")
+        configuration.certificateAuthorities = authorities
+        configuration.usesProxies = false
+        configuration.netrcFile = "/dev/null"
+        return try CurlOrigin(configuration)
     }
 
     private func isUnreachable(_ failure: OriginFailure?) -> Bool {
@@ -171,6 +176,57 @@ import Testing
             }
             let other = url("film.mkv").with(credentials: ResourceURL.Credentials(user: "me", password: "wrong"))
             #expect(origin.fetch(other).failure == .status(401, retryAfter: nil))
+        }
+    }
+
+    @Test(arguments: ["522 no session", "426 broken off", "226 done"])
+    func aBodyThatCameWholeCountsWhateverIsSaidBehindIt(_ ending: String) throws {
+        let server = try ScriptedFileServer(ending: ending)
+        defer { server.stop() }
+        let origin = try origin()
+        defer { origin.shutdown() }
+        let length = Int64(ScriptedFileServer.length)
+        for range in [nil, ByteRange(0, length), ByteRange(100_000, length), ByteRange(length - 1, length + 9)] {
+            let record = origin.fetch(server.url("film.mkv"), range)
+            let isSame = record.bytes.elementsEqual(ScriptedFileServer.film.dropFirst(Int(range?.lower ?? 0)))
+            #expect(record.failure == nil && isSame, "\(String(describing: range)): \(record.bytes.count) bytes")
+        }
+        let empty = origin.fetch(server.url("empty"))
+        #expect(empty.failure == nil && empty.heads.first?.contentLength == 0 && empty.bytes.isEmpty)
+    }
+
+    @Test func aNameWithALineEndBecomesNoCommand() throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let origin = try origin()
+        defer { origin.shutdown() }
+        for name in ["a%0D%0ADELE%20film.mkv", "a%0ADELE%20film.mkv/", "a%0DDELE%20film.mkv"] {
+            #expect(origin.fetch(server.url(name)).failure != nil)
+        }
+        #expect(origin.fetch(server.url("film.mkv"), ByteRange(0, 9)).failure == nil)
+        #expect(!server.commands.contains("DELE") && server.commands.contains("RETR"))
+    }
+
+    @Test func dataResumeTheSessionOfTheirControlConnection() throws {
+        try withTemporaryDirectory { place in
+            defer { removeTree(place) }
+            try makeCertificate(place + "/cert.pem", key: place + "/key.pem", names: "IP:127.0.0.1")
+            let server = try ScriptedFileServer(secure: place)
+            defer { server.stop() }
+            let origin = try origin(trusting: place + "/cert.pem")
+            let length = Int64(ScriptedFileServer.length)
+            // Two bodies stand meanwhile, on connections with sessions of their own.
+            for _ in 0..<3 {
+                for lower in [0, length / 2, length - 5] {
+                    let record = origin.fetch(server.url("film.mkv"), ByteRange(lower, min(lower + 5000, length)))
+                    let isSame = record.bytes.elementsEqual(ScriptedFileServer.film[Int(lower)...].prefix(5000))
+                    #expect(record.failure == nil && isSame, "\(lower): \(String(describing: record.failure))")
+                }
+            }
+            // It never answers QUIT.
+            let start = ContinuousClock.now
+            origin.shutdown()
+            #expect(ContinuousClock.now - start < .seconds(5))
         }
     }
 

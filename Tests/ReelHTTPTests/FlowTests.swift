@@ -268,4 +268,58 @@ import Testing
             }
         }
     }
+
+    @Test func whilePlayersNeedTheLineOthersGetTheirShareOfIt() throws {
+        let file = FileOrigin(length: 50_000_000)
+        let server = try ScriptedServer(["/film": file, "/scan": FileOrigin(length: 50_000_000)])
+        let line = Line()
+        try withTransport(to: server) {
+            $0.line = line
+        } _: { origin in
+            // A line that was never seen to bring anything leaves 1 MiB a second.
+            line.tell(ObjectIdentifier(line), ahead: 0, now: now() + .seconds(60))
+            let (others, later, player) = (Recorder(), Recorder(), Recorder())
+            let handle = RequestHandle()
+            handle.isForPlayer.store(true, ordering: .relaxed)
+            let scanned = origin.start(OriginRequest(url: server.url("/scan")), others)
+            #expect(eventually { others.byteCount > 0 })
+            origin.start(OriginRequest(url: server.url("/scan"), range: ByteRange(0, 1000)), later)
+            origin.start(handle, OriginRequest(url: server.url("/film")), player)
+            player.finished()
+            #expect(player.byteCount == 50_000_000)
+            #expect(others.byteCount < 10_000_000 && !others.isEnded)
+            // It becomes a player's, too.
+            scanned.isForPlayer.store(true, ordering: .relaxed)
+            #expect(others.finished().bytes.count == 50_000_000)
+            // The player has gone.
+            line.tell(ObjectIdentifier(line), ahead: nil, now: now())
+            #expect(later.finished().bytes.count == 1000)
+        }
+    }
+
+    @Test func requestsOfCommandsMakeWayForAProgramThatBeginsToWaitButForNoListing() throws {
+        let slow = FileOrigin(length: 8_000_000)
+        slow.fault = .drip(piece: 64 << 10, pause: .milliseconds(5))
+        let server = try ScriptedServer(["/all": slow, "/other": slow, "/film": FileOrigin(length: 1000)])
+        try withTransport(to: server) {
+            $0.line = Line()
+        } _: { origin in
+            let (all, once) = (Recorder(yields: true), Recorder())
+            for (path, recorder) in [("/all", all), ("/other", once)] {
+                origin.start(OriginRequest(url: server.url(path), isDemanded: false, reason: .prefetch), recorder)
+            }
+            #expect(eventually { all.byteCount > 0 && once.byteCount > 0 })
+            let listing = Recorder()
+            origin.start(OriginRequest(url: server.url("/film"), reason: .listing), listing)
+            listing.finished()
+            #expect(!all.isEnded)
+            let film = Recorder()
+            origin.start(OriginRequest(url: server.url("/film"), reason: .head), film)
+            film.finished()
+            #expect(all.finished().failure == .cancelled)
+            // Of what cannot be asked for again the rest comes later.
+            #expect(!once.isEnded)
+            #expect(once.finished().bytes.count == 8_000_000)
+        }
+    }
 }

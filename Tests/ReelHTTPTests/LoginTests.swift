@@ -56,6 +56,24 @@ import Testing
         #expect(DigestLogin.strongest(of: LoginChallenge.parse(text)) == nil)
     }
 
+    @Test func aMirrorGetsTheLoginOfItsOwnHostAlone() throws {
+        let netrc = try TemporaryFile("machine 127.0.0.1 login net password rc\n")
+        for isMirror in [true, false] {
+            let server = try ScriptedServer(["/film": FileOrigin(length: 10)])
+            try withTransport(to: server) {
+                $0.netrcFile = netrc.path
+                $0.trustedOrigins = ["http://source.invalid"]
+                $0.headers = [("X-Key", "s3cret")]
+                if isMirror { $0.mirrorOrigins = [server.url("/").origin] }
+            } _: { origin in
+                #expect(origin.fetch(server.url("/film"), ByteRange(0, 1)).bytes.count == 1)
+                let asked = try #require(server.requests.first)
+                #expect(asked["authorization"] == (isMirror ? "Basic bmV0OnJj" : nil))
+                #expect(asked["x-key"] == nil)
+            }
+        }
+    }
+
     @Test func theStrongerDigestIsTaken() throws {
         let text = "Digest realm=a, nonce=b, algorithm=MD5, Digest realm=a, nonce=c, algorithm=SHA-256, Basic realm=a"
         #expect(DigestLogin.strongest(of: LoginChallenge.parse(text))?.nonce == "c")

@@ -122,6 +122,61 @@ import Testing
         }
     }
 
+    /// A body that is made while it is sent, and may break off.
+    private final class Upload: UploadBody {
+        let length: Int64
+        private let end: Int64
+
+        init(length: Int64, end: Int64? = nil) { (self.length, self.end) = (length, end ?? length) }
+
+        func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int? {
+            let range = ByteRange(offset, min(end, offset + Int64(min(buffer.count, 5000))))
+            buffer.copyBytes(from: GeneratedBytes(seed: 4).bytes(range))
+            return range.isEmpty ? nil : Int(range.count)
+        }
+    }
+
+    private func put(_ url: ResourceURL, _ upload: Upload) -> OriginRequest {
+        var request = OriginRequest(
+            url: url, condition: .ifChanged(entityTag: "*", lastModified: nil), stallLimit: .seconds(5))
+        (request.method, request.upload, request.accepted) = ("PUT", upload, [200])
+        return request
+    }
+
+    @Test func anUploadIsSentAsItIsMadeAndAgainWhereItIsRedirected() throws {
+        let server = try ScriptedServer { request in
+            request.path == "/x" ? ServerStep.answer(307, [("Location", "/y")]) : ServerStep.answer()
+        }
+        try withTransport(to: server) { origin in
+            let length: Int64 = 1 << 20 + 77
+            #expect(finish(origin, put(server.url("/x"), Upload(length: length))).failure == nil)
+            #expect(server.requests.map(\.path) == ["/x", "/y"])
+            let body = GeneratedBytes(seed: 4).bytes(ByteRange(0, length))
+            for sent in server.requests {
+                #expect(sent.method == "PUT" && sent["if-none-match"] == "*")
+                #expect(sent["content-length"] == "\(length)" && sent.body == body)
+            }
+        }
+    }
+
+    @Test func anUploadThatBreaksOffIsNoWholeRequest() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer() }
+        try withTransport(to: server) { origin in
+            let record = finish(origin, put(server.url("/x"), Upload(length: 100_000, end: 60_000)))
+            #expect(record.failure == .cancelled && server.requests.isEmpty)
+            // The transport goes on.
+            #expect(finish(origin, put(server.url("/x"), Upload(length: 10))).failure == nil)
+        }
+    }
+
+    @Test func anUploadThatIsRefusedTellsTheStatus() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(412) }
+        try withTransport(to: server) { origin in
+            let record = finish(origin, put(server.url("/x"), Upload(length: 300_000)))
+            #expect(record.failure == .status(412, retryAfter: nil) && server.requests.count == 1)
+        }
+    }
+
     @Test(arguments: [
         ("get", "X-A", "1"), ("", "X-A", "1"), ("GET /y HTTP/1.1\r\nX", "X-A", "1"), ("GET", "X-A", "1\r\nEvil: 2"),
         ("GET", "X A", "1"), ("GET", "Range", "bytes=0-1"), ("GET", "Content-Length", "7"),

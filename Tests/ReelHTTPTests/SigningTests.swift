@@ -1,4 +1,6 @@
 import ReelCore
+import ReelThreads
+import Synchronization
 import TestKit
 import Testing
 
@@ -76,6 +78,74 @@ import Testing
             field.drop { $0 == " " }.split(separator: "=", maxSplits: 1).map(String.init)
         }
         return Dictionary(fields.filter { $0.count == 2 }.map { ($0[0], $0[1]) }) { $1 }
+    }
+
+    private final class Shared<Value: Sendable>: Sendable {
+        private let mutex: Mutex<Value>
+        init(_ value: Value) { mutex = Mutex(value) }
+        var value: Value {
+            get { mutex.withLock { $0 } }
+            set { mutex.withLock { $0 = newValue } }
+        }
+    }
+
+    /// A service that takes one session's token at a time.
+    private func service(_ token: Shared<String>, refusal: (status: Int, code: String)) throws -> ScriptedServer {
+        try ScriptedServer { request in
+            if request["x-amz-security-token"] == token.value { return ServerStep.answer(200, [], body: "here") }
+            let body = "<?xml version=\"1.0\"?>\n<Error><Code>\(refusal.code)</Code><Message>no</Message></Error>"
+            return ServerStep.answer(refusal.status, [("Content-Type", "application/xml")], body: body)
+        }
+    }
+
+    @Test(
+        "Keys that have expired are read again, once for all requests that wait",
+        arguments: [(400, "ExpiredToken"), (400, "InvalidToken"), (403, "ExpiredToken"), (403, "InvalidAccessKeyId")])
+    func renewal(status: Int, code: String) throws {
+        let (token, reads) = (Shared("first"), Shared(0))
+        let server = try service(token, refusal: (status, code))
+        try withTransport(to: server) {
+            sign(server, token: "first")(&$0)
+            $0.keySource = { deliver in
+                reads.value += 1
+                let key = SigningKey(id: "AKIDEXAMPLE", secret: "secret", token: token.value)
+                Thread("keys") { deliver(key) }?.detach()
+            }
+        } _: { origin in
+            #expect(fetch(origin, request(server.url("/a"))).failure == nil)
+            #expect(reads.value == 0)
+            token.value = "second"
+            let recorders = (0..<8).map { _ in Recorder() }
+            for recorder in recorders { origin.start(request(server.url("/a")), recorder) }
+            for recorder in recorders { #expect(recorder.finished().failure == nil) }
+            #expect(reads.value == 1)
+            // A session that is over for good is not asked for all the time.
+            token.value = "third"
+            reads.value = 0
+            #expect(fetch(origin, request(server.url("/a"))).failure == nil)
+            #expect(reads.value == 1)
+        }
+    }
+
+    @Test("Keys that are refused when they were just read end the request, and so does any other refusal")
+    func noRenewal() throws {
+        for (code, expected) in [("ExpiredToken", 1), ("AccessDenied", 0), ("SignatureDoesNotMatch", 0)] {
+            let reads = Shared(0)
+            let server = try service(Shared("never"), refusal: (403, code))
+            try withTransport(to: server) {
+                sign(server, token: "first")(&$0)
+                $0.keySource = { deliver in
+                    reads.value += 1
+                    deliver(SigningKey(id: "AKIDEXAMPLE", secret: "secret", token: "again"))
+                }
+            } _: { origin in
+                for _ in 0..<3 {
+                    #expect(fetch(origin, request(server.url("/a"))).failure == .status(403, retryAfter: nil))
+                }
+                #expect(reads.value == expected, "\(code)")
+                #expect(server.requests.count == 3 + expected)
+            }
+        }
     }
 
     @Test func withoutAKeyAndToOriginsThatAreNotTrustedNothingIsSigned() throws {

@@ -9,7 +9,8 @@ private let place = "http://h/show/feed"
 /// Reads the feed at `place`, with the documents that it asks for.
 /// - Parameter known: of the last time.
 private func read(
-    _ documents: [String: String], known: EntryList? = nil, type: String? = nil
+    _ documents: [String: String], known: EntryList? = nil, type: String? = nil,
+    beginnings: [String: FileBeginning] = [:]
 ) throws -> (entries: EntryList, asked: [String]) {
     let root = ResourceURL(place)!
     var reader = FeedSource(root: .url(root)).list(.url(root), known: known)
@@ -26,6 +27,10 @@ private func read(
             try reader.take(Array(piece) + (piece.endIndex == text.utf8.endIndex ? [] : [UInt8(ascii: ">")]))
         }
         step = try reader.end { false }
+    }
+    if case .beginnings(let urls, let then) = step {
+        asked += urls.map(\.text)
+        step = then(beginnings)
     }
     guard case .entries(let entries, _) = step else { throw SourceRefusal.cutShort }
     return (entries, asked)
@@ -55,6 +60,67 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
 }
 
 @Suite struct FeedTests {
+    static let contents: [(String, [UInt8], String?)] = [
+        ("ID3", Array("ID3\u{3}".utf8), "mp3"), ("layer III", [0xFF, 0xFB, 0x90], "mp3"),
+        ("layer III of MPEG 2", [0xFF, 0xF3, 0x40], "mp3"), ("ADTS", [0xFF, 0xF1, 0x50], "aac"),
+        ("M4A", Array("\0\0\0\u{20}ftypM4A \0".utf8), "m4a"), ("M4B", Array("\0\0\0\u{20}ftypM4B \0".utf8), "m4b"),
+        ("MP4", Array("\0\0\0\u{20}ftypisom\0".utf8), "mp4"), ("QuickTime", Array("\0\0\0\u{14}ftypqt  ".utf8), "mov"),
+        ("Opus", Array("OggS".utf8) + [UInt8](repeating: 0, count: 24) + Array("OpusHead".utf8), "opus"),
+        ("Vorbis", Array("OggS".utf8) + [UInt8](repeating: 0, count: 24) + Array("\u{1}vorbis".utf8), "ogg"),
+        ("Theora", Array("OggS".utf8) + [UInt8](repeating: 0, count: 24) + Array("\u{80}theora".utf8), "ogv"),
+        ("FLAC", Array("fLaC".utf8), "flac"), ("WAVE", Array("RIFF1234WAVEfmt ".utf8), "wav"),
+        ("AVI", Array("RIFF1234AVI LIST".utf8), "avi"), ("RIFF", Array("RIFF1234CDDA".utf8), nil),
+        ("Matroska", [0x1A, 0x45, 0xDF, 0xA3] + Array("....matroska".utf8), "mkv"),
+        ("WebM", [0x1A, 0x45, 0xDF, 0xA3] + Array("....webm".utf8), "webm"),
+        (
+            "EPUB",
+            Array("PK\u{3}\u{4}".utf8) + [UInt8](repeating: 0, count: 26) + Array("mimetypeapplication/epub+zip".utf8),
+            "epub"
+        ),
+        ("PDF", Array("%PDF-1.7".utf8), "pdf"), ("JPEG", [0xFF, 0xD8, 0xFF, 0xE0], "jpg"),
+        ("PNG", [0x89, 0x50, 0x4E, 0x47], "png"), ("text", Array("<html>".utf8), nil), ("0xFF alone", [0xFF], nil),
+        ("nothing", [], nil),
+    ]
+
+    @Test("The first bytes of a file tell its extension", arguments: contents)
+    func content(_ name: String, _ bytes: [UInt8], _ expected: String?) {
+        #expect(mediaExtension(ofContent: bytes) == expected)
+        for count in bytes.indices { _ = mediaExtension(ofContent: Array(bytes[..<count])) }
+    }
+
+    @Test("An extension that neither feed nor URL tells is asked of the file: its type, its place, its bytes")
+    func extensions() throws {
+        func beginning(_ place: String, _ type: String?, _ bytes: String = "") -> FileBeginning {
+            let headers = type.map { [(name: "Content-Type", value: $0)] } ?? []
+            return FileBeginning(
+                ResponseHead(status: 206, headers: headers, url: ResourceURL(place)!), Array(bytes.utf8))
+        }
+        let document = rss(
+            ["type", "place", "bytes", "none", "silent", "page"].map {
+                "<item><title>By \($0)</title><enclosure url='http://h/\($0)'/></item>"
+            }.joined() + "<item><title>By bytes.mp3</title><enclosure url='http://h/other.mp3'/></item>")
+        let found = [
+            "http://h/type": beginning("http://cdn/a.ogg", "audio/mpeg", "fLaC"),
+            "http://h/place": beginning("http://cdn/a.ogg", "application/octet-stream", "fLaC"),
+            "http://h/bytes": beginning("http://cdn/a", nil, "ID3"),
+            "http://h/none": beginning("http://cdn/a", nil, "???"),
+            "http://h/page": beginning("http://cdn/login.php", "text/html", "<html>"),
+        ]
+        let first = try read([place: document], beginnings: found)
+        #expect(
+            Array(first.asked.dropFirst())
+                == ["type", "place", "bytes", "none", "silent", "page"].map { "http://h/\($0)" })
+        #expect(
+            first.entries.map(\.name) == [
+                "By type.mp3", "By place.ogg", "By bytes (2).mp3", "By none", "By silent", "By page", "By bytes.mp3",
+            ])
+        // Named once, they are not asked again and not renamed.
+        let second = try read(
+            [place: document], known: first.entries, beginnings: ["http://h/none": found["http://h/bytes"]!])
+        #expect(second.asked.count == 1)
+        #expect(second.entries.map(\.name) == first.entries.map(\.name))
+    }
+
     static let dialects: [(String, [String])] = [
         (
             rss(

@@ -112,6 +112,9 @@ import Testing
         #expect(root("ftp://me:x@host:21/a b/c?d;e") == "ftp://host/a%20b/c%3Fd%3Be/")
         #expect(root("ftps://host:990/%2Fsrv//films/") == "ftps://host/%2Fsrv/films/")
         #expect(root("ftpes://host/") == "ftpes://host/" && root("sftp://host:2222/~/x") == "sftp://host:2222/~/x/")
+        func file(_ address: String) -> String? { FileServerSource.recognise(address: address)?.file?.text }
+        #expect(file("sftp://host/a b/c.mkv") == "sftp://host/a%20b/c.mkv" && file("ftp://host/~") == "ftp://host/~")
+        #expect(file("ftp://host/c/") == nil && file("ftp://host") == nil)
         #expect(root("http://host/") == nil && root("ftp:/host/") == nil && root("/ftp") == nil)
     }
 

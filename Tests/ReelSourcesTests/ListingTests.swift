@@ -315,11 +315,11 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
                 try Listing.parse(body, mediaType: nil, url: Corpus.base, mostEntries: 3)
             }
         }
-        var merge = ListingMerge(limit: 3)
+        var merge = ListingMerge(of: Corpus.base, limit: 3)
         for name in names {
             let isDirectory = name.hasSuffix("/")
             let link = ListingLink(
-                name: Array(name.utf8.prefix(1)), isDirectory: isDirectory, url: Corpus.base.resolve(name)!)
+                name: Array(name.utf8.prefix(1)), isDirectory: isDirectory, suffix: Array(name.utf8))
             merge.add(link, ListingFacts())
         }
         #expect(merge.isTooLarge && merge.list().map(\.name) == ["a", "b", "x"])

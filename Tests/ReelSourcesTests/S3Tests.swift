@@ -90,7 +90,7 @@ import Testing
             + "</ListBucketResult>"
     }
 
-    @Test(arguments: ["aws", "rgw", "rclone", "moto", "minio"])
+    @Test(arguments: ["aws", "rgw", "rclone", "moto", "minio", "garage", "wasabi", "b2", "gcs", "r2"])
     func thePageOfEachServerTellsTheSame(_ server: String) throws {
         let text = String(decoding: try Corpus.page("s3-\(server).xml"), as: UTF8.self)
         let (entries, asked) = try list("http://h:9000/films/x%20y/", [text, page()], of: source())

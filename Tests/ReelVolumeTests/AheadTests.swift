@@ -116,12 +116,13 @@ import Testing
             let status = fixture.volume.status()
             #expect(eventually { fixture.cached("a2.mkv") >= 4 << 20 })
             #expect(status.bytesFromOrigin <= 2 * Self.length + 1 << 20)
-            let count = server.requests.count
+            let known = ranges(server, "/a2.mkv").count
             let next = try fixture.open("a2.mkv").get()
             for offset in stride(from: Int64(0), to: 1 << 20, by: 128 << 10) {
                 #expect(fixture.read(next, offset, 128 << 10).isRight(film, offset, 128 << 10))
             }
-            #expect(server.requests.count == count)
+            // What lies behind it may be asked for ahead.
+            #expect(ranges(server, "/a2.mkv").dropFirst(known).allSatisfy { $0.lower >= 4 << 20 })
             #expect(ranges(server, "/a10.mkv").isEmpty)
             fixture.volume.close(next)
         }

@@ -71,8 +71,9 @@ private func entry(
         path: path.split(separator: "/").map { String($0) }, address: address,
         scope: sourceDirectoryName(address + (login ?? "")), fingerprint: address + " \(login ?? "") \(refresh)",
         options: VolumeOptions(timeout: timeout, refresh: refresh, prebuffer: 0)
-    ) { () throws(CatalogueFailure) in
+    ) { (line) throws(CatalogueFailure) in
         var configuration = TransportConfiguration(version: "test")
+        configuration.line = line
         configuration.usesProxies = false
         if let login { configuration.headers = [("X-Login", login)] }
         guard let origin = try? CurlOrigin(configuration) else { throw CatalogueFailure("no transport") }
@@ -242,6 +243,29 @@ extension ScriptedServer {
         #expect(fixture.store.usage.used <= cap)
     }
 
+    @Test("The sources of a catalogue share one line")
+    func line() throws {
+        let films = [FileOrigin(length: 5000, seed: 1), FileOrigin(length: 6000, seed: 2)]
+        let servers = try films.map { try ScriptedServer(["/film.mkv": $0]) }
+        defer { for server in servers { server.stop() } }
+        let lines = Shared<[ObjectIdentifier]>([])
+        let entries = servers.enumerated().map { number, server in
+            var made = entry("source\(number)", server.url("/film.mkv").text)
+            let connect = made.connect
+            made.connect = { (line) throws(CatalogueFailure) in
+                lines.value += [ObjectIdentifier(line)]
+                return try connect(line)
+            }
+            return made
+        }
+        let fixture = try CatalogueFixture(entries)
+        defer { fixture.remove() }
+        for number in 0...1 {
+            #expect(eventually { (try? fixture.lookup("source\(number)/film.mkv").get()) != nil })
+        }
+        #expect(lines.value.count == 2 && Set(lines.value).count == 1)
+    }
+
     @Test("Folders of any catalogue are those of its paths, however often it is read again")
     func randomTrees() throws {
         var random = SeededGenerator()
@@ -292,6 +316,14 @@ extension ScriptedServer {
         #expect(try commands.verify(nil, repairs: false).files == 2)
         #expect(throws: MaintenanceFailure.self) { try commands.evict("media/three") }
         #expect(throws: MaintenanceFailure.self) { try commands.evict("dead/a") }
+        let asked = server.requests.count { $0.path == "/" }
+        #expect(try commands.refresh("media", isRecursive: false).failedDirectories == [])
+        #expect(server.requests.count { $0.path == "/" } == asked, "the folder is the catalogue's")
+        #expect(try commands.refresh("media/one", isRecursive: false).failedDirectories == [])
+        #expect(server.requests.count { $0.path == "/" } == asked + 1)
+        #expect(try commands.refresh("", isRecursive: true).failedDirectories.map(\.path) == ["dead"])
+        #expect(server.requests.count { $0.path == "/" } == asked + 3)
+        #expect(throws: MaintenanceFailure.self) { try commands.refresh("media/one/b", isRecursive: false) }
         #expect(eventually { (try? commands.evict("media/one").bytes) == 300_000 })
         let two = "media/two/a.mkv"
         // As a cache that is not mounted tells it.

@@ -73,6 +73,56 @@ import Testing
         try body(stage, fixture)
     }
 
+    /// - Parameter body: gets the path of a playlist on the disk that holds `text`.
+    private func withLocal(_ text: String, _ body: (String) throws -> Void) throws {
+        try withTemporaryDirectory { directory in
+            let path = directory + "/a film.m3u8"
+            let stream = try #require(fopen(path, "we"))
+            fputs(text, stream)
+            fclose(stream)
+            defer { unlink(path) }
+            try body(path)
+        }
+    }
+
+    @Test("A playlist on the disk with whole URLs is a file, also after the origin has gone", arguments: [false, true])
+    func local(_ isMaster: Bool) throws {
+        let stage = try Stage([300_000, 17, 200_001])
+        defer { stage.server.stop() }
+        stage.write(0..<3)
+        let segments = (0..<3).map { "#EXTINF:2,\n\(stage.server.url("/film/s\($0).ts").text)\n" }.joined()
+        let media = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n\(segments)#EXT-X-ENDLIST\n"
+        let master = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=5000\n\(stage.playlist.text)\n"
+        try withLocal(isMaster ? master : media) { path in
+            let fixture = try VolumeFixture(path, timeout: .seconds(5), prebuffer: 0)
+            defer { fixture.remove() }
+            let name = isMaster ? "5k.ts" : "a film.ts"
+            #expect(fixture.names() == .success([name]))
+            let isSame = try bytes(fixture, name) == stage.whole
+            #expect(isSame)
+            let node = try fixture.lookup(name).get().node
+            let url = try fixture.volume.extendedAttribute("user.reelfs.url", of: node).get()
+            #expect(url == Array((isMaster ? stage.playlist.text : path).utf8))
+            stage.server.stop()
+            try fixture.restart()
+            #expect(fixture.names() == .success([name]))
+            let isStillSame = try bytes(fixture, name) == stage.whole
+            #expect(isStillSame)
+        }
+    }
+
+    @Test(
+        "A playlist on the disk that is no file of exact length says why",
+        arguments: [
+            ("s0.ts\n#EXT-X-ENDLIST\n", "a segment of it has no http(s) URL"),
+            ("http://127.0.0.1:9/s0.ts\n", "it is live"),
+        ])
+    func localRefused(_ text: String, _ reason: String) throws {
+        try withLocal("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n" + text) { path in
+            #expect { try VolumeFixture(path) } throws: { "\($0)".contains(reason) }
+        }
+    }
+
     private func bytes(_ fixture: VolumeFixture, _ name: String = "index.ts") throws -> [UInt8] {
         let file = try fixture.open(name).get()
         defer { fixture.volume.close(file) }

@@ -30,4 +30,33 @@ import Testing
         fixture.volume.close(file)
         #expect(!remote.object.isReadDirectly)
     }
+
+    @Test func theExtentOfLentBytesStaysWhileTheOthersMakeWay() throws {
+        let film = FileOrigin(length: 20_000_000)
+        let server = try ScriptedServer(["/film.mkv": film])
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.mkv"))
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        let piece = ByteRange(1 << 20, 3 << 20)
+        #expect(fixture.volume.lend(file, piece) == nil)
+        for _ in 0..<2 {
+            #expect(fixture.readAll(file).isRight(film, 0, 20_000_000))
+            fixture.store.commit()
+        }
+        guard let remote = (file as? OpenFile)?.remote else { throw VolumeError.failed }
+        let before = fixture.volume.status()
+        var bytes = fixture.volume.lend(file, piece)
+        #expect(bytes?.range == piece)
+        let after = fixture.volume.status()
+        #expect(after.hits == before.hits + 1 && after.bytesServed == before.bytesServed + piece.count)
+        #expect(remote.relinquish([0..<200], scarce: 1) == 20_000_000 - 2 * BlockSize.extent)
+        #expect(remote.relinquish([0..<200], scarce: .max / 2) == BlockSize.extent)
+        #expect(remote.cachedBytes == BlockSize.extent)
+        #expect(fixture.volume.lend(file, piece) == nil, "the file is not complete any more")
+        bytes = nil
+        #expect(remote.relinquish([0..<200], scarce: .max / 2) == BlockSize.extent)
+        #expect(fixture.readAll(file).isRight(film, 0, 20_000_000))
+        fixture.volume.close(file)
+    }
 }

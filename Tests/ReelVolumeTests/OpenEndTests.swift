@@ -5,7 +5,7 @@ import Testing
 @testable import ReelVolume
 
 /// Bodies without a length, as readers see them.
-@Suite struct OpenEndTests {
+@Suite(.plainAndEncrypted) struct OpenEndTests {
     private let film = GeneratedBytes(seed: 7)
 
     private func withBody(

@@ -8,7 +8,7 @@ import Testing
 @testable import ReelVolume
 
 /// Reads through the volume, from a well-behaved origin: right bytes, each fetched once.
-@Suite struct ReadingTests {
+@Suite(.plainAndEncrypted) struct ReadingTests {
     private let length: Int64 = 5_000_001
 
     private func withFilm(
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test func aCacheFileThatIsCutUnderAnOpenHandleIsFetchedAgain() throws {
+    @Test(.tags(.plainOnly)) func aCacheFileThatIsCutUnderAnOpenHandleIsFetchedAgain() throws {
         try withFilm { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(fixture.readAll(file).isRight(film, 0, length))

@@ -91,6 +91,86 @@ import Testing
             .map { String(decoding: $0, as: UTF8.self) }
     }
 
+    private func failures(_ fixture: VolumeFixture, _ path: String = "", recursive: Bool = false) throws -> [String] {
+        try fixture.volume.maintenance.refresh(path, isRecursive: recursive).failedDirectories
+            .map { "\($0.path): \($0.reason)" }
+    }
+
+    @Test("The command lists a folder at once, however young its listing is, and the kernel is told of each name")
+    func commanded() throws {
+        try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
+            let kernel = Kernel()
+            fixture.volume.connect(kernel)
+            #expect(fixture.names() == all)
+            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            let asked = library.requests("/").count
+            #expect(try failures(fixture) == [])
+            #expect(library.requests("/").count == asked + 1)
+            #expect(fixture.names() == .success(["one.mkv", "sub", "new.mkv"]))
+            #expect(Set(kernel.forgotten.withLock { $0 }) == ["two.mkv", "new.mkv"])
+            #expect(library.requests("/sub/").isEmpty, "without -r only the folder itself")
+            // A file stands for its folder.
+            #expect(try failures(fixture, "one.mkv") == [])
+            #expect(library.requests("/").count == asked + 2)
+            #expect(throws: MaintenanceFailure.self) { try failures(fixture, "gone") }
+            #expect(throws: MaintenanceFailure.self) { try failures(fixture, "one.mkv/x") }
+        }
+    }
+
+    @Test("The command for a tree lists all of it, also what was never listed, and holds nothing afterwards")
+    func commandedTree() throws {
+        try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
+            #expect(try failures(fixture, recursive: true) == [])
+            #expect(library.requests("/sub/").count == 1)
+            library.sub.value = .names(["four.mkv"])
+            #expect(try failures(fixture, recursive: true) == [])
+            #expect(library.requests("/sub/").count == 2)
+            #expect(fixture.volume.tree.nodes.counts.known == 1)
+            library.server.stop()
+            #expect(fixture.names("sub") == .success(["four.mkv"]))
+        }
+    }
+
+    @Test("A folder that the command cannot list keeps what it had, and is named with the reason")
+    func commandedInTrouble() throws {
+        try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
+            #expect(fixture.names("sub") == .success(["three.mkv"]))
+            library.sub.value = .status(403)
+            #expect(try failures(fixture, recursive: true) == ["sub: status-403; it keeps what it had"])
+            library.sub.value = .names([])
+            #expect(try failures(fixture, "sub") == ["sub: empty; it keeps what it had"])
+            #expect(fixture.names("sub") == .success(["three.mkv"]))
+            library.sub.value = .names(["three.mkv", "five.mkv"])
+            #expect(try failures(fixture, "sub") == [])
+            #expect(fixture.names("sub") == .success(["three.mkv", "five.mkv"]))
+            library.root.value = .names(["new/"])
+            library.sub.value = .status(403)
+            #expect(try failures(fixture, recursive: true) == ["new: access is denied"])
+        }
+    }
+
+    @Test("A tree without end ends with the length of its paths, or once the client goes")
+    func commandedWithoutEnd() throws {
+        let name = String(repeating: "n", count: 200)
+        let server = try ScriptedServer { request in
+            ServerStep.answer(
+                200, [("Content-Type", "text/html")],
+                body: "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\n"
+                    + "<a href=\"\(name)/\">\(name)/</a>  21-Nov-2026 10:00  -\n</pre></html>")
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/"), refresh: .seconds(3600))
+        defer { fixture.remove() }
+        #expect(try failures(fixture, recursive: true) == [])
+        // The root was listed by the mount; 20 names of 201 bytes are less than 4,096.
+        #expect(server.requests.count == 22)
+        let over = MaintenanceWatch(isOver: { server.requests.count > 30 })
+        #expect(throws: MaintenanceFailure.self) {
+            try fixture.volume.maintenance.refresh("", isRecursive: true, over)
+        }
+        #expect(eventually { fixture.volume.tree.nodes.counts.known == 1 })
+    }
+
     @Test func whatChangedIsSeenAfterTheNextLookAndTheKernelIsToldOfEachName() throws {
         try withLibrary { fixture, library in
             let kernel = Kernel()

@@ -82,22 +82,6 @@ import Testing
         try body(fixture, made, server)
     }
 
-    /// Reads in order. - Returns: the longest wait.
-    private func play(_ fixture: VolumeFixture, _ film: FileOrigin, pause: Duration = .zero) throws -> Duration {
-        let file = try fixture.open("film.mkv").get()
-        defer { fixture.volume.close(file) }
-        var (offset, longest) = (Int64(0), Duration.zero)
-        while offset < film.version.length {
-            let count = min(128 << 10, film.version.length - offset)
-            let start = now()
-            #expect(fixture.read(file, offset, Int(count)).isRight(film, offset, count))
-            longest = max(longest, now() - start)
-            if pause > .zero { usleep(UInt32(pause / .microseconds(1))) }
-            offset += count
-        }
-        return longest
-    }
-
     @Test func aFilmPlaysToItsEndOverAHundredLinksThatExpire() throws {
         let film = FileOrigin(length: 60 << 20)
         // An answer is cut with its link, so that a film takes many.
@@ -115,7 +99,7 @@ import Testing
         let finder = Finder { _, _ in .success(PlaceAnswer(url: server.url(links.next()))) }
         let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0, finder: finder)
         defer { fixture.remove() }
-        let longest = try play(fixture, film)
+        let longest = try fixture.play(film)
         #expect(longest < .seconds(1))
         #expect(links.links >= 100)
         #expect(finder.asked.first == PlaceQuestion(url: finder.asked[0].url, reason: .open, status: nil))
@@ -128,7 +112,7 @@ import Testing
         try with(links) { server in
             Finder { _, _ in .success(PlaceAnswer(url: server.url(links.next()), lifetime: .milliseconds(50))) }
         } _: { fixture, finder, _ in
-            let longest = try play(fixture, film, pause: .milliseconds(10))
+            let longest = try fixture.play(film, pause: .milliseconds(10))
             #expect(longest < .seconds(1))
             #expect(links.links > 5 && finder.asked.count == links.links)
         }
@@ -163,7 +147,7 @@ import Testing
                 .success(PlaceAnswer(url: server.url(links.next()), lifetime: number == 1 ? .milliseconds(1) : nil))
             }
         } _: { fixture, finder, _ in
-            _ = try play(fixture, film)
+            _ = try fixture.play(film)
             #expect(finder.asked.map(\.reason) == [.open, .expired])
         }
     }
@@ -206,7 +190,7 @@ import Testing
         }
         let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0, finder: finder)
         defer { fixture.remove() }
-        _ = try play(fixture, film)
+        _ = try fixture.play(film)
         #expect(server.requests.filter { $0.path == "/link" }.allSatisfy { $0["x-secret"] == "s3cret" })
         #expect(server.requests.filter { $0.path == "/list.m3u" }.allSatisfy { $0["x-secret"] == nil })
         #expect(!last.requests.isEmpty && last.requests.allSatisfy { $0["x-secret"] == nil })

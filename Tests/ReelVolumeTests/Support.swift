@@ -51,10 +51,12 @@ final class Kernel: KernelCache {
     let forgotten = Mutex<[String]>([])
     let directories = Mutex<[NodeID]>([])
     let pages = Mutex<[ByteRange]>([])
+    let scans = Mutex<[Bool]>([])
 
     init(readsDataFiles: Bool = false) { self.readsDataFiles = readsDataFiles }
 
     func forgetEntry(_ name: String, in parent: NodeID) { forgotten.withLock { $0.append(name) } }
     func forgetDirectory(_ node: NodeID) { directories.withLock { $0.append(node) } }
+    func setScanned(_ isScanned: Bool) { scans.withLock { $0.append(isScanned) } }
     func forgetPages(of node: NodeID, _ range: ByteRange) { pages.withLock { $0.append(range) } }
 }

@@ -7,6 +7,7 @@ import ReelSources
 import ReelThreads
 import Synchronization
 import TestKit
+import Testing
 
 @testable import ReelVolume
 
@@ -16,12 +17,19 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let place: Mutex<String>
     private let cacheKey: CacheKey
     private let finder: (any PlaceFinder)?
+    private let mirrors: [ResourceURL]
+    private let tier: TierPlace?
+    private let via: SharedCache?
     private let requestLog: (@Sendable (RequestRecord) -> Void)?
+    private let news: TreeNews?
     private let cap: Int64
     private let timeout: Duration
     private let refresh: Duration
     private let prebuffer: Int64
+    private let warm: Warming
     private let kinds: [any Source.Type]
+    /// Always the same key; nil: a plain cache.
+    private let cipher = CacheKind.isEncrypted ? CacheCipher(master: SecretBytes(count: 32)) : nil
     private let running = Mutex<Running?>(nil)
 
     private struct Running: Sendable {
@@ -33,7 +41,8 @@ final class VolumeFixture: KernelCaller, Sendable {
     init(
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
-        cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil,
+        cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil, mirrors: [ResourceURL] = [],
+        via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, news: TreeNews? = nil,
         requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
@@ -42,11 +51,16 @@ final class VolumeFixture: KernelCaller, Sendable {
         place = Mutex(source)
         self.cacheKey = cacheKey
         self.finder = finder
+        self.mirrors = mirrors
+        self.tier = tier
+        self.via = via
         self.requestLog = requestLog
+        self.news = news
         self.cap = cap
         self.timeout = timeout
         self.refresh = refresh
         self.prebuffer = prebuffer
+        self.warm = warm
         self.kinds = kinds
         do {
             try start()
@@ -75,7 +89,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         let store = try Store(
             directory: directory + "/cache",
             source: ResourceURL(source).map { cacheKey.directory(of: $0) } ?? source, limits: CacheLimits(cap: cap),
-            owner: "/nowhere")
+            owner: "/nowhere", cipher: cipher)
         var configuration = TransportConfiguration(version: "test")
         configuration.usesProxies = false
         let origin = try CurlOrigin(configuration)
@@ -83,8 +97,9 @@ final class VolumeFixture: KernelCaller, Sendable {
             let volume = try Volume.open(
                 source, origin: origin, store: store,
                 options: VolumeOptions(
-                    timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, requestLog: requestLog
-                ),
+                    timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, mirrors: mirrors,
+                    via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm,
+                    requestLog: requestLog, news: news),
                 logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
         } catch {
@@ -164,6 +179,32 @@ extension KernelCaller {
         case .failed(let error): .failure(error)
         case .parked: parked.wait()
         }
+    }
+
+    /// Opens a film and reads it in order, in pieces as the kernel asks for them.
+    /// - Parameters:
+    ///   - range: nil: all of it.
+    ///   - pause: after each read.
+    ///   - event: called before each read, with its offset.
+    /// - Returns: the longest wait.
+    @discardableResult
+    func play(
+        _ film: FileOrigin, _ range: ByteRange? = nil, pause: Duration = .zero, _ event: (Int64) -> Void = { _ in }
+    ) throws -> Duration {
+        let file = try open("film.mkv").get()
+        defer { filesystem.close(file) }
+        let range = range ?? ByteRange(0, film.version.length)
+        var (offset, longest) = (range.lower, Duration.zero)
+        while offset < range.upper {
+            event(offset)
+            let count = min(128 << 10, range.upper - offset)
+            let start = now()
+            try #require(read(file, offset, Int(count)).isRight(film, offset, count), "\(offset)")
+            longest = max(longest, now() - start)
+            if pause > .zero { usleep(UInt32(pause / .microseconds(1))) }
+            offset += count
+        }
+        return longest
     }
 
     /// The whole file, in pieces as the kernel asks for them.

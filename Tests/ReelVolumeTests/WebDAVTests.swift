@@ -98,6 +98,39 @@ import Testing
         }
     }
 
+    private static let webPage = ServerStep.answer(
+        200, [("Content-Type", "text/html")], body: "<html><p>This is a WebDAV interface</html>")
+
+    @Test("A page at a collection's address without its slash is asked by PROPFIND, and else it is a file")
+    func pageWithoutSlash() throws {
+        let library = try Library(page: Self.webPage)
+        defer { library.server.stop() }
+        let fixture = try VolumeFixture(library.server.url("/films"), timeout: .seconds(5))
+        #expect(fixture.names() == all && fixture.names("sub") == .success(["two.mkv"]))
+        fixture.remove()
+        for refusal in [405, 501, 200, 401] {
+            library.failure.value = ServerStep.answer(refusal)
+            let page = try VolumeFixture(library.server.url("/films"), timeout: .seconds(5))
+            defer { page.remove() }
+            #expect(page.names() == .success(["films"]), "\(refusal)")
+        }
+        // A page of a site is none that a collection shows.
+        let asked = library.requests("PROPFIND").count
+        let page = try VolumeFixture(library.server.url("/films/about.html"), timeout: .seconds(5))
+        defer { page.remove() }
+        #expect(page.names() == .success(["about.html"]) && library.requests("PROPFIND").count == asked)
+    }
+
+    @Test("A collection that shows a page to all and lists only to those who log in is told with its status")
+    func pageBeforeLogin() throws {
+        let library = try Library(page: Self.webPage)
+        library.failure.value = ServerStep.answer(401)
+        defer { library.server.stop() }
+        #expect { try VolumeFixture(library.server.url("/films/"), timeout: .seconds(5)) } throws: {
+            "\($0)".contains("the origin answers 401")
+        }
+    }
+
     @Test func aListingThatWorksCostsNoOtherQuestion() throws {
         let page = "<title>Index of /films/</title><pre><a href=\"../\">../</a>\n<a href=\"one.mkv\">one.mkv</a></pre>"
         try withLibrary("http", page: ServerStep.answer(200, [("Content-Type", "text/html")], body: page)) {
@@ -210,10 +243,10 @@ import Testing
 
     @Test(arguments: [423, 425, 429])
     func aServerThatSaysWaitIsAskedAgain(_ status: Int) throws {
-        let count = Shared(0)
+        let moments = Shared<[ContinuousClock.Instant]>([])
         let server = try ScriptedServer { _ in
-            count.value += 1
-            if count.value == 1 { return ServerStep.answer(status, [("Retry-After", "0")]) }
+            moments.value.append(.now)
+            if moments.value.count == 1 { return ServerStep.answer(status, [("Retry-After", "1")]) }
             return ServerStep.answer(
                 207,
                 body:
@@ -224,5 +257,8 @@ import Testing
         let fixture = try VolumeFixture("dav://127.0.0.1:\(server.port)/", timeout: .seconds(5))
         defer { fixture.remove() }
         #expect(fixture.names() == .success(["a"]))
+        let asked = moments.value
+        // Without the header it would be asked sooner.
+        #expect(asked.count == 2 && asked[1] - asked[0] >= .seconds(1))
     }
 }

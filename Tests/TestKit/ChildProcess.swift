@@ -19,7 +19,7 @@ package final class ChildProcess: Sendable {
     ///   - words: the program, found along PATH and the system's own directories, and its arguments.
     ///   - environment: added to this process's own.
     package init(
-        _ words: [String], environment: [String: String] = [:], directory: String? = nil
+        _ words: [String], environment: [String: String] = [:], directory: String? = nil, passing files: [Int32] = []
     ) throws(ChildError) {
         output = try scratchDescriptor()
         errors = try scratchDescriptor()
@@ -29,6 +29,12 @@ package final class ChildProcess: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
+        // Above those that they become.
+        let copies = files.map { fcntl($0, F_DUPFD_CLOEXEC, 100) }
+        defer { for copy in copies { close(copy) } }
+        for (number, copy) in copies.enumerated() {
+            posix_spawn_file_actions_adddup2(&actions, copy, 3 + Int32(number))
+        }
         // One spawn call does not know of a directory on every C library: env(1) does.
         let words = directory.map { ["env", "-C", $0] + words } ?? words
         let arguments = words.map { strdup($0) } + [nil]
@@ -41,12 +47,7 @@ package final class ChildProcess: Sendable {
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
-        var (none, all) = (sigset_t(), sigset_t())
-        sigemptyset(&none)
-        sigfillset(&all)
-        posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setsigdefault(&attributes, &all)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+        unblockSignals(of: &attributes)
         var pid = pid_t()
         let code = startingChild { posix_spawnp(&pid, words[0], &actions, &attributes, arguments, pairs) }
         self.pid = pid
@@ -95,6 +96,16 @@ package final class ChildProcess: Sendable {
 }
 
 private let starting = Mutex(())
+
+/// Lets a child hear all signals. - Parameter flags: of posix_spawnattr_setflags(3), beside those for that.
+package func unblockSignals(of attributes: inout posix_spawnattr_t, flags: Int32 = 0) {
+    var (none, all) = (sigset_t(), sigset_t())
+    sigemptyset(&none)
+    sigfillset(&all)
+    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigdefault(&attributes, &all)
+    posix_spawnattr_setflags(&attributes, Int16(flags | Int32(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF)))
+}
 
 /// For calls of posix_spawn(3), which end when the child runs its program: until then it has all files open that this
 /// process has.

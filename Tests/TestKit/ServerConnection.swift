@@ -33,7 +33,7 @@ struct ServerConnection {
 
     /// nil where the client left, or sent what is no request.
     private mutating func readRequest() -> ServerRequest? {
-        var chunk = [UInt8](repeating: 0, count: 16 << 10)
+        var chunk = [UInt8](repeating: 0, count: 64 << 10)
         while true {
             if let end = headEnd() {
                 let text = String(decoding: unread[..<end], as: UTF8.self)
@@ -46,7 +46,7 @@ struct ServerConnection {
                 }
             }
             let count = recv(descriptor, &chunk, chunk.count, 0)
-            guard count > 0, unread.count < 1 << 20 else { return nil }
+            guard count > 0, unread.count < 4 << 20 else { return nil }
             unread += chunk[..<count]
         }
     }

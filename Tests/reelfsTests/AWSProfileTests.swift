@@ -1,4 +1,6 @@
 import Glibc
+import ReelHTTP
+import ReelThreads
 import TestKit
 import Testing
 
@@ -75,5 +77,33 @@ import Testing
     @Test func withoutAHomeThereIsNothing() throws {
         let profile = try AWSProfile({ _ in nil }, home: nil, needsKey: true)
         #expect(profile.key == nil && profile.region == nil)
+    }
+
+    @Test("Keys of a session are read from their file again, and stay where it has none for a moment")
+    func again() throws {
+        try withTemporaryDirectory { root in
+            let path = root + "/keys"
+            defer { unlink(path) }
+            func write(_ text: String) {
+                let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+                writeAll(descriptor, Array(text.utf8))
+                close(descriptor)
+            }
+            var options = try MountOptions([])
+            options.credentialsFile = path
+            let first = SigningKey(id: "first", secret: "s", token: "t")
+            let read = S3Access.source(options, first: first)
+            func key() -> SigningKey? {
+                let answer = Monitor<SigningKey??>(nil)
+                read { key in answer.withLock { $0 = .some(key) } }
+                return answer.wait(atMost: .seconds(10)) { $0 } ?? nil
+            }
+            write("username=second\npassword=s\ntoken=u\n")
+            #expect(key() == SigningKey(id: "second", secret: "s", token: "u"))
+            write("username=second\n")
+            #expect(key() == first)
+            unlink(path)
+            #expect(key() == first)
+        }
     }
 }

@@ -18,10 +18,12 @@ struct CacheCommandTests {
         #expect((try Program.parse(["reelfs", "pin", "x"]) as? PinCommand)?.paths == ["x"])
         #expect((try Program.parse(["reelfs", "unpin", "x"]) as? UnpinCommand)?.paths == ["x"])
         #expect((try Program.parse(["reelfs", "evict", "x", "y"]) as? EvictCommand)?.paths == ["x", "y"])
+        let refresh = try Program.parse(["reelfs", "refresh", "-r", "x", "y"]) as? RefreshCommand
+        #expect(refresh?.recursive == true && refresh?.paths == ["x", "y"])
     }
 
     static let mistakes = [
-        ["pin"], ["unpin"], ["evict"], ["cache", "prune", "5G"], ["cache", "list", "x"],
+        ["pin"], ["unpin"], ["evict"], ["refresh"], ["cache", "prune", "5G"], ["cache", "list", "x"],
         ["cache", "verify", "x", "--cache-dir", "/c"], ["cache", "colour"],
     ]
 

@@ -45,6 +45,10 @@ struct ControlTests {
         try withControl { path in
             let requests = [
                 "hello", "{}", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":2,\"command\":\"status\"}",
+                "{\"version\":1,\"command\":\"prefetch\"}", "{\"version\":1,\"command\":\"prefetch\",\"paths\":[]}",
+                "{\"version\":1,\"command\":\"prefetch\",\"paths\":[\"a\"],\"schedule\":\"-1\"}",
+                "{\"version\":1,\"command\":\"cancel-prefetch\"}", "{\"version\":1,\"command\":\"offline\"}",
+                "{\"version\":1,\"command\":\"limit-rate\",\"schedule\":\"2X\"}",
                 "{\"version\":1,\"command\":\"pin\"}", "{\"version\":1,\"command\":\"prune\"}",
                 "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}",
                 "{\"version\":1,\"command\":\"prune\",\"bytes\":-1}",

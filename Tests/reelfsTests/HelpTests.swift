@@ -47,6 +47,9 @@ struct HelpTests {
         #expect(end.status == 1 && end.errors.hasSuffix(" (see `\(help)`)\n"), "\(end)")
     }
 
+    /// The options that mean nothing without a mount.
+    static let ofMountpoint: Set<String> = ["uid", "gid", "umask", "allow-other", "no-allow-other", "foreground"]
+
     @Test("Commands list the options of their scope")
     func scopes() {
         func listed(_ help: String) -> Set<String> {
@@ -59,7 +62,9 @@ struct HelpTests {
             Set(OptionTable.rows.filter { $0.scope.contains(scope) && !$0.scope.contains(.hidden) }.map(\.name))
         }
         // The parser's, mount(8)'s, and every filesystem's.
-        #expect(listed(MountCommand.helpMessage(columns: 500)) == rows(.mount).union(["help", "verbose", "ro"]))
+        #expect(listed(MountCommand.helpMessage(columns: 500)) == rows(.mountpoint).union(["help", "verbose"]))
+        #expect(listed(ServeCommand.helpMessage(columns: 500)) == rows(.serve).union(["help"]))
+        #expect(rows(.mountpoint).subtracting(rows(.serve)) == Self.ofMountpoint)
         #expect(
             listed(DoctorCommand.helpMessage(columns: 500)) == rows(.doctor).union(["help", "duration", "json"]))
         #expect(listed(CacheListCommand.helpMessage(columns: 500)) == rows(.cache).union(["help", "json"]))
@@ -73,7 +78,7 @@ struct HelpTests {
             return "| `--\(row.name)\(value)` | \(row.help) | \(defaultText) |"
         }
         let table = (["| option | meaning | default |", "|---|---|---|"] + rows).joined(separator: "\n")
-        let text = contents(of: Self.repository + "/README.md")
+        let text = contents(of: repository + "/README.md")
         let start = try #require(text.firstRange(of: "<!-- options -->\n")).upperBound
         let end = try #require(text.firstRange(of: "\n<!-- end of options -->")).lowerBound
         #expect(text[start..<end] == table, "README.md should say:\n\(table)")
@@ -89,8 +94,6 @@ struct HelpTests {
             return try body(folder + "/share")
         }
     }
-
-    static let repository = #filePath.split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
 
     @Test("mount.reelfs(8) knows every word of -o")
     func manualOfMount() throws {
@@ -168,7 +171,7 @@ struct HelpTests {
                 defer { removeTree(tree) }
                 func make(_ target: String) throws {
                     let end = try ChildProcess.run([
-                        "make", "-C", Self.repository, target, "DESTDIR=\(tree)", "PREFIX=/usr/local", "SBINDIR=/sbin",
+                        "make", "-C", repository, target, "DESTDIR=\(tree)", "PREFIX=/usr/local", "SBINDIR=/sbin",
                         "PROGRAM=\(CommandTests.program)", "SHARE=\(share)",
                     ])
                     try #require(end.status == 0, "\(end)")
@@ -202,7 +205,7 @@ struct HelpTests {
     func list() throws {
         let end = try ChildProcess.run([
             "env", "--unset=PROGRAM", "--unset=SHARE", "--unset=DESTDIR", "PREFIX=/usr/local", "SBINDIR=/sbin",
-            "UNITDIR=/usr/local/lib/systemd", "ZSHDIR=/usr/local/share/zsh", Self.repository + "/mount-helpers/files",
+            "UNITDIR=/usr/local/lib/systemd", "ZSHDIR=/usr/local/share/zsh", repository + "/mount-helpers/files",
             "list",
         ])
         #expect(end.output.hasPrefix("/usr/local/bin/reelfs\n/sbin/mount.reelfs\n"), "\(end)")
@@ -219,7 +222,7 @@ struct HelpTests {
         .enabled(if: nobodyReads, "needs root, and sources that others may read"),
         arguments: ["/usr/local", "/opt/reelfs"])
     func placeOfHelper(prefix: String) throws {
-        let words = ["make", "--dry-run", "-C", Self.repository, "install-built", "PREFIX=\(prefix)"]
+        let words = ["make", "--dry-run", "-C", repository, "install-built", "PREFIX=\(prefix)"]
         let end = try ChildProcess.run(Self.asNobody + words)
         #expect(end.output.contains("sudo env DESTDIR='' PREFIX='\(prefix)' SBINDIR='/sbin' "), "\(end)")
     }

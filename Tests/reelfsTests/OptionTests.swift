@@ -81,10 +81,11 @@ struct OptionTests {
 
     /// A text for each kind of value, other than every default.
     static let samples = [
-        "key": "path", "command": "/bin/true",
+        "key": "path", "cmd": "/bin/true",
         "dir": "/d", "file": "/f", "size": "3G", "time": "7h", "seconds": "7", "number": "7", "mask": "7",
         "line": "A: b", "text": "a, b", "level": "debug", "url": "http://h:1/", "region": "eu-west-1",
-        "secret": "credential:films",
+        "secret": "credential:films", "address": "[::1]:7", "bucket": "s3://shared/films",
+        "rate": "08:00,2M 23:00,off",
     ]
 
     @Test(
@@ -92,7 +93,7 @@ struct OptionTests {
         arguments: OptionTable.rows.map(\.name).filter { $0 != "config" })
     func places(name: String) throws {
         let row = try #require(OptionTable[name])
-        let value = try row.form.map { try #require(Self.samples[$0.name]) }
+        let value = try name == "align" ? "256K" : row.form.map { try #require(Self.samples[$0.name]) }
         var expected = MountOptions()
         try row.apply(&expected, name, value)
         #expect(expected != MountOptions())

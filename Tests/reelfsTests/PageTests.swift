@@ -11,7 +11,7 @@ struct PageTests {
     func tests(page: String) throws {
         let named = named(in: text(of: page))
         #expect(page != "ThreatModel" || named.count > 50)
-        let sources = try swiftFiles(below: HelpTests.repository + "/Tests").map { contents(of: $0) }
+        let sources = try swiftFiles(below: repository + "/Tests").map { contents(of: $0) }
         for (suite, test) in named {
             let exists = sources.contains { source in
                 ["struct", "extension"].contains { source.contains("\($0) \(suite) ") }
@@ -45,7 +45,7 @@ struct PageTests {
     }
 
     private func text(of page: String) -> String {
-        contents(of: HelpTests.repository + "/Sources/reelfs/Documentation.docc/\(page).md")
+        contents(of: repository + "/Sources/reelfs/Documentation.docc/\(page).md")
     }
 
     /// Tests named as `Suite.test`.

@@ -31,6 +31,25 @@ def life(machine):
     equal(machine.show(SERVICE, "Result"), "success", "after umount")
 
 
+def restart(machine):
+    """reelfs@.service restarted: files stay open, the manager keeps nothing, and a stop ends the mount at once"""
+    configure(machine)
+    machine.boot()
+    machine.run("systemctl", "start", SERVICE)
+    machine.run("sh", "-c", f"exec 5< {FILMS}/film.mkv; for count in 0 1 2; do systemctl restart {SERVICE} || exit 1;"
+                f" dd bs=4096 count=1 status=none <&5 | cmp -n 4096 -i 0:$((4096 * count)) - {FILMS}/film.mkv || exit 1;"
+                " done")
+    play(machine)
+    equal(machine.mounts(), {FILMS: machine.origin.url()}, "mounts")
+    equal(machine.show(SERVICE, "NFileDescriptorStore"), "0", "what the manager keeps")
+    machine.run("kill", "-9", machine.show(SERVICE, "MainPID"))
+    wait_until(lambda: (machine.show(SERVICE, "NRestarts"), machine.show(SERVICE, "ActiveState")) == ("1", "active"),
+               "the service comes back")
+    play(machine)
+    machine.run("systemctl", "stop", SERVICE)
+    equal((machine.mounts(), machine.show(SERVICE, "Result")), ({}, "success"), "after stop")
+
+
 def crash(machine):
     """reelfs@.service after kill -9: started again by itself, without a dead mount in its way"""
     configure(machine)
@@ -83,6 +102,31 @@ def patience(machine):
     equal(machine.show(SERVICE, "Result"), "exit-code", "why it ended")
 
 
+def encrypted(machine):
+    """reelfs@.service as encrypted.example has it: systemd decrypts the key, also after kill -9; without it, a sentence"""
+    configure(machine, options="encrypt=credential:films,cache_dir=/var/cache/reelfs-films")
+    machine.boot()
+    # A machine without a TPM.
+    machine.run("sh", "-c", "head -c 32 /dev/urandom"
+                " | systemd-creds encrypt --with-key=host --name=films - /etc/reelfs/films.cred")
+    drop_in = f"/etc/systemd/system/{SERVICE}.d"
+    machine.run("mkdir", "-p", drop_in)
+    machine.run("cp", "/usr/share/doc/reelfs/examples/encrypted.example", f"{drop_in}/encrypted.conf")
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", SERVICE)
+    play(machine)
+    machine.run("kill", "-9", machine.show(SERVICE, "MainPID"))
+    wait_until(lambda: (machine.show(SERVICE, "NRestarts"), machine.show(SERVICE, "ActiveState")) == ("1", "active"),
+               "the service comes back")
+    play(machine)
+    equal(machine.try_run("grep", "-rqa", "film.mkv", "/var/cache/reelfs-films").returncode, 1, "names in the cache")
+    machine.run("systemctl", "stop", SERVICE)
+    machine.run("rm", f"{drop_in}/encrypted.conf")
+    machine.run("systemctl", "daemon-reload")
+    equal(machine.try_run("systemctl", "start", SERVICE).returncode, 1, "systemctl start without the credential")
+    expect("CREDENTIALS_DIRECTORY" in machine.show(SERVICE, "StatusText"), machine.show(SERVICE, "StatusText"))
+
+
 def of_user(machine):
     """The template of a user's manager: started, played, stopped, and back after kill -9, through fusermount3"""
     machine.run_on_tree("useradd", "--uid", USER, "--create-home", "me")
@@ -131,4 +175,4 @@ def levels(machine):
         equal(litter, [], f"litter of {unit}")
 
 
-CASES = [life, crash, failure, stopped_early, patience, of_user, levels]
+CASES = [life, restart, crash, failure, stopped_early, patience, encrypted, of_user, levels]

@@ -1,0 +1,31 @@
+/// How the file's player fares, for the line that it shares with others (`LineShare`).
+extension Ledger {
+    /// A place where nobody has read for so long has no player any more.
+    private static let memory = Duration.seconds(10)
+
+    /// Whether a player reads the file.
+    package func hasPlayer(now: Duration) -> Bool { planner.cursors.all.contains { isPlaying($0, now) } }
+
+    /// Seconds for which the neediest player of the file can go on with what is there: none where it waits, infinity
+    /// where all is there; nil: there is no player.
+    package func secondsAhead(now: Duration) -> Double? {
+        planner.cursors.all.filter { isPlaying($0, now) }.map(secondsAhead).min()
+    }
+
+    /// Since when the read waits that has waited longest; nil: none waits.
+    package var waitsSince: Duration? { planner.waiting.all.map(\.parkedAt).min() }
+
+    private func isPlaying(_ cursor: Cursor, _ now: Duration) -> Bool {
+        (limits.isScan ? cursor.isPaced : cursor.isPlayer) && (now - cursor.lastRead < Self.memory || waits(cursor))
+    }
+
+    private func waits(_ cursor: Cursor) -> Bool { planner.waiting.all.contains { cursor.continues(with: $0.range) } }
+
+    private func secondsAhead(of cursor: Cursor) -> Double {
+        if waits(cursor) { return 0 }
+        let enough = Int64(cursor.playingRate * Readahead.seconds)
+        let limit = min(length, cursor.position + min(enough, Readahead.longest))
+        let missing = present.firstMissing(from: min(cursor.position, length), limit: limit)
+        return missing >= limit ? .infinity : Double(missing - cursor.position) / cursor.playingRate
+    }
+}

@@ -1,0 +1,49 @@
+import Synchronization
+
+/// The line of a mount: its files tell what their players need, and its transports ask what is left for the rest.
+package final class Line: Sendable {
+    private let share = Mutex(LineShare())
+    private let isCut = Atomic(false)
+    /// The rate of all requests together.
+    package let limit: RateLimit
+
+    /// No player is known. - Parameter minute: as `RateLimit` asks for it.
+    package init(_ schedule: RateSchedule = .off, minute: @escaping @Sendable () -> Int = { 0 }) {
+        limit = RateLimit(schedule, minute: minute)
+    }
+
+    /// Whether the user wants nothing to be asked for: every request ends with `Outage.offline`.
+    package var isOffline: Bool { isCut.load(ordering: .relaxed) }
+
+    /// - Returns: whether that is news.
+    @discardableResult
+    package func setOffline(_ isOffline: Bool) -> Bool { isCut.exchange(isOffline, ordering: .relaxed) != isOffline }
+
+    /// As `LineShare.tell`.
+    package func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
+        share.withLock { $0.tell(file, ahead: ahead, now: now) }
+    }
+
+    /// As `LineShare.readerWaits`.
+    @discardableResult
+    package func readerWaits(now: Duration) -> Bool { share.withLock { $0.readerWaits(now: now) } }
+
+    /// As `LineShare.took`.
+    package func took(_ count: Int64, charged: Int64, by rank: LineRank = .reader, now: Duration) {
+        share.withLock { $0.took(count, charged: charged, by: rank, now: now) }
+    }
+
+    /// As `LineShare.begin`.
+    package func begin(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
+        share.withLock { $0.begin(count, by: rank, now: now) }
+    }
+
+    /// As `LineShare.pause`.
+    package func pause(of rank: LineRank = .reader, now: Duration) -> Duration? {
+        let most = limit.rate(now: now)
+        return share.withLock { $0.pause(of: rank, now: now, limit: most) }
+    }
+
+    /// As `LineShare.isTight`.
+    package func isTight(now: Duration) -> Bool { share.withLock { $0.isTight(now: now) } }
+}

@@ -1,0 +1,153 @@
+/// Whose bytes a request brings: the first have the line before the others.
+package enum LineRank: Sendable {
+    case player
+    /// A program that is no player, or not yet.
+    case reader
+    /// A command fetches a file that no program waits for.
+    case command
+}
+
+/// Decides how much of the line that all requests of a mount share is left to those that no player waits for: bytes and
+/// needs go in, a pause comes out.
+///
+/// A player that can go on for `well` seconds with the bytes that are there leaves all of it to the others. Below that
+/// they get a part of what the line was seen to bring, which falls with the player's time ahead, so that the two meet:
+/// the player's time neither falls further nor takes more from the others than it needs. They never get nothing.
+///
+/// What commands fetch has the least of the line also while any program waits: a film that begins is no player yet.
+package struct LineShare: Sendable {
+    private struct Need {
+        var ahead: Double
+        var end: Duration
+    }
+
+    /// Seconds ahead from which a player leaves the whole line to others, and at which they have the least of it.
+    private static let well = 10.0
+    private static let poor = 2.0
+    /// Of the line, and in bytes a second: what opens of other files cost is hardly felt, also where the line was seen
+    /// to bring little because nobody asked for more.
+    private static let least = 1.0 / 16
+    private static let leastRate = 1024.0 * 1024
+    private static let leastRateOfCommands = 64.0 * 1024
+    /// A player for which bytes are fetched is told of all the time; one that is silent for longer needs none.
+    private static let memory = Duration.seconds(1)
+    private static let epoch = Duration.milliseconds(250)
+    /// What is left of the line's best rate after an epoch that brought less: a line that has become slower is known
+    /// as such within half a minute.
+    private static let fading = 0.99
+    /// Seconds for which commands get nothing at all when a program begins to wait: a film has as many ahead by then
+    /// where the line brings twice what it takes.
+    private static let hush = 2.0
+    /// The share of so long may be taken at once: a block at least.
+    private static let burst = 0.125
+
+    /// Bytes that requests may take now; below zero: they have taken more. Those of commands count as the others' too.
+    private struct Credit {
+        var others = 0.0
+        var commands = 0.0
+    }
+
+    private var needs: [ObjectIdentifier: Need] = [:]
+    /// Until then a program counts as waiting.
+    private var readerWaitsUntil = Duration.zero
+    /// Bytes a second that the line has brought.
+    private var line = 0.0
+    private var countedFrom = Duration.zero
+    private var bytes: Int64 = 0
+    private var credit = Credit()
+    private var refilledAt = Duration.zero
+    /// Bytes a second that the user lets through; nil: all.
+    private var limit: Double?
+
+    /// No player is known.
+    package init() {}
+
+    // MARK: Events
+
+    /// How a file stands for which bytes are fetched.
+    /// - Parameter ahead: seconds that it can go on with what is there; nil: it has no player, or all of it is there.
+    package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
+        refill(now)
+        guard let ahead, ahead < Self.well else { return needs[file] = nil }
+        needs[file] = Need(ahead: ahead, end: now + Self.memory)
+    }
+
+    /// A program that is no player waits for bytes. - Returns: whether none has waited for a while.
+    package mutating func readerWaits(now: Duration) -> Bool {
+        refill(now)
+        let isNews = now >= readerWaitsUntil
+        readerWaitsUntil = now + Self.memory
+        if isNews, credit.commands >= 0 { credit.commands = -Self.hush * (rate(of: .command, now) ?? 0) }
+        return isNews
+    }
+
+    /// Bytes of any body came. - Parameter charged: of these, the bytes that the request has to pay for.
+    package mutating func took(_ count: Int64, charged: Int64, by rank: LineRank = .reader, now: Duration) {
+        refill(now)
+        bytes += count
+        charge(charged, rank)
+        let elapsed = now - countedFrom
+        guard elapsed >= Self.epoch else { return }
+        // A line that nobody used tells nothing.
+        if elapsed < Self.epoch * 4 { line = max(Double(bytes) / elapsed.seconds, line * Self.fading) }
+        (countedFrom, bytes) = (now, 0)
+    }
+
+    /// A request starts: its first bytes are paid for before they come.
+    package mutating func begin(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
+        refill(now)
+        charge(count, rank)
+    }
+
+    private mutating func charge(_ count: Int64, _ rank: LineRank) {
+        if rank != .player { credit.others -= Double(count) }
+        if rank == .command { credit.commands -= Double(count) }
+    }
+
+    // MARK: Answers
+
+    /// The time for which a request has to wait; nil: it may take bytes.
+    /// - Parameter limit: bytes a second of all together; nil: none.
+    package mutating func pause(of rank: LineRank = .reader, now: Duration, limit: Double? = nil) -> Duration? {
+        self.limit = limit
+        refill(now)
+        let others = rank == .player ? nil : pause(credit.others, rate(of: .reader, now))
+        let commands = rank == .command ? pause(credit.commands, rate(of: .command, now)) : nil
+        return [others, commands].compactMap { $0 }.max()
+    }
+
+    private func pause(_ credit: Double, _ rate: Double?) -> Duration? {
+        guard credit < 0, let rate else { return nil }
+        return .seconds(min(-credit / rate, 1))
+    }
+
+    /// Whether a player needs the line for itself, so that others fetch nothing that they could do without.
+    package mutating func isTight(now: Duration) -> Bool { rate(of: .reader, now) != nil }
+
+    /// Bytes a second for those of no player, or for commands alone; nil: all that come.
+    private mutating func rate(of rank: LineRank, _ now: Duration) -> Double? {
+        let isWaited = rank == .command && now < readerWaitsUntil
+        guard let ahead = isWaited ? 0 : neediest(now) else { return nil }
+        let part = max(Self.least, (ahead - Self.poor) / (Self.well - Self.poor))
+        let leastRate = rank == .command ? Self.leastRateOfCommands : Self.leastRate
+        return max(part * line, min(leastRate, limit.map { $0 * Self.least } ?? .infinity))
+    }
+
+    private mutating func neediest(_ now: Duration) -> Double? {
+        guard !needs.isEmpty else { return nil }
+        // Asked several times for each batch of bytes.
+        if needs.contains(where: { $1.end <= now }) { needs = needs.filter { $1.end > now } }
+        return needs.values.map(\.ahead).min()
+    }
+
+    private mutating func refill(_ now: Duration) {
+        let elapsed = max(0, (now - refilledAt).seconds)
+        credit.others = refilled(credit.others, rate(of: .reader, now), elapsed)
+        credit.commands = refilled(credit.commands, rate(of: .command, now), elapsed)
+        refilledAt = max(refilledAt, now)
+    }
+
+    private func refilled(_ credit: Double, _ rate: Double?, _ elapsed: Double) -> Double {
+        rate.map { min($0 * Self.burst, credit + $0 * elapsed) } ?? max(credit, 0)
+    }
+}

@@ -1,0 +1,60 @@
+import Synchronization
+
+/// A limit that may change at any time, and that all requests share to which it applies: those of a mount, or of one
+/// command.
+package final class RateLimit: Sendable {
+    private struct State {
+        var schedule: RateSchedule
+        var bucket = TokenBucket()
+        /// When the time of day was last looked at; nil: not yet, or the schedule is new.
+        var lookedAt: Duration?
+    }
+
+    /// A change of the schedule is noticed within this time.
+    private static let interval = Duration.seconds(1)
+
+    private let state: Mutex<State>
+    private let minute: @Sendable () -> Int
+
+    /// - Parameter minute: since midnight, now; asked for once a second at most.
+    package init(_ schedule: RateSchedule = .off, minute: @escaping @Sendable () -> Int) {
+        state = Mutex(State(schedule: schedule))
+        self.minute = minute
+    }
+
+    /// Holds from now on.
+    package var schedule: RateSchedule {
+        get { state.withLock { $0.schedule } }
+        set {
+            state.withLock { state in
+                state.schedule = newValue
+                state.lookedAt = nil
+            }
+        }
+    }
+
+    /// Bytes a second that hold now; nil: no limit.
+    package func rate(now: Duration) -> Double? {
+        state.withLock { state in
+            look(&state, now)
+            return state.bucket.rate
+        }
+    }
+
+    /// As `TokenBucket.took`.
+    package func took(_ count: Int64, now: Duration) { state.withLock { $0.bucket.took(count, now: now) } }
+
+    /// As `TokenBucket.pause`.
+    package func pause(now: Duration) -> Duration? {
+        state.withLock { state in
+            look(&state, now)
+            return state.bucket.pause(now: now)
+        }
+    }
+
+    private func look(_ state: inout State, _ now: Duration) {
+        if let last = state.lookedAt, now - last < Self.interval { return }
+        state.lookedAt = now
+        state.bucket.change(to: state.schedule.rate(at: minute()).map { Double($0) }, now: now)
+    }
+}

@@ -1,0 +1,64 @@
+import ReelThreads
+import ReelVolume
+
+/// What the kernel holds of a filesystem through one session: references to nodes, and open handles.
+///
+/// The kernel gives nothing back at the end of a mount, and the filesystem may live on through other sessions.
+final class Holdings: Sendable {
+    private struct State: Sendable {
+        var nodes = NodeCounts()
+        /// The node of each handle, by the kernel's number of it.
+        var files: [UInt64: NodeID] = [:]
+        var directories: [UInt64: NodeID] = [:]
+    }
+
+    private let state = Lock(State())
+
+    /// - Parameter inheritance: what the kernel holds already.
+    init(_ inheritance: Inheritance? = nil) {
+        guard let inheritance else { return }
+        state.withLock { state in
+            for node in inheritance.nodes where node.references > 0 { state.nodes.add(node.number, node.references) }
+            for file in inheritance.files { state.files[file.number] = file.node }
+            for directory in inheritance.directories { state.directories[directory.number] = directory.node }
+        }
+    }
+
+    /// The kernel is about to be told nodes, each with one reference.
+    func add(_ nodes: some Sequence<NodeID>) {
+        state.withLock { state in for node in nodes { state.nodes.add(node) } }
+    }
+
+    /// The kernel has given references back. Called before the filesystem learns it, which may use the number again.
+    func remove(_ node: NodeID, _ count: UInt64) { state.withLock { $0.nodes.remove(node, count) } }
+
+    /// The kernel is about to be told a file's handle.
+    func add(file: UInt64, _ node: NodeID) { state.withLock { $0.files[file] = node } }
+
+    /// The kernel has released a file, or has not taken it.
+    func remove(file: UInt64) { state.withLock { $0.files[file] = nil } }
+
+    /// The kernel is about to be told a directory's handle.
+    func add(directory: UInt64, _ node: NodeID) { state.withLock { $0.directories[directory] = node } }
+
+    /// The kernel has released a directory, or has not taken it.
+    func remove(directory: UInt64) { state.withLock { $0.directories[directory] = nil } }
+
+    /// Of handles, the nodes by the kernel's numbers.
+    var all: (nodes: NodeCounts, files: [UInt64: NodeID], directories: [UInt64: NodeID]) {
+        state.withLock { ($0.nodes, $0.files, $0.directories) }
+    }
+
+    /// Gives all that is left back, after the last request.
+    func giveBack(_ adapter: Adapter) {
+        let left = state.withLock { state in
+            defer { state = State() }
+            return state
+        }
+        for number in left.files.keys {
+            if let box = adapter.file(number) { adapter.filesystem.close(box.takeRetainedValue().handle) }
+        }
+        for number in left.directories.keys { adapter.directory(number)?.release() }
+        left.nodes.forEach { adapter.filesystem.forget($0, count: $1) }
+    }
+}

@@ -1,0 +1,63 @@
+import CCurl
+import Glibc
+
+/// A connection to an FTP server with the TLS session, if any, that belongs to it. One handle at a time uses it.
+///
+/// Many servers (ProFTPD, vsftpd and FileZilla by default) refuse a data connection that does not resume the session of
+/// its control connection. libcurl keeps sessions for each handle, or by host for all of a share, and connections apart
+/// from them: a handle could get the connection of one and the session of another.
+///
+/// Belongs to the transport's thread.
+final class SessionLane {
+    private let share: UnsafeMutableRawPointer
+    /// Those of its connections.
+    private var sockets: Set<curl_socket_t> = []
+
+    /// nil: no memory.
+    init?() {
+        guard let share = curl_share_init() else { return nil }
+        self.share = share
+        reel_share_add(share, CURL_LOCK_DATA_SSL_SESSION)
+        reel_share_add(share, CURL_LOCK_DATA_CONNECT)
+    }
+
+    deinit {
+        // libcurl says goodbye to the server, and would wait two minutes for the answer of a silent one.
+        for socket in sockets { shutdown(socket, Int32(SHUT_RD)) }
+        curl_share_cleanup(share)
+    }
+
+    /// The handle must not outlive the lane.
+    func attach(to easy: borrowing EasyHandle) {
+        easy.set(CURLOPT_SHARE, context: share)
+        reel_set_close_callback(easy.pointer) { context, socket in
+            context.map { Unmanaged<SessionLane>.fromOpaque($0).takeUnretainedValue() }?.sockets.remove(socket)
+            return close(socket)
+        }
+        easy.set(CURLOPT_CLOSESOCKETDATA, context: Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    func opened(_ socket: curl_socket_t) { sockets.insert(socket) }
+}
+
+extension OriginHost {
+    /// More than run at once: the oldest that no handle uses goes with its connection.
+    private static var mostLanes: Int { 8 }
+
+    /// A lane that no handle uses; nil: no memory.
+    /// - Parameter isNew: without a connection.
+    func freeLane(isNew: Bool) -> SessionLane? {
+        if !isNew {
+            for index in lanes.indices.reversed() where isKnownUniquelyReferenced(&lanes[index]) { return lanes[index] }
+        }
+        if lanes.count >= Self.mostLanes {
+            for index in lanes.indices where isKnownUniquelyReferenced(&lanes[index]) {
+                lanes.remove(at: index)
+                break
+            }
+        }
+        guard let lane = SessionLane() else { return nil }
+        lanes.append(lane)
+        return lane
+    }
+}

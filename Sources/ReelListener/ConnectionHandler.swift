@@ -1,0 +1,91 @@
+import NIOCore
+import NIOHTTP1
+
+/// Reads the requests of one connection; a task of its own answers each.
+final class ConnectionHandler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+
+    private let site: Site
+    private let connections: Connections
+    /// Within this long a request has to be complete, and the next one has to follow.
+    private let patience: TimeAmount
+    private var head: HTTPRequestHead?
+    /// Of the request; nil: it is too long.
+    private var body: [UInt8]? = []
+    /// Of the last request: the next one may begin before the end of this one is known here.
+    private var number = 0
+    private var task: Task<Void, Never>?
+    private var timer: Scheduled<Void>?
+
+    init(_ site: Site, _ connections: Connections, patience: TimeAmount) {
+        self.site = site
+        self.patience = patience
+        self.connections = connections
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        connections.add(context.channel)
+        waitForRequest(context)
+        context.fireChannelActive()
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        timer?.cancel()
+        task?.cancel()
+        connections.remove(context.channel)
+        context.fireChannelInactive()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            self.head = head
+            body = []
+        case .body(let piece):
+            let isLonger = (body?.count ?? 0) + piece.readableBytes > ServedCall.longestBody
+            if isLonger { body = nil } else { body?.append(contentsOf: piece.readableBytesView) }
+        case .end:
+            if let head = head.take() { answer(head, context) }
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    private func waitForRequest(_ context: ChannelHandlerContext) {
+        timer = context.eventLoop.assumeIsolated().scheduleTask(in: patience) { context.close(promise: nil) }
+    }
+
+    private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) {
+        timer?.cancel()
+        let channel = context.channel
+        guard connections.begin(channel) else { return context.close(promise: nil) }
+        let client = Client(
+            channel: channel, version: head.version, isHead: head.method == .HEAD,
+            keepsAlive: head.isKeepAlive && head.version == .http1_1)
+        var request = ServedRequest(
+            method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
+            isModern: head.version != .http1_0 && head.version != .http0_9)
+        request.body = body
+        body = []
+        number += 1
+        let number = number
+        let this = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+        task = Task { [site, connections] in
+            var isWhole = true
+            do { try await site.answer(request, to: client) } catch { isWhole = false }
+            connections.end(channel)
+            channel.eventLoop.execute { [isWhole] in
+                let (handler, context) = this.value
+                handler.answered(number, context, goesOn: isWhole && client.keepsAlive)
+            }
+        }
+    }
+
+    private func answered(_ number: Int, _ context: ChannelHandlerContext, goesOn: Bool) {
+        guard context.channel.isActive else { return }
+        if !goesOn { return context.close(promise: nil) }
+        guard number == self.number else { return }
+        task = nil
+        waitForRequest(context)
+    }
+}

@@ -1,0 +1,78 @@
+import Glibc
+import NIOCore
+import Synchronization
+
+/// Why nothing listens: a sentence without a capital letter and a full stop.
+package struct ListenError: Error {
+    package var sentence: String
+}
+
+/// A socket that listens. Connections wait in it until a ``Listener`` takes it.
+package final class ListenSocket: Sendable {
+    /// As a client names it: a URL, or `unix:PATH`.
+    package let address: String
+    /// Of a Unix socket, to be removed at the end.
+    let path: String?
+    private let descriptor: Int32
+    private let isTaken = Atomic(false)
+
+    /// A Unix socket is its owner's alone; one that a crash left at its path is replaced.
+    package init(_ address: ListenAddress) throws(ListenError) {
+        let (place, name, path): (SocketAddress?, String, String?) =
+            switch address {
+            case .loopback(let host, let port):
+                (try? SocketAddress(ipAddress: host, port: port), host.contains(":") ? "[\(host)]" : host, nil)
+            case .unix(let path): (try? SocketAddress(unixDomainSocketPath: path), path, path)
+            }
+        guard let place else { throw ListenError(sentence: "\(name) is too long for a socket: at most 107 bytes") }
+        if path != nil { removeDeadSocket(place, name) }
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        let number = socket(place.protocol.rawValue, kind, 0)
+        if path != nil {
+            // bind(2) takes the mode of the socket itself, less the umask.
+            fchmod(number, 0o600)
+        } else {
+            var yes: Int32 = 1
+            setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size))
+        }
+        guard place.withSockAddr({ bind(number, $0, socklen_t($1)) }) == 0, listen(number, 128) == 0 else {
+            let reason = String(cString: strerror(errno))
+            close(number)
+            throw ListenError(sentence: "cannot listen at \(name)\(place.port.map { ":\($0)" } ?? ""): \(reason)")
+        }
+        self.address = path.map { "unix:" + $0 } ?? "http://\(name):\(port(of: number))/"
+        self.path = path
+        descriptor = number
+    }
+
+    deinit {
+        guard !isTaken.load(ordering: .relaxed) else { return }
+        close(descriptor)
+        if let path { unlink(path) }
+    }
+
+    /// The descriptor, which is the caller's from here on, as is the path. Called once.
+    func take() -> Int32 {
+        isTaken.store(true, ordering: .relaxed)
+        return descriptor
+    }
+}
+
+private func port(of socket: Int32) -> UInt16 {
+    var address = sockaddr_in6()
+    var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+    // The port lies at the same place in sockaddr_in.
+    _ = withUnsafeMutablePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) }
+    }
+    return UInt16(bigEndian: address.sin6_port)
+}
+
+/// Removes a socket that a crash left: nothing accepts its connections.
+private func removeDeadSocket(_ address: SocketAddress, _ path: String) {
+    var status = stat()
+    guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFSOCK else { return }
+    let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    defer { close(descriptor) }
+    if address.withSockAddr({ connect(descriptor, $0, socklen_t($1)) }) != 0, errno == ECONNREFUSED { unlink(path) }
+}

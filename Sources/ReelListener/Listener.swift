@@ -1,0 +1,84 @@
+import Glibc
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+import ReelVolume
+
+/// The HTTP server of a mount: shows the filesystem below `/files/`.
+///
+/// One thread of its own serves all connections and never waits for a disk: a task answers each request.
+package final class Listener: Sendable {
+    /// As a client names it: a URL, or `unix:PATH`.
+    package let address: String
+
+    private let group: MultiThreadedEventLoopGroup
+    private let channel: any Channel
+    private let connections = Connections()
+    /// To be removed at the end.
+    private let socketPath: String?
+    private let onStop: @Sendable () -> Void
+
+    /// No client needs more of a head, and each connection may hold one.
+    private static let limits = {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = 16 << 10
+        limits.maxHeaderListSize = 32 << 10
+        limits.maxHeaderFieldCount = 100
+        return limits
+    }()
+
+    /// Bytes of an answer that wait in the kernel for a client that does not read; it would take megabytes by itself.
+    private static let sendBuffer: ChannelOptions.Types.SocketOption.Value = 256 << 10
+
+    /// Serves the connections of a socket.
+    /// - Parameters:
+    ///   - documents: what is served beside the tree, by path.
+    ///   - calls: what can be asked for, by path.
+    ///   - credentials: that each request must bring; nil: none.
+    ///   - token: as for ``Admission``.
+    ///   - patience: the time that a client has for a request, and until the next one.
+    ///   - history: to be told of each second; nil: none is kept.
+    ///   - onStop: called when the listener ends, before it waits for the last answer.
+    package init(
+        _ socket: ListenSocket, _ filesystem: any Filesystem, documents: [String: ServedDocument],
+        calls: [String: ServedCall], credentials: (user: String, password: String)?, token: String?,
+        patience: Duration = .seconds(60), history: LineHistory? = nil, onStop: @escaping @Sendable () -> Void
+    ) throws(ListenError) {
+        address = socket.address
+        socketPath = socket.path
+        self.onStop = onStop
+        let site = Site(
+            tree: ServedTree(filesystem: filesystem),
+            admission: Admission(credentials: credentials, token: token, checksHost: socketPath == nil),
+            documents: documents, calls: calls)
+        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let bootstrap = ServerBootstrap(group: group)
+            .childChannelOption(.socketOption(.so_sndbuf), value: Self.sendBuffer)
+            .childChannelInitializer { [connections] channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    try pipeline.configureHTTPServerPipeline(
+                        withEncoderConfiguration: HTTPResponseEncoder.Configuration(),
+                        withDecoderLimitConfiguration: Self.limits)
+                    try pipeline.addHandler(ConnectionHandler(site, connections, patience: TimeAmount(patience)))
+                }
+            }
+        do {
+            channel = try bootstrap.withBoundSocket(socket.take()).wait()
+        } catch {
+            try? group.syncShutdownGracefully()
+            throw ListenError(sentence: "cannot listen at \(address): \(error)")
+        }
+        guard let history else { return }
+        channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .seconds(1)) { _ in history.add() }
+    }
+
+    /// Ends all connections, and returns when nothing of it calls the filesystem any more.
+    package func stop() {
+        if let socketPath { unlink(socketPath) }
+        try? channel.close().wait()
+        onStop()
+        connections.stop()
+        try? group.syncShutdownGracefully()
+    }
+}

@@ -1,0 +1,126 @@
+import ReelCore
+
+/// The answer to a request: status, headers, and what its body is made of.
+package struct ServedAnswer: Sendable {
+    /// What follows the headers.
+    package enum Body: Sendable {
+        case none
+        case text([UInt8])
+        /// Bytes of the open file, in this order, each behind its own text; then the last text.
+        case file([Part], end: [UInt8])
+        /// All bytes of a file whose length is not known: sent in chunks until its end.
+        case growing
+    }
+
+    /// One range of a file.
+    package struct Part: Sendable {
+        /// Stands before the bytes.
+        package var head: [UInt8]
+        package var range: ByteRange
+    }
+
+    package var status: Int
+    package var headers: [(name: String, value: String)]
+    package var body: Body
+
+    /// - Parameter headers: beside the length, which the body tells.
+    package init(_ status: Int, _ headers: [(name: String, value: String)] = [], _ body: Body = .none) {
+        self.status = status
+        self.body = body
+        self.headers = headers
+        if let length = Self.length(of: body), status != 304 { self.headers.append(("Content-Length", "\(length)")) }
+    }
+
+    /// A sentence for people.
+    package init(_ status: Int, saying sentence: String, _ headers: [(name: String, value: String)] = []) {
+        self.init(
+            status, [("Content-Type", "text/plain; charset=utf-8")] + headers, .text(Array((sentence + "\n").utf8)))
+    }
+
+    private static func length(of body: Body) -> Int64? {
+        switch body {
+        case .none: 0
+        case .text(let bytes): Int64(bytes.count)
+        case .file(let parts, let end):
+            parts.reduce(Int64(end.count)) { $0 + Int64($1.head.count) + $1.range.count }
+        case .growing: nil
+        }
+    }
+}
+
+/// The facts of an open file that its answer tells.
+package struct ServedFile: Sendable {
+    package var name: String
+    /// Bytes; nil where it is not known.
+    package var length: Int64?
+    /// nil: the origin told nothing that names the version.
+    package var entityTag: EntityTag?
+    /// Seconds since 1970; nil: the origin told no date of the version.
+    package var modified: Int64?
+    /// As the origin tells it.
+    package var originType: String?
+
+    package init(name: String, length: Int64?, entityTag: EntityTag?, modified: Int64?, originType: String? = nil) {
+        self.name = name
+        self.length = length
+        self.entityTag = entityTag
+        self.modified = modified
+        self.originType = originType
+    }
+
+    /// The answer to GET and HEAD.
+    package func answer(_ request: ServedRequest) -> ServedAnswer {
+        let type = mediaType(of: name, told: originType)
+        var headers = [("X-Content-Type-Options", "nosniff")]
+        if let modified { headers.append(("Last-Modified", httpDateText(modified))) }
+        if let entityTag { headers.append(("ETag", entityTag.header)) }
+        // A page of the origin must not act as a page of this server.
+        if runsScripts(type) { headers.append(("Content-Security-Policy", "sandbox")) }
+        let conditions = Preconditions(entityTag: entityTag, modified: modified)
+        switch conditions.outcome(request) {
+        case .unchanged: return ServedAnswer(304, headers)
+        case .failed: return ServedAnswer(412, headers)
+        case .send: break
+        }
+        let typed = headers + [("Content-Type", type)]
+        guard let length else { return ServedAnswer(200, typed, .growing) }
+        let ranged = typed + [("Accept-Ranges", "bytes")]
+        let whole = ServedAnswer(
+            200, ranged, .file([ServedAnswer.Part(head: [], range: ByteRange(0, length))], end: []))
+        guard request.method == "GET" || request.method == "HEAD", conditions.allowsRange(request) else { return whole }
+        switch RangeRequest(request["range"], length: length) {
+        case .whole: return whole
+        case .unsatisfiable:
+            return ServedAnswer(416, headers + [("Content-Range", "bytes */\(length)")])
+        case .parts(let parts) where parts.count == 1:
+            return ServedAnswer(
+                206, ranged + [("Content-Range", contentRange(parts[0], of: length))],
+                .file([ServedAnswer.Part(head: [], range: parts[0])], end: []))
+        case .parts(let parts): return multipart(parts, of: length, type, headers)
+        }
+    }
+
+    /// Several ranges in one body (RFC 9110, section 14.6).
+    private func multipart(
+        _ ranges: [ByteRange], of length: Int64, _ type: String, _ headers: [(String, String)]
+    ) -> ServedAnswer {
+        // The length tells where a part ends, so that the boundary may stand in the bytes.
+        let boundary = "reelfs-part-of-\(length)-bytes"
+        let parts = ranges.map { range in
+            let head =
+                "\r\n--\(boundary)\r\nContent-Type: \(type)\r\nContent-Range: \(contentRange(range, of: length))\r\n\r\n"
+            return ServedAnswer.Part(head: Array(head.utf8), range: range)
+        }
+        return ServedAnswer(
+            206,
+            headers + [("Accept-Ranges", "bytes"), ("Content-Type", "multipart/byteranges; boundary=\(boundary)")],
+            .file(parts, end: Array("\r\n--\(boundary)--\r\n".utf8)))
+    }
+}
+
+private func contentRange(_ range: ByteRange, of length: Int64) -> String {
+    "bytes \(range.lower)-\(range.upper - 1)/\(length)"
+}
+
+/// Whether a browser runs what is written in a document of this type.
+private func runsScripts(_ type: String) -> Bool { ["html", "xml", "svg"].contains { type.contains($0) } }

@@ -1,0 +1,245 @@
+import NIOCore
+import ReelCore
+import ReelVolume
+
+/// Answers the requests of all connections.
+struct Site: Sendable {
+    let tree: ServedTree
+    let admission: Admission
+    /// What else is served, by path.
+    let documents: [String: ServedDocument]
+    /// What can be asked for, by path.
+    let calls: [String: ServedCall]
+
+    /// A block: a piece that lies in one is verified once. Each connection that sends holds one.
+    private static let piece = BlockSize.block
+    /// Bytes that are lent cost no memory, but their extent cannot be evicted until the client has taken them. Half of
+    /// one: each piece costs two changes of threads.
+    private static let lentPiece = BlockSize.extent / 2
+    /// A file may change between its lookup and its open.
+    private static let mostTries = 3
+
+    /// Answers one request. - Throws: when the answer cannot be finished, and the connection has to end.
+    func answer(_ request: ServedRequest, to client: Client) async throws {
+        let call = calls[String(decoding: request.path, as: UTF8.self)]
+        let isChanging = request.method == "POST" && call?.isChanging == true
+        if let refusal = admission.refusal(request, isCall: call != nil, isChanging: isChanging) {
+            return try await send(refusal, to: client)
+        }
+        if let call { return try await send(await call.answer(request), to: client) }
+        guard request.method == "GET" || request.method == "HEAD" else {
+            return try await send(
+                ServedAnswer(405, saying: "Only GET and HEAD work here.", [("Allow", "GET, HEAD")]), to: client)
+        }
+        switch ServedPath(request.path) {
+        case .nowhere:
+            let document = documents[String(decoding: request.path, as: UTF8.self)]
+            if let events = document?.events { return try await events.send(to: client) }
+            try await send(document?.answer ?? Self.missing, to: client)
+        case .top: try await send(Page.answer(), to: client)
+        case .tree(let names, let isFolder):
+            for attempt in 1...Self.mostTries {
+                do {
+                    return try await answer(request, names, isFolder: isFolder, to: client)
+                } catch VolumeError.stale where attempt < Self.mostTries {
+                    continue
+                } catch let error as VolumeError {
+                    return try await send(ServedAnswer(error), to: client)
+                }
+            }
+        }
+    }
+
+    /// - Throws: `VolumeError` where nothing was sent yet.
+    private func answer(
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, to client: Client
+    ) async throws {
+        let place = try await tree.find(names)
+        defer { tree.forget(place) }
+        let node = place.node
+        if place.attributes.isDirectory {
+            return try await send(try await folder(request, names, isFolder: isFolder, node), to: client)
+        }
+        if place.attributes.isLink {
+            return try await send(link(names, to: try await tree.target(of: node)), to: client)
+        }
+        guard !isFolder else { throw VolumeError.notFound }
+        let file = try await tree.open(node)
+        defer { tree.filesystem.close(file) }
+        let type = try? tree.filesystem.extendedAttribute("user.mime_type", of: node).get()
+        let served = ServedFile(
+            name: names.last ?? "", length: file.length, entityTag: file.entityTag, modified: file.modified,
+            originType: type.map { String(decoding: $0, as: UTF8.self) })
+        let answer = served.answer(request)
+        // While another status can still be sent.
+        var buffer = ByteBuffer()
+        if !client.isHead { try await readFirst(answer.body, of: file, into: &buffer) }
+        client.begin(answer)
+        do {
+            if !client.isHead { try await sendBody(answer.body, of: file, &buffer, to: client) }
+            try await client.end()
+        } catch let error as VolumeError {
+            throw CutShort(reason: error)
+        }
+    }
+
+    /// Sends the client to where a link leads.
+    private func link(_ names: [String], to target: String) -> ServedAnswer {
+        var names = names.dropLast()
+        for part in target.split(separator: "/") where part != "." {
+            if part != ".." { names.append(String(part)) } else { _ = names.popLast() }
+        }
+        return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false).text ?? "/")])
+    }
+
+    private func folder(
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ node: NodeID
+    ) async throws(VolumeError) -> ServedAnswer {
+        let path = ServedPath.tree(names, isFolder: true).text ?? "/"
+        guard isFolder else { return ServedAnswer(301, [("Location", path)]) }
+        let document = FolderDocument(names, try await tree.items(of: node))
+        if request.query?.elementsEqual("m3u".utf8) == true {
+            let base = request.authority.map { "http://\($0)" } ?? ""
+            return ServedAnswer(200, [("Content-Type", "audio/x-mpegurl")], .text(document.playlist(base: base + path)))
+        }
+        let headers = [
+            ("Content-Type", "text/html; charset=utf-8"), ("X-Content-Type-Options", "nosniff"),
+            ("Content-Security-Policy", "default-src 'none'"),
+        ]
+        return ServedAnswer(200, headers, .text(document.page))
+    }
+
+    /// An answer without a file.
+    private func send(_ answer: ServedAnswer, to client: Client) async throws {
+        client.begin(answer)
+        if !client.isHead, case .text(let bytes) = answer.body { try await client.send(bytes) }
+        try await client.end()
+    }
+
+    /// Reads the bytes of the file with which a body begins, if it has any.
+    private func readFirst(
+        _ body: ServedAnswer.Body, of file: any FileHandle, into buffer: inout ByteBuffer
+    ) async throws(VolumeError) {
+        switch body {
+        case .none, .text: break
+        case .file(let parts, _):
+            guard let range = parts.first?.range, !range.isEmpty else { return }
+            try await read(range.lower, before: range.upper, of: file, into: &buffer)
+        case .growing: try await read(0, before: Self.unbounded.upper, of: file, into: &buffer)
+        }
+    }
+
+    /// - Parameter buffer: as `readFirst` left it. The one of this answer, so that a client costs one piece.
+    private func sendBody(
+        _ body: ServedAnswer.Body, of file: any FileHandle, _ buffer: inout ByteBuffer, to client: Client
+    ) async throws {
+        switch body {
+        case .none: break
+        case .text(let bytes): try await client.send(bytes)
+        case .file(let parts, let end):
+            for part in parts {
+                try await client.send(part.head)
+                try await send(part.range, of: file, isWhole: true, &buffer, to: client)
+            }
+            try await client.send(end)
+        case .growing: try await send(Self.unbounded, of: file, isWhole: false, &buffer, to: client)
+        }
+    }
+
+    /// - Parameters:
+    ///   - isWhole: the client was promised all of the range.
+    ///   - buffer: holds the first bytes of the range, or none; empty afterwards.
+    private func send(
+        _ range: ByteRange, of file: any FileHandle, isWhole: Bool, _ buffer: inout ByteBuffer, to client: Client
+    ) async throws {
+        var offset = range.lower
+        while offset < range.upper {
+            if buffer.readableBytes == 0, isWhole, let bytes = lend(offset, before: range.upper, of: file) {
+                try await client.send(bytes)
+                offset = bytes.range.upper
+                continue
+            }
+            if buffer.readableBytes == 0 { try await read(offset, before: range.upper, of: file, into: &buffer) }
+            guard buffer.readableBytes > 0 else {
+                if isWhole { throw VolumeError.failed }
+                return
+            }
+            try await client.send(buffer)
+            offset += Int64(buffer.readableBytes)
+            buffer.clear()
+        }
+    }
+
+    private func lend(_ offset: Int64, before end: Int64, of file: any FileHandle) -> LentBytes? {
+        let end = min(end, offset - offset % Self.lentPiece + Self.lentPiece)
+        return tree.filesystem.lend(file, ByteRange(offset, end))
+    }
+
+    /// Reads up to the end of a block.
+    private func read(
+        _ offset: Int64, before end: Int64, of file: any FileHandle, into buffer: inout ByteBuffer
+    ) async throws(VolumeError) {
+        let end = min(end, offset - offset % Self.piece + Self.piece)
+        try await tree.read(file, offset, count: Int(end - offset), into: &buffer)
+    }
+
+    /// Of a file whose length is not known.
+    private static let unbounded = ByteRange(0, BlockSize.openEnd)
+
+    private static let missing = ServedAnswer(VolumeError.notFound)
+}
+
+/// A text of the program that is made for each request, or again and again.
+package struct ServedDocument: Sendable {
+    private let type: String
+    private let make: @Sendable () -> [UInt8]
+    /// nil: it is one text.
+    fileprivate let events: EventStream?
+
+    /// - Parameter type: of its media, with its parameters.
+    package init(type: String, _ make: @escaping @Sendable () -> [UInt8]) {
+        self.type = type
+        self.make = make
+        events = nil
+    }
+
+    /// A text again and again, as server-sent events.
+    /// - Parameters:
+    ///   - patience: the time that a client has to take one.
+    ///   - first: as for `EventStream`.
+    ///   - make: a JSON object in one line, without its end.
+    package init(
+        patience: Duration = .seconds(20), first: (@Sendable () -> [UInt8])? = nil,
+        each make: @escaping @Sendable () -> [UInt8]
+    ) {
+        type = "text/event-stream"
+        self.make = make
+        events = EventStream(patience: patience, first: first, make)
+    }
+
+    fileprivate var answer: ServedAnswer {
+        ServedAnswer(200, [("Content-Type", type), ("Cache-Control", "no-store")], .text(make()))
+    }
+}
+
+/// An answer that ended before its length.
+struct CutShort: Error {
+    var reason: VolumeError
+}
+
+extension ServedAnswer {
+    /// The one table of statuses.
+    init(_ error: VolumeError) {
+        switch error {
+        case .notFound, .notDirectory, .isDirectory, .stale, .noAttribute, .nameTooLong:
+            self.init(404, saying: "No such file or folder.")
+        case .readOnly, .unsupported: self.init(405, saying: "That is not possible here.")
+        case .leadsOut: self.init(403, saying: "This link leads out of the tree.")
+        case .accessDenied: self.init(403, saying: "The origin denies access.")
+        case .timedOut: self.init(504, saying: "The origin did not answer in time.")
+        case .unreachable, .offline: self.init(503, saying: "The origin cannot be reached, and this is not cached.")
+        case .failed: self.init(502, saying: "The origin's answer is of no use, or the cache cannot be read.")
+        case .interrupted: self.init(503, saying: "The server is ending.")
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import ReelCore
+import ReelThreads
+
+/// A filesystem with one more file in its root, without bytes, which is there only while the tree can be trusted: while
+/// its origins answer, each listing is as new as it should be, and all sources of a catalogue are open.
+///
+/// Programs that delete from their database what they do not see look for such a file before they scan.
+package final class AnchoredVolume: MountedVolume {
+    private let volume: any MountedVolume
+    private let name: String
+    private let attributes: Attributes
+    private let file = AnchorFile()
+    private let state = Lock(State())
+
+    private struct State {
+        var kernel: (any KernelCache)?
+        /// As the kernel was told last.
+        var isThere = false
+    }
+
+    /// Slot 0 of no generation of a `NodeTable`, and no folder of a catalogue.
+    private static let node: NodeID = 1 << 32
+    /// Behind the last item of any directory.
+    private static let end = 1 << 62
+
+    /// - Parameters:
+    ///   - name: of the file; it hides an entry of this name.
+    ///   - modified: its date, in seconds since 1970.
+    package init(_ volume: any MountedVolume, name: String, modified: Int64) {
+        self.volume = volume
+        self.name = name
+        attributes = Attributes(
+            inode: inodeNumber(of: name, in: rootNode), isDirectory: false, length: 0, modified: modified)
+    }
+
+    /// Looks whether the file has come or gone, and tells the kernel.
+    package func check() {
+        let isThere = volume.isTrusted
+        let kernel = state.withLock { state in
+            defer { state.isThere = isThere }
+            return state.isThere == isThere ? nil : state.kernel
+        }
+        kernel?.forgetEntry(name, in: rootNode)
+        kernel?.forgetDirectory(rootNode)
+    }
+
+    /// Whether the kernel is told of the file now.
+    private var isThere: Bool {
+        let isThere = volume.isTrusted
+        state.withLock { $0.isThere = isThere }
+        return isThere
+    }
+
+    // MARK: The mount
+
+    package var maintenance: any CacheCommands { volume.maintenance }
+    package var prefetches: PrefetchJobs { volume.prefetches }
+    package var line: Line { volume.line }
+    package func setOffline(_ isOffline: Bool) { volume.setOffline(isOffline) }
+    package var isTrusted: Bool { volume.isTrusted }
+    package func connect(_ cache: any KernelCache) {
+        state.withLock { $0.kernel = cache }
+        volume.connect(cache)
+    }
+    package func announce(socketPath path: String) { volume.announce(socketPath: path) }
+    package func status() -> VolumeStatus { volume.status() }
+    package func lineProgress() -> LineProgress { volume.lineProgress() }
+    package func metrics() -> VolumeMetrics { volume.metrics() }
+    package func shutdown() { volume.shutdown() }
+
+    // MARK: The filesystem
+
+    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        guard parent == rootNode, name == self.name else { return volume.lookup(name, in: parent, completion) }
+        completion(isThere ? .success(Entry(node: Self.node, attributes: attributes)) : .failure(.notFound))
+    }
+
+    package func forget(_ node: NodeID, count: UInt64) {
+        if node != Self.node { volume.forget(node, count: count) }
+    }
+
+    package func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>) {
+        if node != Self.node { return volume.attributes(of: node, completion) }
+        completion(.success(attributes))
+    }
+
+    package func place(of node: NodeID) -> NodePlace? {
+        if node != Self.node { return volume.place(of: node) }
+        return NodePlace(parent: rootNode, name: name, isDirectory: false)
+    }
+
+    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
+        node == Self.node ? completion(.failure(.unsupported)) : volume.readLink(node, completion)
+    }
+
+    package func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        if node != Self.node { return volume.open(node, completion) }
+        completion(.success(file))
+    }
+
+    package func close(_ file: any FileHandle) {
+        if file !== self.file { volume.close(file) }
+    }
+
+    package func read(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
+    ) -> ReadAnswer {
+        file === self.file ? .read(0) : volume.read(file, offset: offset, into: buffer, park: park)
+    }
+
+    package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
+        file === self.file ? nil : volume.lend(file, range)
+    }
+
+    package func abandon(_ read: any ParkedRead, of file: any FileHandle) {
+        if file !== self.file { volume.abandon(read, of: file) }
+    }
+
+    package func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        guard node == rootNode else { return volume.openDirectory(node, completion) }
+        volume.openDirectory(node) { [self] result in
+            completion(
+                result.map { directory in
+                    let item = DirectoryItem(
+                        name: name, inode: attributes.inode, isDirectory: false, nextOffset: Self.end,
+                        entry: Entry(node: Self.node, attributes: attributes))
+                    return AnchoredDirectory(directory, item, isThere: isThere)
+                })
+        }
+    }
+
+    // The file says that the tree is whole, which such a view never is.
+
+    package func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        if parent == rootNode, name == self.name { return completion(.failure(.notFound)) }
+        volume.lookupCached(name, in: parent, completion)
+    }
+
+    package func openCached(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        node == Self.node ? completion(.failure(.stale)) : volume.openCached(node, completion)
+    }
+
+    package func readCached(
+        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
+    ) -> ReadAnswer {
+        file === self.file ? .read(0) : volume.readCached(file, offset: offset, into: buffer)
+    }
+
+    package func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        volume.openDirectoryCached(node, completion)
+    }
+
+    package func capacity() -> Capacity { volume.capacity() }
+
+    package func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError> {
+        node == Self.node ? .failure(.noAttribute) : volume.extendedAttribute(name, of: node)
+    }
+
+    package func extendedAttributeNames(of node: NodeID) -> Result<[String], VolumeError> {
+        node == Self.node ? .success([]) : volume.extendedAttributeNames(of: node)
+    }
+}
+
+/// The open anchor, of which there is nothing to read.
+private final class AnchorFile: FileHandle {
+    let wantsDirectIO = false
+    let length: Int64? = 0
+}
+
+/// A root with its anchor behind all other items.
+private final class AnchoredDirectory: DirectoryHandle {
+    private let directory: any DirectoryHandle
+    /// nil: it is not there.
+    private let anchor: DirectoryItem?
+
+    init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem, isThere: Bool) {
+        self.directory = directory
+        self.anchor = isThere ? anchor : nil
+    }
+
+    var isHeldByKernel: Bool { directory.isHeldByKernel }
+
+    func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
+        guard offset != anchor?.nextOffset else { return }
+        var isFull = false
+        directory.items(from: offset, withAttributes: withAttributes) { item in
+            isFull = !add(item)
+            return !isFull
+        }
+        if let anchor, !isFull { _ = add(anchor) }
+    }
+}

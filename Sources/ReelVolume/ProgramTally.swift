@@ -1,0 +1,119 @@
+import ReelCore
+import Synchronization
+
+/// What one program reads of the mount, and what is fetched for it.
+final class ProgramTally: Sendable {
+    private struct State {
+        var files = 0
+        var readBytes: Int64 = 0
+        var fetchedBytes: Int64 = 0
+        /// Early readahead of its files, which comes back when it reads on.
+        var early: Int64 = 0
+        var budget = SpeculationBudget(perMinute: SpeculationBudget.perMinute / 2)
+        /// When its last files were begun.
+        var begun: [Duration] = []
+        /// What it read in a row of its last files, by the suffix of their names (`Ledger.headRun`).
+        var runs: [String: [Int64]] = [:]
+    }
+
+    /// A program that begins as many files in a minute looks for something; a person does not play them.
+    private static let scannersFiles = 8
+    private static let scannersTime = Duration.seconds(60)
+    /// So many of its files tell what it reads of each; and no longer rows than this one, as those are no look.
+    private static let tellingRuns = 3
+    private static let longestRun: Int64 = 8 << 20
+    /// A library has films, songs, subtitles, pictures.
+    private static let mostSuffixes = 16
+
+    let name: String
+    private let state = Mutex(State())
+
+    init(_ name: String) { self.name = name }
+
+    /// It opened another file, or reads what was opened for it.
+    func reads() { state.withLock { $0.files += 1 } }
+
+    /// It waits for bytes of another file.
+    func begins(now: Duration) {
+        state.withLock { state in
+            state.begun.append(now)
+            if state.begun.count > Self.scannersFiles { state.begun.removeFirst() }
+        }
+    }
+
+    /// Whether it looks into many files one after another.
+    func isScanning(now: Duration) -> Bool {
+        state.withLock { state in
+            state.begun.count == Self.scannersFiles && now - state.begun[0] < Self.scannersTime
+        }
+    }
+
+    /// It is done with a file. - Parameter bytes: that it read in a row from the beginning on.
+    func ends(_ suffix: String, bytes: Int64) {
+        state.withLock { state in
+            let runs = state.runs[suffix] ?? []
+            guard !runs.isEmpty || state.runs.count < Self.mostSuffixes else { return }
+            state.runs[suffix] = runs.suffix(Self.scannersFiles - 1) + [bytes]
+        }
+    }
+
+    /// What it reads in a row of each file with this suffix, as far as its last ones tell; 0: they tell nothing.
+    func reach(_ suffix: String) -> Int64 {
+        state.withLock { state in
+            guard let runs = state.runs[suffix], runs.count >= Self.tellingRuns, let least = runs.min() else {
+                return 0
+            }
+            return least <= Self.longestRun ? least : 0
+        }
+    }
+
+    /// Bytes that it read, or that came for it.
+    func add(read: Int64 = 0, fetched: Int64 = 0, early: Int64 = 0) {
+        state.withLock { state in
+            state.readBytes += read
+            state.fetchedBytes += fetched
+            state.early += early
+        }
+    }
+
+    /// As `SpeculationBudget.allowsEarly`: half of the mount's is one program's.
+    func allowsEarly(now: Duration) -> Bool { state.withLock { $0.budget.allowsEarly($0.early, now: now) } }
+
+    var status: VolumeStatus.Program {
+        state.withLock { state in
+            VolumeStatus.Program(
+                name: name, files: state.files, readBytes: state.readBytes, fetchedBytes: state.fetchedBytes)
+        }
+    }
+}
+
+/// The programs that opened files of the mount, by name.
+final class ProgramTallies: Sendable {
+    /// Any user may call a program anything.
+    private static let most = 64
+
+    private let all = Mutex<[String: ProgramTally]>([:])
+
+    /// nil where there are too many others already.
+    subscript(name: String) -> ProgramTally? {
+        all.withLock { all in
+            if let known = all[name] { return known }
+            guard all.count < Self.most else { return nil }
+            let new = ProgramTally(name)
+            all[name] = new
+            return new
+        }
+    }
+
+    /// Whether any looks into many files one after another.
+    func areScanning(now: Duration) -> Bool {
+        all.withLock { Array($0.values) }.contains { $0.isScanning(now: now) }
+    }
+
+    /// Those first for which most was fetched.
+    var status: [VolumeStatus.Program] {
+        all.withLock { Array($0.values) }.map(\.status).sorted {
+            ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name)
+        }
+    }
+}

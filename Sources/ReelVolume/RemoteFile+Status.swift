@@ -1,0 +1,48 @@
+import ReelCore
+import ReelThreads
+
+/// What `status` tells of an open file.
+extension RemoteFile {
+    /// Adds what only an open file knows.
+    func tell(_ shown: inout VolumeStatus.File) {
+        let moment = now()
+        let (readers, coming, stalls, waitsSince) = state.withLock { state in
+            (state.ledger.readers(now: moment), state.ledger.coming, state.stalls, state.ledger.waitsSince)
+        }
+        shown.program = program
+        shown.waiting = waitsSince.map { Int64(max(.zero, moment - $0) / .milliseconds(1)) }
+        shown.stalls = stalls.count
+        shown.lastStall = stalls.last.map { stall in
+            VolumeStatus.Stall(
+                fault: stall.fault.rawValue, milliseconds: Int64(stall.length / .milliseconds(1)),
+                when: wallClock() - Int64((moment - stall.end) / .seconds(1)))
+        }
+        guard shown.openHandles > 0 else { return }
+        shown.map = FileMap.text(object.present, coming: coming)
+        shown.readers = readers.map { reader in
+            VolumeStatus.Reader(
+                position: reader.position, ahead: reader.ahead, rate: reader.rate.map { bytes($0) },
+                isPlayer: reader.isPlayer)
+        }
+        shown.seconds = seconds
+        shown.neededRate = needed(shown.seconds, readers)
+    }
+
+    /// The rate that a player needs, in bytes a second; nil: no player reads the file, or it is not known. Waits for no
+    /// disk.
+    var playersNeed: Int64? {
+        let moment = now()
+        let readers = state.withLock { state in
+            state.ledger.openHandles > 0 && state.ledger.hasPlayer(now: moment) ? state.ledger.readers(now: moment) : []
+        }
+        return readers.isEmpty ? nil : needed(layout.seconds, readers)
+    }
+
+    private func needed(_ seconds: Double?, _ readers: [Ledger.Reader]) -> Int64? {
+        let player = readers.first { $0.isPlayer } ?? readers.first
+        return (seconds.map { Double(length) / $0 } ?? player?.rate).map { bytes($0) }
+    }
+}
+
+/// A rate may be measured over no time at all.
+private func bytes(_ rate: Double) -> Int64 { rate.isFinite ? Int64(min(max(0, rate), 1e15)) : 0 }

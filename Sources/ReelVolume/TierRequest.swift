@@ -1,0 +1,284 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+
+/// A request for a range of a version, answered by the tier as far as it has the bytes, and by the origin for the rest:
+/// one answer to its receiver, slice after slice.
+///
+/// `@unchecked Sendable`: all of it but `init` runs on the thread that calls the receivers of the origin.
+final class TierRequest: ForwardingReceiver, @unchecked Sendable {
+    private enum Source {
+        case tier
+        case origin(upTo: Int64)
+    }
+
+    private let request: OriginRequest
+    private let handle: RequestHandle
+    let receiver: any OriginReceiver
+    private let version: Version
+    private let information: ContentInformation
+    private let tier: Tier
+    private let services: Services
+
+    /// What is still to come.
+    private var rest: ByteRange
+    /// The request to the tier under way.
+    private var read: SliceRead?
+    /// It has ended, and blocks of it are still held.
+    private var readEnd: SliceRead.End?
+    /// What the origin is asked for; nil: it is not asked.
+    private var part: ByteRange?
+    /// Where the bytes come from next.
+    private var source = Source.tier
+    /// The origin sends the whole resource, which the receiver takes from here on as it comes.
+    private var isWhole = false
+    private var isDemanded: Bool
+    private var hasHead = false
+    private var isPaused = false
+    /// Blocks that came while the receiver wanted none.
+    private var held: [(record: [UInt8], place: ByteRange)] = []
+    /// The receiver wants nothing, and no request is under way.
+    private var isBetween = false
+    private var isStopped = false
+    private var isOver = false
+    /// The end of the wait for a slice that another mount is about to write, on the clock of `now()`.
+    private var waitEnd: Duration?
+    private var isWaiting = false
+
+    /// So often the tier is asked again.
+    private static let pause = Duration.milliseconds(50)
+    /// A reader waits no longer than for a silent tier; bytes ahead of it have more time.
+    private static let patience = Tier.longestSilence
+    private static let patienceAhead = Duration.seconds(3)
+    /// Shorter requests are of programs that look about: the rest of their slices may never come.
+    private static let leastClaimed = 2 * BlockSize.block
+
+    init(
+        _ request: OriginRequest, _ range: ByteRange, _ version: Version, _ information: ContentInformation,
+        _ handle: RequestHandle, _ receiver: any OriginReceiver, _ tier: Tier, _ services: Services
+    ) {
+        (self.request, self.version, self.information) = (request, version, information)
+        (self.handle, self.receiver, self.tier, self.services) = (handle, receiver, tier, services)
+        rest = range.clamped(to: ByteRange(0, version.length))
+        isDemanded = request.isDemanded
+    }
+
+    var url: ResourceURL { request.url }
+    var reason: OriginRequest.Reason { request.reason }
+
+    // MARK: What its owner asks
+
+    func start() {
+        if handle.isPromoted.load(ordering: .relaxed) { isDemanded = true }
+        next()
+    }
+
+    func cancel() {
+        (isStopped, held) = (true, [])
+        if let read, let end = readEnd { return ended(read, end) }
+        if let read { return tier.origin.cancel(read.handle) }
+        if part != nil { return services.cancelBehindTier(handle) }
+        end(.cancelled)
+    }
+
+    func promote() {
+        isDemanded = true
+        waitEnd = waitEnd.map { min($0, now() + Self.patience) }
+        if let read { tier.origin.promote(read.handle) } else if part != nil { services.promoteBehindTier(handle) }
+    }
+
+    func resume() {
+        isPaused = false
+        while !isPaused, !isOver, let read, !held.isEmpty {
+            let block = held.removeFirst()
+            give(block.record, at: block.place, read)
+        }
+        guard !isPaused, !isOver else { return }
+        if let read, let end = readEnd {
+            ended(read, end)
+        } else if isBetween {
+            next()
+        } else if part != nil {
+            services.resumeBehindTier(handle)
+        }
+    }
+
+    // MARK: The way through the slices
+
+    private func next() {
+        if isStopped || handle.isCancelled.load(ordering: .relaxed) { return end(.cancelled) }
+        if rest.isEmpty { return end(nil) }
+        isBetween = isPaused
+        if isPaused { return }
+        let slice = tier.slice(of: version, at: rest.lower)
+        switch source {
+        case .origin(let upper): askOrigin(upTo: upper)
+        case .tier where tier.writer.distrusts(slice): askOrigin(upTo: slice.range.upper)
+        case .tier where tier.mayAsk(): askTier(slice)
+        case .tier: askOrigin(upTo: rest.upper)
+        }
+    }
+
+    private func askTier(_ slice: TierSlice) {
+        let read = SliceRead(slice, rest, as: RequestHandle(for: handle), for: self, tier, services)
+        self.read = read
+        tier.asks(handle, url)
+        read.begin(request, isDemanded: isDemanded)
+    }
+
+    private func askOrigin(upTo upper: Int64) {
+        let part = ByteRange(rest.lower, min(upper, rest.upper))
+        (self.part, source) = (part, .tier)
+        var request = request
+        (request.range, request.isDemanded) = (part, isDemanded)
+        services.send(request, of: information, as: handle, to: self)
+    }
+
+    private func end(_ failure: OriginFailure?) {
+        guard !isOver else { return }
+        isOver = true
+        held = []
+        tier.asks(handle, nil)
+        tier.left(handle)
+        receiver.ended(failure)
+    }
+
+    /// Tells the receiver the head, once, as the origin would have sent it.
+    private func tell() -> OriginFailure? {
+        if hasHead { return nil }
+        hasHead = true
+        var headers = [
+            ("content-range", "bytes \(rest.lower)-\(rest.upper - 1)/\(version.length)"),
+            ("content-length", "\(rest.count)"),
+        ]
+        if let tag = information.validator.entityTag { headers.append(("etag", tag.header)) }
+        if let date = information.validator.lastModified { headers.append(("last-modified", httpDateText(date))) }
+        if let type = information.mediaType { headers.append(("content-type", type)) }
+        return receiver.head(ResponseHead(status: 206, headers: headers, url: url))
+    }
+
+    // MARK: From the tier
+
+    func sent(_ read: SliceRead) { if read === self.read, !hasHead { receiver.sent() } }
+
+    /// A block that its seal has proven.
+    func took(_ record: [UInt8], at place: ByteRange, _ read: SliceRead) {
+        guard read === self.read, !isOver, !isStopped else { return read.taken() }
+        if isPaused { held.append((record, place)) } else { give(record, at: place, read) }
+    }
+
+    private func give(_ record: [UInt8], at place: ByteRange, _ read: SliceRead) {
+        var record = record
+        defer { read.taken() }
+        let part = rest.clamped(to: place)
+        guard !part.isEmpty, part.lower == rest.lower else { return }
+        receiver.asked(.tier)
+        if let failure = tell() { return stop(failure, read) }
+        tier.took(part.count)
+        rest.lower = part.upper
+        let answer = TierSlice.withBlock(of: &record) { bytes in
+            receiver.body(
+                UnsafeRawBufferPointer(
+                    rebasing: bytes[Int(part.lower - place.lower)..<Int(part.upper - place.lower)]))
+        }
+        switch answer {
+        case .more: break
+        case .pause: isPaused = true
+        case .stop: stop(.cancelled, read)
+        }
+    }
+
+    private func stop(_ failure: OriginFailure, _ read: SliceRead) {
+        isStopped = true
+        tier.origin.cancel(read.handle)
+        end(failure)
+    }
+
+    /// The request for a slice has ended.
+    func ended(_ read: SliceRead, _ end: SliceRead.End) {
+        guard read === self.read else { return }
+        // The blocks that came go first.
+        readEnd = held.isEmpty ? nil : end
+        if readEnd != nil { return }
+        self.read = nil
+        if isOver { return }
+        tier.asks(handle, nil)
+        switch end {
+        case .whole: waitEnd = nil
+        case .missing where isClaimed && !isStopped: return claim()
+        case .missing, .damaged: source = .origin(upTo: read.slice.range.upper)
+        case .failed: source = .origin(upTo: rest.upper)
+        }
+        next()
+    }
+
+    // MARK: Slices that the tier lacks
+
+    /// Whether another mount may fetch the slices, or this one for the others.
+    private var isClaimed: Bool {
+        if request.range.map({ $0.count > Self.leastClaimed }) == true { return true }
+        // A reader that goes on makes short requests, too.
+        return tier.claims.knows(tier.place.seal.claim(of: version, at: rest.lower).name)
+    }
+
+    /// Fetches the slices that follow, unless another mount is about to.
+    private func claim() {
+        let (name, range) = tier.place.seal.claim(of: version, at: rest.lower)
+        isWaiting = true
+        tier.claims.find(name, isDemanded: isDemanded) { [self] isOthers in
+            services.origin.perform { [self] in claimed(name, range, isOthers: isOthers) }
+        }
+    }
+
+    private func claimed(_ name: String, _ range: ByteRange, isOthers: Bool) {
+        guard isWaiting, !isOver else { return }
+        let moment = now()
+        let end = waitEnd ?? moment + (isDemanded ? Self.patience : Self.patienceAhead)
+        if isOthers, moment < end {
+            waitEnd = end
+            return services.ticker.after(Self.pause) { [self] in services.origin.perform { [self] in goOn() } }
+        }
+        if isOthers { tier.claims.giveUp(name) }
+        (waitEnd, source) = (nil, .origin(upTo: range.upper))
+        goOn()
+    }
+
+    private func goOn() {
+        guard isWaiting, !isOver else { return }
+        isWaiting = false
+        next()
+    }
+
+    // MARK: From the origin
+
+    func sent() { if !hasHead { receiver.sent() } }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        switch judge(head, to: url, asked: part, isConditional: false, known: information) {
+        case .range: return tell()
+        case .whole where !hasHead:
+            (isWhole, hasHead) = (true, true)
+            return receiver.head(head)
+        case .whole: return .wrongAnswer("no range, where the tier's bytes end")
+        case .unchanged: return .wrongAnswer("304 to a request without a condition")
+        case .failure(let failure): return failure
+        }
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        rest.lower += Int64(bytes.count)
+        let answer = receiver.body(bytes)
+        switch answer {
+        case .more: break
+        case .pause: isPaused = true
+        case .stop: isStopped = true
+        }
+        return answer
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        part = nil
+        if failure != nil || isWhole { return end(failure) }
+        next()
+    }
+}

@@ -1,0 +1,66 @@
+import ReelListener
+import ReelThreads
+import ReelVolume
+import Synchronization
+
+/// Threads for what HTTP clients ask for: such work waits for disks and the network, which a task must not.
+final class CallThreads: Sendable {
+    private struct State {
+        var running = 0
+        var isEnding = false
+    }
+
+    /// As many as of clients of the control socket: the disk is for the readers of the mount.
+    private static let limit = 4
+
+    private let state = Monitor(State())
+
+    /// Does work on a thread of its own. It is told to end once the task is cancelled.
+    /// - Returns: nil where too much is being done already, or the mount is ending.
+    func run<Value: Sendable>(_ work: @escaping @Sendable (MaintenanceWatch) -> Value) async -> Value? {
+        let isCancelled = CancelMark()
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let isStarted = start(isCancelled) { continuation.resume(returning: work($0)) }
+                if !isStarted { continuation.resume(returning: nil) }
+            }
+        } onCancel: {
+            isCancelled.set()
+        }
+    }
+
+    /// Does work for which no client waits. - Returns: false where it is not begun.
+    func begin(_ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool { start(CancelMark(), work) }
+
+    private func start(_ isCancelled: CancelMark, _ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool {
+        let isFree = state.withLock { state in
+            guard !state.isEnding, state.running < Self.limit else { return false }
+            state.running += 1
+            return true
+        }
+        guard isFree else { return false }
+        let watch = MaintenanceWatch(isOver: { [self] in
+            isCancelled.isSet || state.withLock(notifying: false) { $0.isEnding }
+        })
+        let thread = Thread("maintenance") { [self] in
+            work(watch)
+            state.withLock { $0.running -= 1 }
+        }
+        thread?.detach()
+        if thread == nil { state.withLock { $0.running -= 1 } }
+        return thread != nil
+    }
+
+    /// Ends all work and waits for it: before the volume is shut down.
+    func stop() {
+        state.withLock { $0.isEnding = true }
+        state.wait { $0.running == 0 ? () : nil }
+    }
+}
+
+/// Set once the client has gone.
+private final class CancelMark: Sendable {
+    private let mark = Atomic(false)
+    var isSet: Bool { mark.load(ordering: .relaxed) }
+    func set() { mark.store(true, ordering: .relaxed) }
+}

@@ -1,0 +1,51 @@
+import ArgumentParser
+import ReelFuse
+import ReelVolume
+
+/// Whether a switch is on.
+enum Switch: String, ExpressibleByArgument, CaseIterable {
+    case on, off
+}
+
+struct OfflineCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "offline", abstract: "Show only what plays without the network, and ask for nothing.",
+        discussion: """
+            Shows the files of which all is cached, and the directories that have some. A read of anything else fails \
+            at once. Outlives the mount, until it is switched off.
+            """)
+
+    @Argument(help: "on or off.") var state: Switch
+    @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
+
+    func perform() throws -> Int32 {
+        var request = ControlRequest(command: "offline")
+        request.isOffline = state == .on
+        try change(mountpoint, request)
+        return 0
+    }
+}
+
+struct LimitRateCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "limit-rate", abstract: "Change the rate limit of a mount until it is unmounted.",
+        discussion: "Of a mount that is to keep it, change the option --limit-rate, too.")
+
+    @Argument(help: "Bytes a second (K, M, G), `off`, or by time of day: \"08:00,2M 23:00,off\".") var rate: String
+    @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
+
+    func perform() throws -> Int32 {
+        var request = ControlRequest(command: "limit-rate")
+        request.schedule = try rateSchedule("limit-rate", rate).text
+        try change(mountpoint, request)
+        return 0
+    }
+}
+
+/// Asks the daemon of a mount point for a change.
+private func change(_ mountpoint: String, _ request: ControlRequest) throws(Failure) {
+    let mount = try Mountpoint.mount(on: mountpoint)
+    var request = request
+    if request.command == "offline" { request.device = mount.device }
+    _ = try ControlClient(of: mount).report(request)
+}

@@ -1,0 +1,40 @@
+import ArgumentParser
+import ReelFuse
+
+struct RestartCommand: ParsableCommand, ReelfsCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restart", abstract: "Replace the daemon of a mount by a new one, while files stay open.",
+        discussion: """
+            The new daemon is of the program that is installed now, and has the options of the old one. Reads wait \
+            for a moment. The other mounts of the daemon go with it.
+            """)
+
+    @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
+
+    func perform() throws -> Int32 {
+        let mount = try Mountpoint.mount(on: mountpoint)
+        let answer = try ControlClient(of: mount).ask("describe")
+        guard let handover = answer?.handover else { throw Failure.mount(answer?.error ?? ControlClient.silence) }
+        let line = handover.line
+        guard let command = try Program.parse(line) as? MountCommand else {
+            throw Failure.mount("the options of the mount are not known to this version of reelfs")
+        }
+        try DaemonLaunch.start(command.request(at: handover.mountpoint, command.mountOptions()), line)
+        return 0
+    }
+}
+
+extension Handover {
+    /// The command line of a daemon that takes the place of the one whose mount this is.
+    var line: [String] {
+        let words = options.filter { !$0.isEmpty && !["config", "foreground"].contains(hyphenated($0[0])) }.map {
+            option -> [String] in
+            let (name, value) = (hyphenated(option[0]), option.dropFirst().first)
+            if let row = OptionTable[name], row.scope.contains(.mountpoint), (row.form == nil) == (value == nil) {
+                return [value.map { "--\(name)=\($0)" } ?? "--" + name]
+            }
+            return ["-o", name + (value.map { "=" + $0.replacing(",", with: "\\,") } ?? "")]
+        }
+        return ["reelfs", "mount", "--" + MountCommand.successorFlag] + words.joined() + ["--", source, mountpoint]
+    }
+}

@@ -1,0 +1,75 @@
+import Glibc
+import ReelCore
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// What a mount tells of its requests: to a file, and to `reelfs explain`.
+    @Suite struct ExplainTests {
+        @Test(
+            "The request log has a line a request, and explain tells them of a file: why, for which program, what came")
+        func log() throws {
+            let film = FileOrigin(length: 8 << 20)
+            let server = try ScriptedServer { request in
+                request.target.hasPrefix("/list.m3u")
+                    ? ServerStep.answer(
+                        200, [("Content-Type", "audio/x-mpegurl")], body: "#EXTM3U\n/film.mkv?token=s3cret\n")
+                    : film.answer(request)
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let log = scene.work("requests.json")
+                let mount = try scene.mount(server.url("/list.m3u?key=s3cret").text, ["--request-log", log])
+                let path = mount.file("film.mkv")
+                let words = ["dd", "if=" + path, "of=/dev/null", "bs=64k", "skip=64", "count=4", "status=none"]
+                #expect(try ChildProcess.run(words).status == 0)
+                // A request is written down when it has ended.
+                func demands() -> [String] {
+                    lines(of: log).filter { $0.contains("\"program\":\"dd\"") && $0.contains("\"why\":\"demand\"") }
+                }
+                #expect(eventually(within: .seconds(20)) { !demands().isEmpty })
+                let demand = try #require(demands().first)
+                for part in [
+                    "\"from\":\"origin\"", "\"status\":206", "\"host\":\"http://127.0.0.1:",
+                ] {
+                    #expect(demand.contains(part), "\(demand)")
+                }
+                var status = stat()
+                #expect(lstat(log, &status) == 0 && status.st_mode & 0o777 == 0o600)
+                #expect(lines(of: log).contains { $0.contains("\"why\":\"listing\"") })
+
+                let told = try ChildProcess.run([program, "explain", path])
+                #expect(told.status == 0, "\(told.errors)")
+                let rows = told.output.split(separator: "\n").map { String($0) }
+                #expect(rows[0].hasPrefix("film.mkv: ") && rows[0].contains("of 8.0 MiB cached"), "\(told.output)")
+                // The sum of its program, and the request itself with the bytes that it asked for.
+                #expect(rows.contains { $0.contains("demand") && $0.contains(" dd ") }, "\(told.output)")
+                let asked = "\(4 << 20)-"
+                #expect(rows.contains { $0.contains("demand") && $0.contains(asked) }, "\(told.output)")
+                let json = try ChildProcess.run([program, "explain", "--json", path]).output
+                #expect(json.contains("\"length\":\(8 << 20)"), "\(json)")
+                let programs = try ChildProcess.run([program, "status", "--programs", mount.path]).output
+                #expect(programs.split(separator: "\n").last?.hasSuffix("      1  dd") == true, "\(programs)")
+                #expect(![told.output, json, lines(of: log).joined()].contains { $0.contains("s3cret") })
+            }
+        }
+
+        @Test("Explain says which path it does not know, and of what no mount is")
+        func strangers() throws {
+            let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])
+            defer { server.stop() }
+            try withScene { scene in
+                let mount = try scene.mount(server.url("/film.mkv").text)
+                let missing = try ChildProcess.run([program, "explain", mount.file("other.mkv")])
+                #expect(missing.status != 0 && missing.errors.contains("other.mkv"), "\(missing.errors)")
+                let elsewhere = try ChildProcess.run([program, "explain", scene.work("")])
+                #expect(elsewhere.status != 0 && !elsewhere.errors.isEmpty)
+            }
+        }
+
+        private func lines(of path: String) -> [String] {
+            guard let bytes = try? readWhole(path) else { return [] }
+            return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { String($0) }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+import Glibc
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// What the programs of media libraries cost the origin, which a real nginx is.
+    @Suite struct LibraryTests {
+        /// What a program may cause to be asked for of one film.
+        struct Cost: Sendable {
+            var bytes: Int64
+            var requests: Int
+        }
+
+        struct Scanner: CustomTestStringConvertible, Sendable {
+            var testDescription: String
+            /// Words in front of the path of the film, and behind it.
+            var words: [String]
+            var behind: [String] = []
+            /// Of a film by its suffix.
+            var most: [String: Cost]
+
+            static let all = [
+                // As Jellyfin asks.
+                Scanner(
+                    testDescription: "ffprobe",
+                    words: [
+                        "-v", "error", "-analyzeduration", "200M", "-probesize", "1G", "-threads", "0",
+                        "-print_format", "json", "-show_streams", "-show_chapters", "-show_format",
+                    ],
+                    most: ["mp4": Cost(bytes: 600_000, requests: 3), "mkv": Cost(bytes: 400_000, requests: 2)]),
+                Scanner(
+                    testDescription: "mediainfo", words: [],
+                    // It reads 4 MB of an mp4 in a row, as its last films have told, and half of such an mkv.
+                    most: ["mp4": Cost(bytes: 6_000_000, requests: 3)]),
+                Scanner(
+                    testDescription: "exiftool", words: [],
+                    most: ["mp4": Cost(bytes: 600_000, requests: 3), "mkv": Cost(bytes: 600_000, requests: 2)]),
+                Scanner(
+                    testDescription: "ffmpegthumbnailer", words: ["-i"], behind: ["-o", "/dev/null", "-c", "png"],
+                    most: ["mp4": Cost(bytes: 900_000, requests: 4), "mkv": Cost(bytes: 900_000, requests: 5)]),
+            ]
+        }
+
+        /// So many make a program known as one that looks into many files.
+        private static let films = 10
+
+        @Test("A program that looks into all films of a library costs each a few requests", arguments: Scanner.all)
+        func scans(_ scanner: Scanner) throws {
+            guard isProgram(scanner.testDescription) else {
+                try Test.cancel("\(scanner.testDescription) is not installed")
+            }
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                try makeFilms(root, scene)
+                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
+                defer { server.stop() }
+                let log = scene.work("requests.json")
+                let mount = try scene.mount(server.url, ["--request-log", log])
+                for number in 0..<Self.films {
+                    let film = mount.file(name(number))
+                    let end = try ChildProcess.run(
+                        [scanner.testDescription] + scanner.words + [film] + scanner.behind, within: .seconds(30))
+                    #expect(end.status == 0, "\(end.errors)")
+                }
+                try mount.unmount()
+                for number in Self.films - 2..<Self.films {
+                    guard let most = scanner.most[suffix(number)] else { continue }
+                    let lines = String(decoding: try readWhole(log), as: UTF8.self).split(separator: "\n")
+                        .filter { $0.contains("/\(name(number))\"") }
+                    let bytes = lines.map { line in
+                        line.split(separator: "\"bytes\":").last.flatMap { Int64($0.prefix { $0.isNumber }) } ?? 1 << 40
+                    }
+                    let isCheap = lines.count <= most.requests && bytes.reduce(0, +) <= most.bytes
+                    #expect(isCheap && !lines.isEmpty, "\(lines)")
+                }
+            }
+        }
+
+        private func suffix(_ number: Int) -> String { number % 2 == 0 ? "mp4" : "mkv" }
+        private func name(_ number: Int) -> String { "\(number).\(suffix(number))" }
+
+        /// Of 16 MB, every second one an mp4 with its index at the end.
+        private func makeFilms(_ root: String, _ scene: Scene) throws {
+            let short = scene.work("short.mkv")
+            let picture = ["-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:duration=3"]
+            let sound = ["-f", "lavfi", "-i", "sine=r=48000:duration=3"]
+            let codecs = ["-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac"]
+            let words = [
+                picture + sound + codecs + [short],
+                ["-stream_loop", "3", "-i", short, "-c", "copy", scene.work("film.mp4")],
+                ["-stream_loop", "3", "-i", short, "-c", "copy", scene.work("film.mkv")],
+            ]
+            for words in words {
+                let end = try ChildProcess.run(["ffmpeg", "-v", "error"] + words, within: .seconds(40))
+                #expect(end.status == 0, "\(end.errors)")
+            }
+            for number in 0..<Self.films {
+                #expect(link(scene.work("film." + suffix(number)), root + "/" + name(number)) == 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+extension EndToEnd {
+    /// Mounts of a source with a mirror.
+    @Suite struct MirrorMountTests {
+        @Test("One of two servers dies in mid-film, and no read waits more than a second and a half")
+        func death() throws {
+            guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
+            let film = FileOrigin(length: 24 << 20)
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                mkdir(root + "/films", 0o755)
+                try writeFile(root + "/films/film.mkv", film.whole)
+                let first = try RealServer(.nginx, root: root, place: scene.work("first"))
+                var isUp = true
+                defer { if isUp { first.stop() } }
+                // The same tree below another path.
+                let second = try RealServer(.nginx, root: root + "/films", place: scene.work("second"))
+                defer { second.stop() }
+                let log = scene.work("requests")
+                let mount = try scene.mount(
+                    first.url + "films/", ["--mirror", second.url, "--request-log", log])
+                let file = try OpenDescriptor(mount.file("film.mkv"))
+                var (offset, longest) = (Int64(0), Duration.zero)
+                while offset < film.length {
+                    if offset == 4 << 20 {
+                        first.stop()
+                        isUp = false
+                    }
+                    let count = Int(min(256 << 10, film.length - offset))
+                    let start = now()
+                    let bytes = try file.bytes(at: offset, count: count)
+                    longest = max(longest, now() - start)
+                    try #require(bytes == film.expectedBytes(ByteRange(offset, offset + Int64(count))))
+                    offset += Int64(count)
+                }
+                #expect(longest < .milliseconds(1500))
+                #expect(eventually { contents(log)?.contains("\"from\":\"mirror\"") == true })
+                let status = try ChildProcess.run([program, "status", mount.path])
+                let name = second.url.dropLast()
+                #expect(status.output.contains("mirror  \(name): "), "\(status.output)")
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import Synchronization
+import TestKit
+import Testing
+
+@testable import reelfs
+
+extension EndToEnd {
+    /// A daemon that takes the place of another one while programs have files open.
+    @Suite struct RestartTests {
+        private static let length: Int64 = 12 << 20
+        private static let piece: Int64 = 128 << 10
+
+        /// Reads pieces of one open file, until it is told to end.
+        private final class Player: Sendable {
+            private let isOver = Atomic(false)
+            private let state = Mutex<(reads: Int, longest: Duration, error: String?)>((0, .zero, nil))
+            private let thread = Mutex<Thread?>(nil)
+
+            /// - Parameter seed: of the places of its pieces; nil: one after the other, and again.
+            init(_ film: FileOrigin, _ path: String, seed: UInt64?) {
+                let thread = startThread { [self] in
+                    do {
+                        try play(film, path, seed)
+                    } catch {
+                        state.withLock { $0.error = "\(error)" }
+                    }
+                }
+                self.thread.withLock { $0 = thread }
+            }
+
+            private func play(_ film: FileOrigin, _ path: String, _ seed: UInt64?) throws {
+                let file = try OpenDescriptor(path)
+                var random = seed.map { SeededGenerator(seed: $0) }
+                let pieces = film.version.length / piece
+                var number: Int64 = 0
+                while !isOver.load(ordering: .relaxed) {
+                    let offset = number * piece
+                    let start = now()
+                    let bytes = try file.bytes(at: offset, count: Int(piece))
+                    let time = now() - start
+                    let isRight = bytes == film.expectedBytes(ByteRange(offset, offset + piece))
+                    state.withLock { state in
+                        state.reads += 1
+                        state.longest = max(state.longest, time)
+                        if !isRight { state.error = "wrong bytes at \(offset)" }
+                    }
+                    // Not from the page cache the next time.
+                    posix_fadvise(file.number, off_t(offset), off_t(piece), POSIX_FADV_DONTNEED)
+                    number = random.map { _ in Int64.random(in: 0..<pieces, using: &random!) } ?? (number + 1) % pieces
+                    usleep(5000)
+                }
+            }
+
+            var reads: Int { state.withLock { $0.reads } }
+
+            /// - Returns: what went wrong; nil: nothing did.
+            func finish() -> String? {
+                isOver.store(true, ordering: .relaxed)
+                thread.withLock { $0 }?.join()
+                return state.withLock { $0.error }
+            }
+
+            var longest: Duration { state.withLock { $0.longest } }
+        }
+
+        @Test("Players read on over ten restarts, and a directory and a working directory stay", .plainAndEncrypted)
+        func players() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film, limit: .seconds(120)) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                let folder = open(mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                let players = [nil, 1, 2].map { Player(film, path, seed: $0) }
+                var mount = mount
+                for _ in 0..<10 {
+                    let before = players.map(\.reads)
+                    let old = mount.pid
+                    mount = try scene.restart(mount)
+                    #expect(mount.pid != old && !isRunning(old))
+                    // While other handles are open, which the kernel may read by itself.
+                    #expect(film.difference(inFile: path) == nil)
+                    #expect(eventually { zip(players, before).allSatisfy { $0.reads > $1 + 3 } })
+                }
+                for player in players { #expect(player.finish() == nil) }
+                // Far below any deadline of a read; a busy machine starts processes slowly.
+                let longest = players.map(\.longest).max() ?? .zero
+                #expect(longest < .seconds(8), "\(longest)")
+                #expect(faccessat(folder, "film.mkv", R_OK, 0) == 0)
+                #expect(try names(in: "/proc/self/fd/\(folder)") == ["film.mkv"])
+                close(folder)
+                #expect(film.difference(inFile: path) == nil)
+                #expect(film.difference(inFile: path) == nil)
+                #expect(eventually { watcher(of: mount.path) != nil })
+                try mount.unmount()
+                #expect(watcher(of: mount.path) == nil || eventually { watcher(of: mount.path) == nil })
+            }
+        }
+
+        @Test("A read that waits for the origin goes on, and what is cached is not fetched again")
+        func waiting() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film) { scene, server, mount in
+                let begin = film.expectedBytes(ByteRange(0, 1 << 20))
+                #expect(try OpenDescriptor(mount.file("film.mkv")).bytes(at: 0, count: 1 << 20) == begin)
+                film.fail(.stallAfter(0), times: 1)
+                let file = open(mount.file("film.mkv"), O_RDONLY | O_CLOEXEC)
+                defer { close(file) }
+                let before = server.requests.count
+                let answer = Monitor<Int?>(nil)
+                let reader = startThread {
+                    var bytes = [UInt8](repeating: 0, count: 4096)
+                    let count = pread(file, &bytes, 4096, 8 << 20)
+                    let isRight = bytes == film.expectedBytes(ByteRange(8 << 20, 8 << 20 + 4096))
+                    answer.withLock { $0 = isRight ? count : -1 }
+                }
+                defer { reader.join() }
+                #expect(eventually { server.requests.count > before })
+                let next = try scene.restart(mount)
+                #expect(answer.wait(atMost: .seconds(20)) { $0 } == 4096)
+                let requests = server.requests.count
+                #expect(try OpenDescriptor(next.file("film.mkv")).bytes(at: 0, count: 1 << 20) == begin)
+                #expect(server.requests.count == requests)
+            }
+        }
+
+        @Test("A file that has changed since is stale where it was open, and new where it is opened")
+        func changed() throws {
+            let film = FileOrigin(length: Self.length)
+            try withMount(of: film, ["--refresh", "0"]) { scene, server, mount in
+                let path = mount.file("film.mkv")
+                let file = try OpenDescriptor(path)
+                #expect(try file.bytes(at: 0, count: 4096) == film.expectedBytes(ByteRange(0, 4096)))
+                film.change(to: .init(seed: 9, length: Self.length, entityTag: "\"v2\""))
+                let next = try scene.restart(mount)
+                #expect(throws: SystemFailure("pread", ESTALE)) { try file.bytes(at: 4 << 20, count: 4096) }
+                #expect(film.difference(inFile: next.file("film.mkv")) == nil)
+            }
+        }
+
+        @Test("All mount points of a daemon go with it, each with its owner, and end one by one")
+        func several() throws {
+            let film = FileOrigin(length: 1 << 20)
+            try withMount(of: film) { scene, server, mount in
+                let second = scene.folder + "/second"
+                #expect(try scene.tryMount(server.address, ["-o", "uid=7"], on: "second").status == 0)
+                let files = try [mount.path, second].map { try OpenFile($0 + "/film.mkv") }
+                var next = try scene.restart(mount)
+                next = try scene.restart(next)
+                for file in files { #expect(file.first == film.expectedBytes(ByteRange(0, 10))) }
+                var status = stat()
+                #expect(stat(second + "/film.mkv", &status) == 0 && status.st_uid == 7)
+                #expect(stat(mount.file("film.mkv"), &status) == 0 && status.st_uid != 7)
+                for file in files { file.close() }
+                #expect(try ChildProcess.run([program, "umount", second], within: .seconds(10)).status == 0)
+                #expect(film.difference(inFile: next.file("film.mkv")) == nil && isRunning(next.pid))
+                try next.unmount()
+            }
+        }
+
+        @Test("The files and folders of a catalogue stay open")
+        func catalogue() throws {
+            let film = FileOrigin(length: 1 << 20)
+            let server = try filmServer(film)
+            defer { server.stop() }
+            try withScene { scene in
+                let list = scene.work("all.toml")
+                try writeFile(list, "[[source]]\npath = \"a/b\"\nsource = \"\(server.address)\"\n".utf8)
+                var mount = try scene.mount(list)
+                let file = try OpenFile(mount.file("a/b/film.mkv"))
+                let folder = open(mount.file("a"), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                for _ in 0..<2 {
+                    mount = try scene.restart(mount)
+                    #expect(file.first == film.expectedBytes(ByteRange(0, 10)))
+                    #expect(faccessat(folder, "b/film.mkv", R_OK, 0) == 0)
+                    #expect(film.difference(inFile: mount.file("a/b/film.mkv")) == nil)
+                }
+                file.close()
+                close(folder)
+                try mount.unmount()
+            }
+        }
+
+        @Test("A new daemon that dies leaves no mount behind, and one in the foreground says who has to restart it")
+        func ends() throws {
+            let film = FileOrigin(length: 1 << 20)
+            try withMount(of: film) { scene, server, mount in
+                let next = try scene.restart(mount)
+                next.crash()
+                #expect(eventually { !mountTable().contains { $0.mountpoint == mount.path } })
+                let words = [program, "mount", server.address, mount.path, "--cache-dir", scene.cache, "--foreground"]
+                let child = try ChildProcess(words + scene.keyOptions, environment: ["no_proxy": "127.0.0.1"])
+                #expect(eventually { (try? names(in: mount.path)) == ["film.mkv"] })
+                let end = try ChildProcess.run([program, "restart", mount.path])
+                #expect(end.status == 32 && end.errors.contains("its caller has to restart it"), "\(end)")
+                child.signal(SIGTERM)
+                #expect(try child.wait().status == 0)
+            }
+        }
+
+        @Test("A service manager keeps the mount over a restart, and a stop ends it")
+        func service() throws {
+            let film = FileOrigin(length: Self.length)
+            let server = try filmServer(film)
+            defer { server.stop() }
+            try withScene { scene in
+                let manager = try ManagerSocket("@" + scene.folder)
+                let words =
+                    [program, "mount", server.address, scene.mountpoint, "--cache-dir", scene.cache]
+                    + ["--foreground"] + scene.keyOptions
+                let job = scene.work("job")
+                try writeFile(scene.work("systemctl"), "#!/bin/sh\ncat \(job)\n".utf8)
+                chmod(scene.work("systemctl"), 0o755)
+                try writeFile(job, "  7 reelfs@films.service restart running\n".utf8)
+                let environment = [
+                    "NOTIFY_SOCKET": "@" + scene.folder, "FDSTORE": "16", "REELFS_UNIT": "reelfs@films.service",
+                    "PATH": scene.folder + "/work:/usr/bin:/bin", "no_proxy": "127.0.0.1",
+                ]
+                let first = try ChildProcess(words, environment: environment)
+                try #require(manager.waitFor("READY=1"))
+                let path = scene.mountpoint + "/film.mkv"
+                let player = Player(film, path, seed: 3)
+                #expect(eventually { player.reads > 3 })
+                var child = first
+                for _ in 0..<2 {
+                    child.signal(SIGTERM)
+                    #expect(try child.wait().status == 0)
+                    #expect(manager.kept.count == 2, "\(manager.kept)")
+                    #expect(watcher(of: scene.mountpoint) == nil || eventually { watcher(of: scene.mountpoint) == nil })
+                    child = try manager.start(words, environment)
+                    try #require(manager.waitFor("READY=1"))
+                    #expect(eventually { manager.kept.isEmpty }, "\(manager.kept)")
+                    let reads = player.reads
+                    #expect(eventually { player.reads > reads + 3 })
+                }
+                #expect(player.finish() == nil)
+                #expect(film.difference(inFile: path) == nil)
+                #expect(eventually { watcher(of: scene.mountpoint) != nil })
+                try writeFile(job, "  8 reelfs@films.service stop running\n".utf8)
+                child.signal(SIGTERM)
+                #expect(try child.wait().status == 0)
+                #expect(manager.kept.isEmpty && !mountTable().contains { $0.mountpoint == scene.mountpoint })
+            }
+        }
+    }
+}
+
+/// An open file of a test that closes it itself.
+private final class OpenFile {
+    private let descriptor: Int32
+
+    init(_ path: String) throws {
+        descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        try #require(descriptor >= 0)
+    }
+
+    var first: [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: 10)
+        return pread(descriptor, &bytes, 10, 0) == 10 ? bytes : []
+    }
+
+    func close() { Glibc.close(descriptor) }
+}
+
+/// A service manager that keeps descriptors: sd_notify(3), sd_listen_fds(3).
+private final class ManagerSocket {
+    private let descriptor: Int32
+    private var files: [String: Int32] = [:]
+    /// All that it was given up to now.
+    var kept: [String: Int32] {
+        _ = take()
+        return files
+    }
+
+    init(_ name: String) throws {
+        descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        try #require(try #require(UnixAddress(socketName: name)).bind(descriptor) == 0)
+    }
+
+    deinit {
+        dropAll()
+        close(descriptor)
+    }
+
+    /// Takes messages until one begins with a line.
+    func waitFor(_ line: String) -> Bool {
+        eventually { take().contains { $0.hasPrefix(line) } }
+    }
+
+    /// - Returns: the messages that have come.
+    private func take() -> [String] {
+        var texts: [String] = []
+        var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        while poll(&poller, 1, 0) == 1 {
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            let (count, received) = DescriptorMessage.receive(&bytes, from: descriptor)
+            let text = String(decoding: bytes[..<max(0, count)], as: UTF8.self)
+            let name = text.split(separator: "\n").first { $0.hasPrefix("FDNAME=") }.map { String($0.dropFirst(7)) }
+            if text.hasPrefix("FDSTORE=1"), let name, let file = received.first {
+                // The same open file is kept once.
+                if files[name] != nil { close(file) } else { files[name] = file }
+            }
+            if text.hasPrefix("FDSTOREREMOVE=1"), let name, let file = files.removeValue(forKey: name) { close(file) }
+            texts.append(text)
+        }
+        return texts
+    }
+
+    /// Starts a process with all that is kept.
+    func start(_ words: [String], _ environment: [String: String]) throws -> ChildProcess {
+        let kept = kept
+        var environment = environment
+        environment["LISTEN_FDS"] = "\(kept.count)"
+        environment["LISTEN_FDNAMES"] = kept.keys.joined(separator: ":")
+        let shell = ["sh", "-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]
+        return try ChildProcess(shell + words, environment: environment, passing: Array(kept.values))
+    }
+
+    func dropAll() {
+        for descriptor in kept.values { close(descriptor) }
+        files = [:]
+    }
+}

@@ -1,0 +1,181 @@
+import Testing
+
+@testable import ReelCore
+
+private final class Film: Sendable {}
+private let film = Film()
+private let player = ObjectIdentifier(film)
+
+/// What a player leaves of a line to others: a scripted clock, a line that is shared evenly by those that take bytes.
+@Suite struct LineShareTests {
+    /// A line with one player, and others that take whatever they get.
+    private struct Scene {
+        var share = LineShare()
+        /// Bytes a second.
+        var capacity = 5e6
+        var rate = 2.5e6
+        var others = 8.0
+        var now = Duration.seconds(100)
+        var ahead = 0.0
+        var stalled = 0.0
+        var isFetching = true
+        var bytesOfOthers = 0.0
+
+        mutating func run(for time: Duration, isPlaying: Bool = true) {
+            let (step, end) = (Duration.milliseconds(10), now + time)
+            while now < end {
+                now += step
+                // As readahead does: a window of half a minute, refilled at its half.
+                if ahead >= 30 { isFetching = false }
+                if ahead < 15 { isFetching = true }
+                let isFetching = isFetching && isPlaying
+                if isFetching { share.tell(player, ahead: ahead, now: now) }
+                let takes = share.pause(now: now) == nil
+                let flows = (isFetching ? 1 : 0) + (takes ? others : 0)
+                guard flows > 0 else { continue }
+                let each = capacity * step.seconds / flows
+                if isFetching {
+                    ahead += each / rate
+                    share.took(Int64(each), charged: 0, now: now)
+                }
+                if takes {
+                    bytesOfOthers += each * others
+                    share.took(Int64(each * others), charged: Int64(each * others), now: now)
+                }
+                guard isPlaying else { continue }
+                if ahead < step.seconds { stalled += step.seconds } else { ahead -= step.seconds }
+            }
+        }
+    }
+
+    @Test func aPlayerHasWhatItNeedsAndOthersHaveTheRest() {
+        var scene = Scene()
+        scene.run(for: .seconds(5))
+        #expect(scene.stalled < 0.5)
+        (scene.stalled, scene.bytesOfOthers) = (0, 0)
+        scene.run(for: .seconds(600))
+        #expect(scene.stalled == 0)
+        let left = (scene.capacity - scene.rate) * 600
+        #expect(scene.bytesOfOthers > 0.8 * left && scene.bytesOfOthers < 1.1 * left)
+    }
+
+    @Test func aPlayerThatNeedsAllLeavesLittleButNeverNothing() {
+        var scene = Scene(capacity: 50e6, rate: 60e6)
+        scene.run(for: .seconds(60))
+        #expect(scene.bytesOfOthers > 60 * scene.capacity / 20 && scene.bytesOfOthers < 60 * scene.capacity / 10)
+    }
+
+    @Test func withoutAPlayerNothingIsHeldBack() {
+        var scene = Scene()
+        scene.run(for: .seconds(60), isPlaying: false)
+        #expect(scene.bytesOfOthers > 0.99 * 60 * scene.capacity)
+    }
+
+    @Test func whatWasHeldBackGoesOnASecondAfterThePlayerHasGone() {
+        var scene = Scene()
+        scene.run(for: .seconds(10))
+        scene.run(for: .milliseconds(1010), isPlaying: false)
+        scene.bytesOfOthers = 0
+        scene.run(for: .seconds(1), isPlaying: false)
+        #expect(scene.bytesOfOthers > 0.99 * scene.capacity)
+    }
+
+    @Test func whileAProgramWaitsCommandsGetNothingAtFirstAndThenTheLeastOfTheLine() {
+        var share = LineShare()
+        let line = 10e6
+        share.took(Int64(line / 2), charged: 0, by: .command, now: .milliseconds(500))
+        func take(_ time: Duration, from start: Duration, isWaiting: Bool) -> Double {
+            var (now, bytes) = (start, 0.0)
+            while now < start + time {
+                if isWaiting { #expect(share.readerWaits(now: now) == (now == .seconds(1))) }
+                #expect(share.pause(now: now) == nil, "a program held back a reader")
+                if share.pause(of: .command, now: now) == nil {
+                    bytes += line / 100
+                    share.took(Int64(line / 100), charged: Int64(line / 100), by: .command, now: now)
+                }
+                now += .milliseconds(10)
+            }
+            return bytes
+        }
+        #expect(take(.milliseconds(1950), from: .seconds(1), isWaiting: true) == 0)
+        let least = take(.seconds(10), from: .milliseconds(2950), isWaiting: true)
+        #expect(least > 10 * line / 20 && least < 10 * line / 14)
+        let isTight = share.isTight(now: .seconds(12))
+        #expect(!isTight, "there is no player")
+        _ = take(.seconds(1), from: .milliseconds(12950), isWaiting: false)
+        #expect(take(.seconds(1), from: .milliseconds(13950), isWaiting: false) > 0.99 * line)
+    }
+
+    @Test func bytesOfCommandsAreTakenFromTheShareOfAllThatNoPlayerWaitsFor() {
+        var share = LineShare()
+        share.tell(player, ahead: 1, now: .seconds(1))
+        share.took(2 << 20, charged: 2 << 20, by: .command, now: .seconds(1))
+        for rank in [LineRank.reader, .command] {
+            let pause = share.pause(of: rank, now: .seconds(1))
+            #expect(pause == .seconds(1))
+        }
+        let pause = share.pause(of: .player, now: .seconds(1))
+        #expect(pause == nil)
+    }
+
+    @Test func theNeediestPlayerCounts() {
+        let other = Film()
+        var share = LineShare()
+        share.took(5_000_000, charged: 5_000_000, now: .seconds(1))
+        share.tell(player, ahead: 1, now: .seconds(1))
+        share.tell(ObjectIdentifier(other), ahead: 9, now: .seconds(1))
+        share.begin(1 << 20, now: .seconds(1))
+        let pause = share.pause(now: .seconds(1))
+        #expect(pause == .seconds(1))
+        share.tell(player, ahead: nil, now: .seconds(1))
+        var isTight = share.isTight(now: .seconds(1))
+        #expect(isTight)
+        share.tell(ObjectIdentifier(other), ahead: 25, now: .seconds(1))
+        isTight = share.isTight(now: .seconds(1))
+        #expect(!isTight)
+    }
+}
+
+/// Which reader is a player, and how long it can go on.
+@Suite struct PlayerTests {
+    private static let piece: Int64 = 128 << 10
+
+    private func ledger(there: [ByteRange]) -> Ledger { Ledger(TestBytes(length: 1 << 30, there: there)) }
+
+    /// Reads pieces from one to another, one each `pause`. - Returns: when the last one is read.
+    private func read(_ ledger: inout Ledger, _ pieces: Range<Int>, each pause: Duration) -> Duration {
+        for number in pieces {
+            let place = Int64(number) * Self.piece
+            _ = ledger.hit(ByteRange(place, place + Self.piece), now: pause * number)
+        }
+        return pause * (pieces.upperBound - 1)
+    }
+
+    @Test func aPieceOutOfTheMiddleIsNoPlayer() {
+        var ledger = ledger(there: [ByteRange(0, 1 << 30)])
+        let now = read(&ledger, 4000..<4004, each: .milliseconds(1))
+        #expect(!ledger.hasPlayer(now: now) && ledger.secondsAhead(now: now) == nil)
+    }
+
+    @Test func aReaderWithAPaceIsAPlayerForGoodAndACopierOnlyAtFirst() {
+        let count = Int(2 * Readahead.telling / Self.piece)
+        for (pause, isPlayer) in [(Duration.milliseconds(50), true), (.microseconds(100), false)] {
+            var ledger = ledger(there: [ByteRange(0, 1 << 30)])
+            var now = read(&ledger, 0..<count / 4, each: pause)
+            #expect(ledger.hasPlayer(now: now))
+            now = read(&ledger, count / 4..<count, each: pause)
+            #expect(ledger.hasPlayer(now: now) == isPlayer)
+            #expect(!ledger.hasPlayer(now: now + .seconds(11)), "it has left")
+        }
+    }
+
+    @Test func theTimeAheadIsThatOfTheBytesThatAreThere() throws {
+        // 2.5 MiB a second.
+        var ledger = ledger(there: [ByteRange(0, 40 << 20)])
+        let now = read(&ledger, 0..<80, each: .milliseconds(50))
+        let ahead = try #require(ledger.secondsAhead(now: now))
+        #expect(ahead > 11 && ahead < 12.5)
+        _ = ledger.park(1, ByteRange(40 << 20, 41 << 20), deadline: .seconds(60), now: now)
+        #expect(ledger.secondsAhead(now: now + .seconds(15)) == 0, "it waits")
+    }
+}

@@ -1,0 +1,91 @@
+import ReelCore
+import ReelListener
+import Testing
+
+@Suite struct AnswerTests {
+    private static let date = "Tue, 14 Nov 2023 22:13:20 GMT"
+
+    private func answer(
+        _ headers: [(name: String, value: String)], tag: String? = "\"v1\"", modified: Int64? = 1_700_000_000,
+        length: Int64? = 10
+    ) -> ServedAnswer {
+        ServedFile(name: "film.mkv", length: length, entityTag: tag.flatMap { EntityTag($0) }, modified: modified)
+            .answer(ServedRequest(method: "GET", target: "/files/film.mkv", headers: headers))
+    }
+
+    @Test(
+        "Conditions are judged in the order of RFC 9110",
+        arguments: [
+            ([("If-None-Match", "\"v1\"")], 304), ([("If-None-Match", "W/\"v1\"")], 304),
+            ([("If-None-Match", "\"v0\", \"v1\"")], 304), ([("If-None-Match", "*")], 304),
+            ([("If-None-Match", "\"v0\"")], 200), ([("If-None-Match", "\"v0\""), ("If-Modified-Since", date)], 200),
+            ([("If-Modified-Since", date)], 304), ([("If-Modified-Since", "Tue, 14 Nov 2023 22:13:19 GMT")], 200),
+            ([("If-Modified-Since", "yesterday")], 200),
+            ([("If-Match", "\"v1\"")], 200), ([("If-Match", "*")], 200), ([("If-Match", "\"v0\"")], 412),
+            ([("If-Match", "W/\"v1\"")], 412), ([("If-Unmodified-Since", date)], 200),
+            ([("If-Unmodified-Since", "Tue, 14 Nov 2023 22:13:19 GMT")], 412),
+            ([("Range", "bytes=0-1")], 206), ([("Range", "bytes=0-1"), ("If-Range", "\"v1\"")], 206),
+            ([("Range", "bytes=0-1"), ("If-Range", date)], 206),
+            ([("Range", "bytes=0-1"), ("If-Range", "\"v0\"")], 200),
+            ([("Range", "bytes=0-1"), ("If-Range", "W/\"v1\"")], 200),
+            ([("Range", "bytes=0-1"), ("If-Range", "Tue, 14 Nov 2023 22:13:21 GMT")], 200),
+            ([("Range", "bytes=10-")], 416), ([("Range", "bytes=10-"), ("If-Range", "\"v0\"")], 200),
+            ([("Range", "bytes=0-1"), ("If-None-Match", "\"v1\"")], 304),
+        ] as [([(name: String, value: String)], Int)])
+    func conditions(headers: [(name: String, value: String)], status: Int) {
+        #expect(answer(headers).status == status)
+    }
+
+    @Test("A version that the origin does not name matches no condition")
+    func unnamed() {
+        let none = { (headers: [(name: String, value: String)]) in answer(headers, tag: nil, modified: nil).status }
+        #expect(none([("If-None-Match", "\"v1\"")]) == 200)
+        #expect(none([("If-Modified-Since", Self.date)]) == 200)
+        #expect(none([("Range", "bytes=0-1"), ("If-Range", "\"v1\"")]) == 200)
+        #expect(none([("Range", "bytes=0-1"), ("If-Range", Self.date)]) == 200)
+        #expect(none([("Range", "bytes=0-1")]) == 206)
+        // A weak tag allows no part of another answer.
+        #expect(answer([("Range", "bytes=0-1"), ("If-Range", "W/\"v1\"")], tag: "W/\"v1\"").status == 200)
+    }
+
+    @Test("Several ranges are parts of one body whose length is told")
+    func multipart() throws {
+        let answer = answer([("Range", "bytes=0-1,-2")])
+        guard case .file(let parts, let end) = answer.body else { throw Unexpected() }
+        #expect(parts.map(\.range) == [ByteRange(0, 2), ByteRange(8, 10)])
+        #expect(String(decoding: parts[1].head, as: UTF8.self).contains("Content-Range: bytes 8-9/10\r\n\r\n"))
+        let length = parts.reduce(end.count) { $0 + $1.head.count + Int($1.range.count) }
+        #expect(answer.headers.last { $0.name == "Content-Length" }?.value == "\(length)")
+    }
+
+    @Test("A file without a length has neither length nor ranges")
+    func growing() {
+        let answer = answer([("Range", "bytes=0-1")], length: nil)
+        #expect(answer.status == 200)
+        #expect(!answer.headers.contains { ["Content-Length", "Accept-Ranges"].contains($0.name) })
+    }
+
+    @Test(
+        "The type comes from the name, else from the origin, and else it is only bytes",
+        arguments: [
+            ("a.MKV", nil, "video/x-matroska"), ("a.mp4", "text/html", "video/mp4"), ("a.jpg", nil, "image/jpeg"),
+            ("a", "image/x-foo", "image/x-foo"), ("a", nil, "application/octet-stream"),
+            ("a", "bad type", "application/octet-stream"),
+        ] as [(String, String?, String)])
+    func types(name: String, told: String?, expected: String) {
+        let answer = ServedFile(name: name, length: 1, entityTag: nil, modified: nil, originType: told)
+            .answer(ServedRequest(method: "GET", target: "/", headers: []))
+        #expect(answer.headers.first { $0.name == "Content-Type" }?.value == expected)
+    }
+
+    @Test("A document of the origin that may hold scripts is shown in a sandbox")
+    func sandbox() {
+        for (name, isSandboxed) in [("a.html", true), ("a.svg", true), ("a.xml", true), ("a.mp4", false)] {
+            let answer = ServedFile(name: name, length: 1, entityTag: nil, modified: nil)
+                .answer(ServedRequest(method: "GET", target: "/", headers: []))
+            #expect(answer.headers.contains { $0.name == "Content-Security-Policy" } == isSandboxed)
+        }
+    }
+}
+
+private struct Unexpected: Error {}

@@ -1,0 +1,171 @@
+import Glibc
+import ReelCore
+import ReelListener
+import ReelVolume
+import TestKit
+import Testing
+
+/// What the server gives to its clients, and takes back from those that go.
+///
+/// Each in a process of its own: the server's tasks need a thread that no other test holds up, and its descriptors are
+/// counted.
+@Suite struct ClientTests {
+    fileprivate static let request = "GET /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    private static func withListener(
+        _ filesystem: OneFile, patience: Duration = .seconds(60), documents: [String: ServedDocument] = [:],
+        _ body: (UInt16) throws -> Void
+    ) throws {
+        let listener = try Listener(
+            ListenSocket(.loopback("127.0.0.1", port: 0)), filesystem, documents: documents, calls: [:],
+            credentials: nil, token: nil, patience: patience, onStop: {})
+        defer {
+            listener.stop()
+            #expect(filesystem.counts == .none)
+        }
+        try body(UInt16(listener.address.dropLast().split(separator: ":").last ?? "") ?? 0)
+    }
+
+    /// The body of an answer that ends with its connection.
+    private static func body(_ port: UInt16, _ lines: String = "") throws -> [UInt8] {
+        let connection = try RawConnection(port)
+        connection.send("GET /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\(lines)Connection: close\r\n\r\n")
+        let bytes = connection.receive()
+        let end = try #require(bytes.firstRange(of: Array("\r\n\r\n".utf8)))
+        return Array(bytes[end.upperBound...])
+    }
+
+    @Test("What the filesystem lends goes out of the file itself, and the rest is read")
+    func lending() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 5 << 20 + 77, lends: true)
+            try ClientTests.withListener(filesystem) { (port) throws in
+                #expect(try ClientTests.body(port) == filesystem.film.bytes(ByteRange(0, filesystem.length)))
+                let ends = filesystem.lent.map { $0.upper }
+                #expect(filesystem.lent.first?.lower == BlockSize.block)
+                #expect(ends == [BlockSize.extent / 2, filesystem.length])
+                #expect(eventually { filesystem.counts == .none })
+                #expect(
+                    try ClientTests.body(port, "Range: bytes=1048000-3000000\r\n")
+                        == filesystem.film.bytes(ByteRange(1_048_000, 3_000_001)))
+            }
+            let other = try OneFile(length: 5 << 20 + 77, lends: false)
+            try ClientTests.withListener(other) { (port) throws in
+                #expect(try ClientTests.body(port) == other.film.bytes(ByteRange(0, other.length)))
+                #expect(other.lent.isEmpty)
+            }
+        }
+    }
+
+    @Test("A client that does not read holds one piece of the file and no more")
+    func slow() async {
+        await #expect(processExitsWith: .success) {
+            for lends in [true, false] {
+                let filesystem = try OneFile(length: 32 << 20, lends: lends)
+                try ClientTests.withListener(filesystem) { port in
+                    let clients = try (0..<8).map { _ in
+                        let client = try RawConnection(port, buffer: 4096)
+                        client.send(ClientTests.request)
+                        return client
+                    }
+                    for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
+                    #expect(eventually { filesystem.counts.loans == (lends ? 8 : 0) })
+                    #expect(filesystem.counts == OneFile.Counts(references: 8, handles: 8, loans: lends ? 8 : 0))
+                    // Another one is served meanwhile.
+                    #expect(try ClientTests.body(port) == filesystem.film.bytes(ByteRange(0, filesystem.length)))
+                    withExtendedLifetime(clients) {}
+                }
+            }
+        }
+    }
+
+    @Test("Clients that vanish in the middle of an answer give back all that was held for them")
+    func vanishing() async {
+        await #expect(processExitsWith: .success) {
+            for lends in [true, false] {
+                let filesystem = try OneFile(length: 32 << 20, lends: lends, hole: 16 << 20)
+                try ClientTests.withListener(filesystem) { port in
+                    #expect(try ClientTests.body(port, "Range: bytes=0-9\r\n").count == 10)
+                    #expect(eventually { filesystem.counts == .none })
+                    let descriptors = ClientTests.openDescriptors()
+                    for round in 0..<5 {
+                        // Some take nothing, some wait for bytes that never come.
+                        let clients = try (0..<20).map { number in
+                            let client = try RawConnection(port, buffer: number < 10 ? 4096 : nil)
+                            client.send(ClientTests.request)
+                            return client
+                        }
+                        for client in clients[..<10] { #expect(!client.receive(atLeast: 1).isEmpty) }
+                        for client in clients[10...] { #expect(client.receive(atLeast: 16 << 20).count > 16 << 20) }
+                        #expect(eventually { filesystem.counts.waiting == 10 }, "round \(round): \(filesystem.counts)")
+                        #expect(filesystem.counts.handles == 20 && filesystem.counts.references == 20)
+                        withExtendedLifetime(clients) {}
+                    }
+                    #expect(eventually { filesystem.counts == .none }, "\(filesystem.counts)")
+                    #expect(
+                        eventually { ClientTests.openDescriptors() == descriptors },
+                        "\(ClientTests.openDescriptors()) of \(descriptors)")
+                }
+            }
+        }
+    }
+
+    private static func openDescriptors() -> Int {
+        guard let folder = opendir("/proc/self/fd") else { return -1 }
+        defer { closedir(folder) }
+        var count = 0
+        while readdir(folder) != nil { count += 1 }
+        return count
+    }
+
+    @Test("A client that sends no whole request in time is closed, and one that is being answered is not")
+    func patience() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 32 << 20, lends: true)
+            let patience = Duration.milliseconds(300)
+            try ClientTests.withListener(filesystem, patience: patience) { port in
+                let reading = try RawConnection(port, buffer: 4096)
+                reading.send(ClientTests.request)
+                let begun = reading.receive(atLeast: 1)
+                #expect(!begun.isEmpty)
+                let start = ContinuousClock.now
+                let silent = try RawConnection(port)
+                let half = try RawConnection(port)
+                half.send("GET /files/film.mkv HTTP/1.1\r\nHost: ")
+                let kept = try RawConnection(port)
+                kept.send("HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                #expect(String(decoding: kept.receive(), as: UTF8.self).hasPrefix("HTTP/1.1 200 "))
+                #expect(half.receive().isEmpty && silent.receive().isEmpty)
+                #expect(ContinuousClock.now - start >= patience)
+                #expect(ContinuousClock.now - start < .seconds(8))
+                // Its request was whole in time.
+                #expect(begun.count + reading.receive(atLeast: (32 << 20) - begun.count).count >= 32 << 20)
+            }
+        }
+    }
+
+    @Test("A client that takes no message in time makes room for another one")
+    func events() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 1, lends: false)
+            let message = [UInt8](repeating: 0x61, count: 4 << 20)
+            let events = ServedDocument(patience: .milliseconds(300)) { message }
+            try ClientTests.withListener(filesystem, documents: ["/events": events]) { port in
+                let asked = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                let clients = try (0..<16).map { _ in
+                    let client = try RawConnection(port, buffer: 4096)
+                    client.send(asked)
+                    return client
+                }
+                for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
+                let isTaken = {
+                    guard let client = try? RawConnection(port) else { return false }
+                    client.send(asked)
+                    return String(decoding: client.receive(atLeast: 12).prefix(12), as: UTF8.self) == "HTTP/1.1 200"
+                }
+                #expect(eventually(within: .seconds(10)) { isTaken() })
+                withExtendedLifetime(clients) {}
+            }
+        }
+    }
+}

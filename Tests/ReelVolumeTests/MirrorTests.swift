@@ -1,0 +1,239 @@
+import Glibc
+import ReelCore
+import ReelThreads
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Two origins of one tree.
+@Suite struct MirrorTests {
+    private static let length: Int64 = 6 << 20
+
+    /// A source with a film, and a mirror with the same one below another path.
+    private struct Pair {
+        let film: FileOrigin
+        let copy: FileOrigin
+        let first: ScriptedServer
+        let second: ScriptedServer
+        let fixture: VolumeFixture
+        let told = Shared<[RequestRecord]>([])
+
+        init(
+            _ copy: FileOrigin.Version? = nil, length: Int64 = MirrorTests.length, listing: [String] = ["film.mkv"],
+            timeout: Duration = .seconds(10), credentials: String? = nil, isDown: Bool = false
+        ) throws {
+            let film = FileOrigin(length: length)
+            let other = FileOrigin(copy ?? film.version)
+            (self.film, self.copy) = (film, other)
+            first = try ScriptedServer { request in
+                switch request.path {
+                case "/films/": MirrorTests.page(listing)
+                case "/films/film.mkv": film.answer(request)
+                default: ServerStep.answer(404)
+                }
+            }
+            second = try ScriptedServer { request in
+                switch request.path {
+                case "/pub/films/": MirrorTests.page(["film.mkv"])
+                case "/pub/films/film.mkv": other.answer(request)
+                default: ServerStep.answer(404)
+                }
+            }
+            if isDown { first.stop() }
+            let source = first.url("/films/")
+            let log = told
+            let port = first.port
+            fixture = try VolumeFixture(
+                credentials.map { "http://\($0)@127.0.0.1:\(port)/films/" } ?? source.text, timeout: timeout,
+                prebuffer: 0, mirrors: [second.url("/pub/films/")]
+            ) { record in log.value += [record] }
+        }
+
+        func end() {
+            fixture.remove()
+            first.stop()
+            second.stop()
+        }
+
+        /// Requests for the film.
+        var asked: [ServerRequest] { second.requests.filter { $0.path.hasSuffix(".mkv") } }
+        var mirror: VolumeStatus.Mirror { fixture.volume.status().mirrors![1] }
+
+        /// Reads in order. - Returns: the longest wait.
+        func play(pause: Duration = .zero, at place: Int64? = nil, _ event: () -> Void = {}) throws -> Duration {
+            try fixture.play(film, pause: pause) { if $0 == place { event() } }
+        }
+    }
+
+    private static func page(_ names: [String]) -> [ServerStep] {
+        let links = names.map { "<a href=\"\($0)\">\($0)</a> 01-Jan-2024 10:00 \(length)\n" }.joined()
+        let body =
+            "<html><head><title>Index of /films/</title></head><body><h1>Index of /films/</h1><pre>"
+            + "<a href=\"../\">../</a>\n\(links)</pre></body></html>"
+        return ServerStep.answer(200, [("Content-Type", "text/html")], body: body)
+    }
+
+    /// What ends a first origin in mid-film.
+    @Test(arguments: [
+        FileOrigin.Fault.resetAfter(200_000), .resetAfter(0), .shortBody(after: 300_000), .stallAfter(100_000), .silent,
+        .status(503, retryAfter: nil), .status(404, retryAfter: nil), .htmlWith200, .noContentRange,
+        .drip(piece: 1000, pause: .milliseconds(100)),
+    ])
+    func theSecondTakesOverInMidFilm(_ fault: FileOrigin.Fault) throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        let longest = try pair.play(at: 1 << 20) { pair.film.fault = fault }
+        #expect(longest < .milliseconds(1500))
+        #expect(pair.mirror.bytes > 0 && pair.mirror.leftOut == 0)
+        #expect(eventually { pair.told.value.contains { $0.from == "mirror" && $0.why == "probe" } })
+        let blocks = pair.told.value.filter { $0.from == "mirror" && $0.why == "probe" }
+        #expect(blocks.count == 1 && blocks[0].bytes <= BlockSize.block)
+    }
+
+    @Test func theSecondTakesOverWhereTheFirstRefusesConnections() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        let longest = try pair.play(at: 1 << 20) { pair.first.stop() }
+        #expect(longest < .milliseconds(1500))
+        #expect(pair.mirror.bytes > 0)
+    }
+
+    @Test func readsThatWaitForAMirrorAreCountedAsItsOwn() throws {
+        let pair = try Pair(isDown: true)
+        defer { pair.end() }
+        _ = try pair.play()
+        let (metrics, status) = (pair.fixture.volume.metrics(), pair.fixture.volume.status())
+        #expect(metrics.mirrorReads > 0 && metrics.mirrorReads == status.misses)
+        #expect(metrics.reads[.mirror]?.total == metrics.mirrorReads && metrics.reads[.origin]?.total == 0)
+        #expect(metrics.origins.contains { $0.name == pair.second.url("/").origin && $0.firstByte.total > 0 })
+    }
+
+    @Test func aMirrorIsNotAskedWhereTheFirstIsWell() throws {
+        // On a busy machine the first may look silent for a second, and the mirror takes its turn: not always.
+        var asked: [String] = []
+        for _ in 0..<5 {
+            let pair = try Pair()
+            defer { pair.end() }
+            _ = try pair.play()
+            asked = pair.told.value.filter { $0.from == "mirror" }.map(\.why)
+            if asked.isEmpty { break }
+            let isAvoided = pair.fixture.volume.status().mirrors![0].isAvoided
+            #expect(isAvoided || asked.allSatisfy { $0 == "hedge" || $0 == "probe" }, "\(asked)")
+        }
+        #expect(asked.isEmpty)
+    }
+
+    /// What a mirror may have instead of the film.
+    private static let lies: [(FileOrigin.Version, String)] = [
+        (FileOrigin.Version(seed: 2, length: length), "its bytes are others"),
+        (FileOrigin.Version(length: length + 1), "its length is another"),
+        (
+            FileOrigin.Version(length: length, entityTag: "\"v2\"", lastModified: 1_700_000_001),
+            "its tag and date are others"
+        ),
+        (FileOrigin.Version(length: length, entityTag: "W/\"v1\"", lastModified: nil), "its tag and date are others"),
+    ]
+
+    @Test(arguments: 0..<4)
+    func aMirrorThatDisagreesIsLeftOutAndSaidOnce(_ number: Int) throws {
+        let (version, reason) = Self.lies[number]
+        let pair = try Pair(version, timeout: .seconds(2))
+        defer { pair.end() }
+        let file = try pair.fixture.open("film.mkv").get()
+        defer { pair.fixture.volume.close(file) }
+        #expect(pair.fixture.read(file, 0, 100_000).isRight(pair.film, 0, 100_000))
+        pair.film.fault = .status(501, retryAfter: nil)
+        var asked: [Int] = []
+        for place in [2, 3, 4] as [Int64] {
+            let answer = pair.fixture.read(file, place << 20, 100_000)
+            #expect(answer == .failure(.failed))
+            asked.append(pair.asked.count)
+        }
+        #expect(pair.mirror.leftOut == 1 && pair.mirror.lastLeftOut?.hasSuffix(reason) == true)
+        #expect(asked[0] > 0 && asked[0] == asked[2])
+        pair.film.fault = nil
+        #expect(eventually { pair.fixture.read(file, 5 << 20, 100_000).isRight(pair.film, 5 << 20, 100_000) })
+    }
+
+    @Test func aMirrorWithAnotherTagAndTheSameDateIsAskedWithItsOwnTag() throws {
+        let pair = try Pair(FileOrigin.Version(length: Self.length, entityTag: "\"other\""))
+        defer { pair.end() }
+        _ = try pair.play(at: 1 << 20) { pair.film.fault = .status(503, retryAfter: nil) }
+        #expect(pair.mirror.leftOut == 0)
+        let conditions = pair.asked.compactMap { $0["if-range"] }
+        #expect(!conditions.isEmpty && conditions.allSatisfy { $0 == "\"other\"" })
+        // What is there belongs to the first origin's version: with it back, nothing is fetched again.
+        pair.film.fault = nil
+        let before = pair.fixture.receivedBytes
+        pair.fixture.expire()
+        _ = try pair.play()
+        #expect(pair.fixture.receivedBytes - before <= 1)
+    }
+
+    @Test func bothServeOneFilmWhereBothAreSlow() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        // A tenth of what the reader takes.
+        pair.film.fault = .drip(piece: 16_000, pause: .milliseconds(20))
+        pair.copy.fault = .drip(piece: 16_000, pause: .milliseconds(20))
+        _ = try pair.play()
+        let status = pair.fixture.volume.status().mirrors!
+        #expect(status[0].bytes > 1 << 20 && status[1].bytes > 1 << 20)
+    }
+
+    @Test func aMirrorGetsNoneOfTheFirstsSecrets() throws {
+        let pair = try Pair(credentials: "me:s3cret")
+        defer { pair.end() }
+        _ = try pair.play(at: 1 << 20) { pair.film.fault = .status(503, retryAfter: nil) }
+        #expect(pair.first.requests.contains { $0["authorization"] != nil })
+        #expect(!pair.asked.isEmpty && pair.second.requests.allSatisfy { $0["authorization"] == nil })
+    }
+
+    @Test func theListingOfAMirrorAnswersWhereTheFirstIsNotThere() throws {
+        let pair = try Pair(isDown: true)
+        defer { pair.end() }
+        #expect(try pair.fixture.names().get() == ["film.mkv"])
+        _ = try pair.play()
+        #expect(pair.mirror.bytes >= Self.length)
+    }
+
+    @Test func aListingThatIsThereDoesNotShrinkToThatOfAMirror() throws {
+        let pair = try Pair(listing: ["a.mkv", "b.mkv", "film.mkv"])
+        defer { pair.end() }
+        #expect(try pair.fixture.names().get() == ["a.mkv", "b.mkv", "film.mkv"])
+        pair.first.stop()
+        try pair.fixture.restart()
+        #expect(try pair.fixture.names().get() == ["a.mkv", "b.mkv", "film.mkv"])
+        _ = try pair.play()
+    }
+
+    /// Right bytes, or an error.
+    @Test func randomFaultsOfBothLeaveRightBytesOrAnError() throws {
+        var random = SeededGenerator()
+        print("seed \(random.seed)")
+        let pair = try Pair(length: 8 << 20, timeout: .seconds(2))
+        defer { pair.end() }
+        let faults: [FileOrigin.Fault?] = [
+            nil, nil, .resetAfter(70_000), .status(503, retryAfter: nil), .status(404, retryAfter: nil),
+            .shortBody(after: 200_000), .wrongContentRange, .gzip, .changedETag,
+            .drip(piece: 50_000, pause: .milliseconds(5)),
+            .tooLongBody, .wrongTotal,
+        ]
+        var right = 0
+        for _ in 0..<40 {
+            pair.film.fault = faults.randomElement(using: &random)!
+            pair.copy.fault = faults.randomElement(using: &random)!
+            guard case .success(let file) = pair.fixture.open("film.mkv") else { continue }
+            let offset = Int64.random(in: 0..<(7 << 20), using: &random)
+            let answer = pair.fixture.read(file, offset, 200_000)
+            if case .success = answer {
+                right += 1
+                #expect(answer.isRight(pair.film, offset, 200_000))
+            }
+            pair.fixture.volume.close(file)
+        }
+        #expect(right > 5)
+    }
+}

@@ -1,0 +1,159 @@
+import ReelCache
+import ReelCore
+import ReelHTTP
+import ReelSources
+import ReelThreads
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// A bucket in memory: GET with a range, PUT with `If-None-Match`, and what can be wrong with it.
+final class ScriptedBucket: Sendable {
+    enum Fault: Sendable, CustomTestStringConvertible {
+        /// For each request.
+        case status(Int)
+        /// To a GET.
+        case silent
+        case stallAfter(Int)
+        case drip
+        case resetAfter(Int)
+        /// A byte in each block is another one.
+        case wrongBytes
+        /// Each object holds what another one should.
+        case swapped
+        case truncated
+        /// To a PUT: 200, and nothing is stored.
+        case dropsWrites
+        /// To a PUT: the condition is refused.
+        case knowsNoCondition
+        /// To a PUT: the condition is not looked at.
+        case ignoresConditions
+
+        var testDescription: String { "\(self)" }
+    }
+
+    private struct State {
+        var objects: [String: [UInt8]] = [:]
+        /// Seconds since 1970.
+        var dates: [String: Int64] = [:]
+        var fault: Fault?
+        var refusesWrites = false
+    }
+
+    let server: ScriptedServer
+    private let state: Shared
+
+    private final class Shared: Sendable {
+        let state = Mutex(State())
+    }
+
+    init() throws {
+        let shared = Shared()
+        state = shared
+        server = try ScriptedServer { request in shared.state.withLock { Self.answer(request, &$0) } }
+    }
+
+    func stop() { server.stop() }
+
+    /// Slices, without claims.
+    var objects: [String: [UInt8]] { state.state.withLock { $0.objects.filter { !Self.isClaim($0.value) } } }
+
+    func sliceNames(_ objects: [String: [UInt8]]) -> [String] {
+        objects.filter { !Self.isClaim($0.value) }.map(\.key)
+    }
+
+    private static func isClaim(_ body: [UInt8]) -> Bool { body.count < 32 }
+
+    /// How many slices were sent, stored or not.
+    var writes: Int { server.requests.count { $0.method == "PUT" && !Self.isClaim($0.body) } }
+
+    /// As if so much time had gone by.
+    func age(by seconds: Int64) { state.state.withLock { $0.dates = $0.dates.mapValues { $0 - seconds } } }
+
+    var fault: Fault? {
+        get { state.state.withLock { $0.fault } }
+        set { state.state.withLock { $0.fault = newValue } }
+    }
+
+    /// 403 to each PUT.
+    var refusesWrites: Bool {
+        get { state.state.withLock { $0.refusesWrites } }
+        set { state.state.withLock { $0.refusesWrites = newValue } }
+    }
+
+    func change(_ body: (inout [String: [UInt8]]) -> Void) { state.state.withLock { body(&$0.objects) } }
+
+    func count(_ method: String) -> Int { server.requests.count { $0.method == method } }
+
+    /// As the program names it. - Parameter key: of an encrypted cache.
+    func place(key: SecretBytes? = nil) -> TierPlace {
+        let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
+        return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
+            var configuration = TransportConfiguration(version: "test")
+            configuration.usesProxies = false
+            configuration.connectTimeout = .seconds(1)
+            configuration.line = line
+            guard let origin = try? CurlOrigin(configuration) else { return nil }
+            return TierConnection(origin) { origin.shutdown() }
+        }
+    }
+
+    private static func answer(_ request: ServerRequest, _ state: inout State) -> [ServerStep] {
+        if case .status(let status)? = state.fault { return ServerStep.answer(status) }
+        if request.method == "PUT" {
+            return state.refusesWrites ? ServerStep.answer(403) : put(request, &state)
+        }
+        var name = request.path
+        if case .swapped? = state.fault {
+            let names = state.objects.keys.sorted()
+            if let place = names.firstIndex(of: name) { name = names[(place + 1) % names.count] }
+        }
+        if case .silent? = state.fault { return [.stall] }
+        guard let object = state.objects[name] else { return ServerStep.answer(404) }
+        let range = (request.range(of: Int64(object.count)) ?? ByteRange(0, Int64(object.count)))
+            .clamped(to: ByteRange(0, Int64(object.count)))
+        var bytes = Array(object[Int(range.lower)..<Int(range.upper)])
+        let head = ServerStep.head(
+            request["range"] == nil ? 200 : 206,
+            [
+                ("Content-Range", "bytes \(range.lower)-\(range.upper - 1)/\(object.count)"),
+                ("Content-Length", "\(range.count)"), ("Date", httpDateText(wallClock())),
+                ("Last-Modified", httpDateText(state.dates[request.path] ?? 0)),
+            ])
+        switch state.fault {
+        case .stallAfter(let count)?: return [head, .body(Array(bytes.prefix(count))), .stall]
+        case .resetAfter(let count)?: return [head, .body(Array(bytes.prefix(count))), .reset]
+        case .drip?:
+            return [head]
+                + bytes.prefix(400_000).map { $0 }.chunks(of: 1000).flatMap {
+                    [.body($0), .pause(.milliseconds(100))]
+                }
+        case .wrongBytes?: for place in stride(from: 5000, to: bytes.count, by: 100_000) { bytes[place] ^= 1 }
+        default: break
+        }
+        return [head, .body(bytes)]
+    }
+
+    private static func put(_ request: ServerRequest, _ state: inout State) -> [ServerStep] {
+        let isConditional = request["if-none-match"] == "*"
+        switch state.fault {
+        case .dropsWrites?: return ServerStep.answer(200)
+        case .knowsNoCondition? where isConditional: return ServerStep.answer(501)
+        case .ignoresConditions?: break
+        default: if isConditional, state.objects[request.path] != nil { return ServerStep.answer(412) }
+        }
+        var body = request.body
+        if case .truncated? = state.fault { body.removeLast(min(body.count, 70_000)) }
+        state.objects[request.path] = body
+        state.dates[request.path] = wallClock()
+        return ServerStep.answer(200)
+    }
+}
+
+extension Array {
+    fileprivate func chunks(of count: Int) -> [[Element]] {
+        stride(from: 0, to: self.count, by: count).map { Array(self[$0..<Swift.min(self.count, $0 + count)]) }
+    }
+}

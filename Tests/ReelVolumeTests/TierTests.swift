@@ -1,0 +1,272 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+import Synchronization
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Mounts that share a bucket.
+@Suite(.serialized) struct TierTests {
+    /// A source with a film, and a bucket that is a tier for any number of mounts of it.
+    private final class Fleet: Sendable {
+        let film: FileOrigin
+        let server: ScriptedServer
+        let bucket: ScriptedBucket
+        private let mounts = Mutex<[VolumeFixture]>([])
+
+        init(length: Int64 = 3 << 20 + 12_345, version: FileOrigin.Version? = nil) throws {
+            let film = FileOrigin(version ?? FileOrigin.Version(length: length))
+            self.film = film
+            server = try ScriptedServer { request in
+                request.path == "/film.mkv" ? film.answer(request) : ServerStep.answer(404)
+            }
+            bucket = try ScriptedBucket()
+        }
+
+        func mount(key: SecretBytes? = nil, timeout: Duration = .seconds(10)) throws -> VolumeFixture {
+            let fixture = try VolumeFixture(
+                server.url("/film.mkv").text, timeout: timeout, prebuffer: 0, tier: bucket.place(key: key))
+            mounts.withLock { $0.append(fixture) }
+            return fixture
+        }
+
+        func end() {
+            for mount in mounts.withLock({ $0 }) { mount.remove() }
+            server.stop()
+            bucket.stop()
+        }
+
+        var slices: Int { Int((film.version.length + TierSlice.size - 1) / TierSlice.size) }
+
+        /// Bytes that the origin sends meanwhile.
+        func sent(_ body: () throws -> Void) rethrows -> Int64 {
+            let before = server.bodyBytesSent
+            try body()
+            return server.bodyBytesSent - before
+        }
+
+        /// Reads the film in order. - Returns: the longest wait.
+        @discardableResult
+        func play(_ mount: VolumeFixture) throws -> Duration {
+            try mount.play(film)
+        }
+
+        /// A mount plays the film, and writes all of it into the bucket.
+        func fill(key: SecretBytes? = nil) throws {
+            let mount = try mount(key: key)
+            try play(mount)
+            try #require(eventually { bucket.objects.count == slices }, "\(bucket.objects.count) objects")
+            try #require(eventually { mount.volume.status().tier!.writtenBytes == film.version.length })
+        }
+    }
+
+    /// What the head of a film and the look at its version cost at the origin.
+    private static let proof: Int64 = 700_000
+
+    @Test(arguments: [false, true])
+    func aSecondMountReadsFromTheTierAndAsksTheOriginForTheVersion(_ isEncrypted: Bool) throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        let key = isEncrypted ? SecretBytes(count: 32) : nil
+        try fleet.fill(key: key)
+        let second = try fleet.mount(key: key)
+        let sent = try fleet.sent { try fleet.play(second) }
+        #expect(sent < Self.proof, "\(sent)")
+        let tier = try #require(second.volume.status().tier)
+        #expect(tier.readBytes > fleet.film.version.length - Self.proof && tier.writtenBytes == 0)
+        #expect(second.volume.metrics().tierReads > 0)
+        // Neither in the clear nor under a name that tells it.
+        let sample = fleet.film.expectedBytes(ByteRange(3 << 20, 3 << 20 + 64))
+        let isInTheClear = fleet.bucket.objects.values.contains { object in
+            object.indices.contains { object[$0...].starts(with: sample) }
+        }
+        #expect(isInTheClear != isEncrypted)
+        #expect(fleet.bucket.objects.keys.allSatisfy { !$0.contains("film.mkv") })
+    }
+
+    /// What may become of a tier that has all of the film.
+    @Test(arguments: [
+        ScriptedBucket.Fault.status(503), .status(403), .silent, .stallAfter(300_000), .drip, .resetAfter(200_000),
+        .wrongBytes, .swapped,
+    ])
+    func whateverTheTierAnswersTheBytesAreRightAndNoReadWaitsLong(_ fault: ScriptedBucket.Fault) throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        fleet.bucket.fault = fault
+        let before = fleet.bucket.count("GET")
+        let second = try fleet.mount()
+        let longest = try fleet.play(second)
+        #expect(longest < .milliseconds(1500))
+        let tier = try #require(second.volume.status().tier)
+        switch fault {
+        case .wrongBytes, .swapped: #expect(tier.damagedObjects > 0)
+        default:
+            #expect(tier.isAvoided)
+            // Those that were under way, and no further ones.
+            #expect(fleet.bucket.count("GET") - before < 12)
+        }
+    }
+
+    @Test func aTierThatRefusesConnectionsIsAskedOnceAndTheOriginServes() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        fleet.bucket.stop()
+        let second = try fleet.mount()
+        #expect(try fleet.play(second) < .milliseconds(1500))
+        #expect(second.volume.status().tier?.isAvoided == true)
+    }
+
+    @Test func damagedObjectsAreWrittenAnewAndServeTheNextMount() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        let whole = fleet.bucket.objects
+        fleet.bucket.change { objects in
+            for (place, name) in whole.keys.sorted().enumerated() {
+                let last = objects[name]!.removeLast()
+                if place.isMultiple(of: 2) { objects[name]!.append(last ^ 4) }
+            }
+        }
+        let second = try fleet.mount()
+        try fleet.play(second)
+        #expect(second.volume.status().tier.map { $0.damagedObjects > 0 } == true)
+        // A mount that finds the tier slow, as on a busy machine, asks the origin and leaves it as it is.
+        let isWhole = try (0..<4).contains { round in
+            if round > 0 { try fleet.play(try fleet.mount()) }
+            return eventually { fleet.bucket.objects == whole }
+        }
+        #expect(isWhole)
+        let third = try fleet.mount()
+        #expect(try fleet.sent { try fleet.play(third) } < Self.proof)
+        #expect(third.volume.status().tier?.damagedObjects == 0)
+    }
+
+    @Test(arguments: [ScriptedBucket.Fault.dropsWrites, .truncated, .ignoresConditions, .knowsNoCondition])
+    func whateverBecomesOfWhatIsWrittenTheNextMountReadsRightBytes(_ fault: ScriptedBucket.Fault) throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        fleet.bucket.fault = fault
+        let first = try fleet.mount()
+        try fleet.play(first)
+        #expect(eventually { first.volume.status().tier!.writtenBytes == fleet.film.version.length })
+        let second = try fleet.mount()
+        let sent = try fleet.sent { try fleet.play(second) }
+        switch fault {
+        case .dropsWrites, .truncated: #expect(sent >= fleet.film.version.length)
+        default: #expect(sent < Self.proof)
+        }
+    }
+
+    @Test func aTierThatTakesNothingIsStillRead() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        let half = fleet.bucket.objects.keys.sorted().prefix(2)
+        fleet.bucket.change { objects in for name in half { objects[name] = nil } }
+        fleet.bucket.refusesWrites = true
+        let second = try fleet.mount()
+        try fleet.play(second)
+        let tier = try #require(second.volume.status().tier)
+        #expect(!tier.isAvoided && tier.readBytes > 1 << 20 && tier.writtenBytes == 0)
+        #expect(eventually { second.volume.status().tier!.leftOutBytes > 0 })
+    }
+
+    @Test func aSliceIsWrittenOnce() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        #expect(fleet.bucket.writes == fleet.slices)
+        #expect(fleet.bucket.server.requests.allSatisfy { $0.method == "GET" || $0["if-none-match"] == "*" })
+        // One that lacks the reads of the others writes nothing over theirs.
+        let before = fleet.bucket.objects
+        let second = try fleet.mount()
+        try fleet.play(second)
+        #expect(fleet.bucket.objects == before && second.volume.status().tier?.writtenBytes == 0)
+    }
+
+    @Test func anotherVersionAnotherKeyAndAFileWithoutValidatorShareNothing() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        let length = fleet.film.version.length
+        let other = try fleet.mount(key: SecretBytes(count: 32))
+        #expect(try fleet.sent { try fleet.play(other) } >= length)
+        fleet.film.change(to: FileOrigin.Version(seed: 9, length: length, entityTag: "\"v2\""))
+        let second = try fleet.mount()
+        #expect(try fleet.sent { try fleet.play(second) } >= length)
+        try #require(eventually { fleet.bucket.objects.count == 3 * fleet.slices })
+        fleet.film.change(to: FileOrigin.Version(seed: 10, length: length, entityTag: nil, lastModified: nil))
+        let third = try fleet.mount()
+        #expect(try fleet.sent { try fleet.play(third) } >= length)
+        #expect(third.volume.status().tier?.writtenBytes == 0)
+        #expect(fleet.bucket.objects.count == 3 * fleet.slices)
+    }
+
+    @Test func aFilmThatWasOpenedOncePlaysWithoutItsOrigin() throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        let ninth = try fleet.mount()
+        let file = try ninth.open("film.mkv").get()
+        #expect(ninth.read(file, 0, 1000).isRight(fleet.film, 0, 1000))
+        ninth.volume.close(file)
+        fleet.server.stop()
+        try ninth.restart()
+        try fleet.play(ninth)
+    }
+
+    @Test func mountsOneAfterTheOtherFetchAFilmOnce() throws {
+        let fleet = try Fleet(length: 8 << 20)
+        defer { fleet.end() }
+        let sent = try fleet.sent {
+            try fleet.fill()
+            for _ in 1..<8 { try fleet.play(try fleet.mount()) }
+        }
+        #expect(sent < fleet.film.version.length + 8 * Self.proof, "\(sent)")
+    }
+
+    @Test func mountsThatPlayAtOnceFetchAFilmAboutOnce() throws {
+        let fleet = try Fleet(length: 16 << 20)
+        defer { fleet.end() }
+        let mounts = try (0..<8).map { _ in try fleet.mount() }
+        let sent = fleet.sent {
+            let readers = mounts.map { mount in startJoinable { (try? fleet.play(mount)) != nil } }
+            for reader in readers { #expect(reader.join()) }
+        }
+        // On a busy machine some wait too long for another one, and ask the origin.
+        #expect(sent < 2 * fleet.film.version.length, "\(sent)")
+    }
+
+    @Test(arguments: [Int64(0), 3600])
+    func aClaimWhoseMountHasGoneCostsOneWaitOrNone(_ age: Int64) throws {
+        let fleet = try Fleet()
+        defer { fleet.end() }
+        try fleet.fill()
+        // The claim is left.
+        fleet.bucket.change { objects in for name in fleet.bucket.sliceNames(objects) { objects[name] = nil } }
+        fleet.bucket.age(by: age)
+        let second = try fleet.mount()
+        let start = now()
+        let longest = try fleet.play(second)
+        #expect(longest < .milliseconds(1500))
+        if age == 0 { #expect(now() - start < .seconds(6)) } else { #expect(longest < .milliseconds(800)) }
+        #expect(eventually { fleet.bucket.objects.count == fleet.slices })
+    }
+
+    @Test func aSeekReadsTheBlocksThatItWantsAndLittleElse() throws {
+        let fleet = try Fleet(length: 12 << 20)
+        defer { fleet.end() }
+        try fleet.fill()
+        let second = try fleet.mount()
+        let file = try second.open("film.mkv").get()
+        defer { second.volume.close(file) }
+        let before = fleet.bucket.server.bodyBytesSent
+        let place: Int64 = 7 << 20 + 500_000
+        #expect(second.read(file, place, 4096).isRight(fleet.film, place, 4096))
+        #expect(fleet.bucket.server.bodyBytesSent - before < 1 << 20)
+    }
+}

@@ -1,0 +1,117 @@
+import Glibc
+import ReelCore
+
+/// An FTP server on loopback with a `film.mkv`, an `empty` file, and replies of the test's choice.
+///
+/// A child process, in Python. Any login is good.
+package final class ScriptedFileServer: Sendable {
+    /// Long enough that a web server would be asked for the film's end at once.
+    package static let length = 5 << 20 + 7
+
+    private let process: ChildProcess
+    package let port: UInt16
+    private let scheme: String
+
+    /// - Parameters:
+    ///   - ending: the reply behind each body, which has come whole before.
+    ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
+    ///     their control connection alone; nil: without TLS.
+    package init(ending: String = "226 done", secure place: String? = nil) throws {
+        scheme = place == nil ? "ftp" : "ftps"
+        let process = try ChildProcess(["python3", "-c", Self.program, ending, "\(Self.length)", place ?? ""])
+        var port: UInt16?
+        eventually {
+            port = process.said.output.split(separator: "\n").first.flatMap { UInt16($0) }
+            return port != nil
+        }
+        guard let port else {
+            process.signal(SIGKILL)
+            _ = try? process.wait()
+            throw ChildError(words: ["python3"], reason: process.said.errors)
+        }
+        (self.process, self.port) = (process, port)
+    }
+
+    package func url(_ path: String) -> ResourceURL { ResourceURL(trusted: "\(scheme)://127.0.0.1:\(port)/\(path)")! }
+
+    /// The bytes of `film.mkv`.
+    package static let film = Array((0...length / 251).flatMap { _ in period }.prefix(length))
+    private static let period = Array(UInt8(0)...250)
+
+    /// The commands that have come, without their arguments.
+    package var commands: [Substring] {
+        process.said.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
+    }
+
+    package func stop() {
+        process.signal(SIGKILL)
+        _ = try? process.wait()
+    }
+
+    private static let program = """
+        import socket, ssl, sys, threading
+
+        ending = sys.argv[1].encode()
+        files = {"film.mkv": bytes(i % 251 for i in range(int(sys.argv[2]))), "empty": b""}
+
+        def listener():
+            server = socket.socket()
+            server.bind(("127.0.0.1", 0))
+            server.listen(16)
+            return server
+
+        def serve(control):
+            data, start, context = None, 0, None
+            if sys.argv[3]:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(sys.argv[3] + "/cert.pem", sys.argv[3] + "/key.pem")
+                control = context.wrap_socket(control, server_side=True)
+            def reply(text):
+                control.sendall(text + b"\\r\\n")
+            def send(body, last):
+                reply(b"150 here it comes")
+                other, _ = data.accept()
+                data.close()
+                if context:
+                    other = context.wrap_socket(other, server_side=True)
+                    if not other.session_reused:
+                        other.close()
+                        return reply(b"522 no session")
+                other.sendall(body)
+                if context: other.unwrap()
+                other.close()
+                reply(last)
+            reply(b"220 ready")
+            for line in control.makefile("rb"):
+                word, _, rest = line.decode("latin-1").strip().partition(" ")
+                print(word, flush=True)
+                name = rest.lstrip("/")
+                if word == "USER": reply(b"230 in")
+                elif word == "PWD": reply(b'257 "/" here')
+                elif word == "EPSV":
+                    data = listener()
+                    reply(b"229 (|||%d|)" % data.getsockname()[1])
+                elif word == "LIST":
+                    lines = ["-rw-r--r-- 1 me us %d May  6 2024 %s" % (len(b), n) for n, b in files.items()]
+                    send("\\r\\n".join(lines).encode(), b"226 done")
+                elif word == "REST":
+                    start = int(rest)
+                    reply(b"350 from there")
+                elif word in ("SIZE", "MDTM", "RETR") and name not in files: reply(b"550 none")
+                elif word == "SIZE": reply(b"213 %d" % len(files[name]))
+                elif word == "MDTM": reply(b"213 20240506070809")
+                elif word == "RETR":
+                    send(files[name][start:], ending)
+                    start = 0
+                elif word == "CWD": reply(b"550 none" if name else b"250 there")
+                elif word in ("TYPE", "PBSZ", "PROT"): reply(b"200 done")
+                # As a server that has died.
+                elif word != "QUIT": reply(b"500 unknown")
+
+        server = listener()
+        print(server.getsockname()[1], flush=True)
+        while True:
+            control, _ = server.accept()
+            threading.Thread(target=serve, args=(control,), daemon=True).start()
+        """
+}
