@@ -100,8 +100,9 @@ extension Transfer {
             easy.set(CURLOPT_READFUNCTION, sendBody)
             easy.set(CURLOPT_READDATA, context: Unmanaged.passUnretained(easy.context).toOpaque())
             // Not `Expect:` as below: libcurl 7.88 signs lines without a value, and services then refuse the signature.
-            // A service that has no use for the body says so before it comes.
-            easy.set(CURLOPT_EXPECT_100_TIMEOUT_MS, 100)
+            // A service that has no use for the body says so before it comes. A short one is sent rather than waited
+            // with.
+            easy.set(CURLOPT_EXPECT_100_TIMEOUT_MS, upload.length < 64 << 10 ? 1 : 100)
             return []
         }
         guard !request.body.isEmpty else {

@@ -64,7 +64,7 @@ final class Services: Sendable {
         }
         let mirrors = Mirrors(options.mirrors, via: options.via, of: source, logger)
         self.mirrors = mirrors
-        tier = Tier(options.tier, origin.line, logger)
+        tier = Tier(options.tier, origin.line, ticker, logger)
         // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options

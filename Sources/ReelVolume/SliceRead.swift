@@ -84,6 +84,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         let isWhole = head.status == 200 && head.contentRange == nil && head.contentLength == length
         let isRight = !head.isEncoded && (isRange || isWhole && asked == ByteRange(0, length))
         (status, isDamaged) = (head.status, !isRight)
+        tier.answers(owner.handle)
         return isRight ? nil : .wrongAnswer("an object of another length")
     }
 
@@ -138,16 +139,19 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         case _ where isDamaged: end = .damaged
         case nil: end = block == blocks.upperBound ? .whole : .damaged
         case .status(404, _)?: end = .missing
+        // Some servers answer so while they write the object.
+        case .status(500, _)? where tier.isAlive: end = .missing
         case let failure?: end = .failed(failure)
         }
         tell(failure)
-        switch end {
-        case .damaged: tier.found(damaged: slice)
-        case .whole, .missing: tier.answered()
-        case .failed(.cancelled), .failed(.away): break
+        switch (end, failure) {
+        case (.damaged, _): tier.found(damaged: slice)
+        case (.missing, .status(500, _)?): break
+        case (.whole, _), (.missing, _): tier.answered()
+        case (.failed(.cancelled), _), (.failed(.away), _): break
         // It waited for its turn on the line.
-        case .failed(.timedOut) where !isSent: break
-        case .failed(let failure): tier.avoid(failure.reason)
+        case (.failed(.timedOut), _) where !isSent: break
+        case (.failed(let failure), _): tier.avoid(failure.reason)
         }
         services.origin.perform { [self] in owner.ended(self, end) }
     }

@@ -30,27 +30,51 @@ package struct TierConnection: Sendable {
     package init(_ origin: any Origin, end: @escaping @Sendable () -> Void) { (self.origin, self.end) = (origin, end) }
 }
 
-/// A bucket between disk and origin. What it says is believed only behind a seal (`TierSlice`); where it is silent or
-/// fails, nothing is asked of it for a while.
+/// A bucket between disk and origin. What it says is believed only behind a seal (`TierSlice`); where it is silent,
+/// fails, or stays slow, nothing is asked of it for a while.
 ///
 ///     asked ──silence, failure──▶ avoided ──time──▶ one request tries ──answer──▶ asked
 ///                                    ▲────────────────────┘ no answer
 final class Tier: Sendable {
+    /// Bytes that the bucket is asked for.
+    private struct Asked {
+        let url: ResourceURL
+        let range: ByteRange
+        /// The head of the answer has come.
+        var isAnswered = false
+    }
+
     private struct State {
         /// Those that have not ended.
         var requests: [RequestHandle: TierRequest] = [:]
-        /// Those of them that ask the bucket now, and for what.
-        var asking: [RequestHandle: ResourceURL] = [:]
+        /// Those of them that ask the bucket now, and for which bytes. One that waits for another mount does not.
+        var asking: [RequestHandle: Asked] = [:]
         /// On the clock of `now()`.
         var avoidedUntil = Duration.zero
         /// It failed, and has not answered since.
         var isDoubted = false
+        var answeredAt = Duration.zero
+        /// The first trouble of late, and the last.
+        var troubles: ClosedRange<Duration>?
         var readBytes: Int64 = 0
+
+        func isAlive(_ moment: Duration) -> Bool { moment - answeredAt < Tier.longestSilence }
+
+        /// Whether trouble is that of a bucket that answers others meanwhile, and not for long.
+        mutating func isOnlyBusy(_ moment: Duration) -> Bool {
+            guard isAlive(moment) else { return false }
+            let since = troubles.flatMap { moment - $0.upperBound < Tier.avoidance * 2 ? $0.lowerBound : nil } ?? moment
+            troubles = since...moment
+            return moment - since <= Tier.longestBusyTime
+        }
     }
 
     /// The origin is asked in its place after so much silence.
     static let longestSilence = Mirrors.longestSilence
     private static let avoidance = Duration.seconds(30)
+    /// When many mounts begin a film at once, their bucket is busy for some seconds. One that stays so, or is so again
+    /// soon after, is slow.
+    private static let longestBusyTime = Duration.seconds(10)
 
     let place: TierPlace
     let writer: TierWriter
@@ -60,7 +84,7 @@ final class Tier: Sendable {
     private let state = Lock(State())
 
     /// nil: the user names none, or the system has no thread for it.
-    init?(_ place: TierPlace?, _ line: Line, _ logger: Logger) {
+    init?(_ place: TierPlace?, _ line: Line, _ ticker: Ticker, _ logger: Logger) {
         guard let place else { return nil }
         guard let connection = place.connect(line) else {
             logger.error("the transport of the tier \(place.name) cannot start: the mount goes on without it")
@@ -68,7 +92,7 @@ final class Tier: Sendable {
         }
         (self.place, self.connection, self.logger) = (place, connection, logger)
         writer = TierWriter(place, connection.origin, logger)
-        claims = TierClaims(place, connection.origin)
+        claims = TierClaims(place, connection.origin, ticker)
     }
 
     var origin: any Origin { connection.origin }
@@ -105,11 +129,20 @@ final class Tier: Sendable {
     /// It has ended.
     func left(_ handle: RequestHandle) { state.withLock { $0.requests[handle] = nil } }
 
-    /// - Parameter url: what the request asks the bucket for; nil: it asks for nothing now.
-    func asks(_ handle: RequestHandle, _ url: ResourceURL?) { state.withLock { $0.asking[handle] = url } }
+    /// - Parameter range: what a request asks the bucket for; nil: it asks for nothing now.
+    func asks(_ handle: RequestHandle, _ url: ResourceURL, _ range: ByteRange?) {
+        state.withLock { $0.asking[handle] = range.map { Asked(url: url, range: $0) } }
+    }
 
-    /// Whether the bucket is asked for bytes of a file at this moment.
-    func serves(_ url: ResourceURL) -> Bool { state.withLock { $0.asking.values.contains(url) } }
+    /// The head of an answer has come.
+    func answers(_ handle: RequestHandle) { state.withLock { $0.asking[handle]?.isAnswered = true } }
+
+    /// Whether the bucket is asked for bytes of a file at this moment. - Parameter offset: for this byte; nil: for any.
+    func serves(_ url: ResourceURL, at offset: Int64? = nil) -> Bool {
+        state.withLock { state in
+            state.asking.values.contains { $0.url == url && offset.map($0.range.contains) ?? true }
+        }
+    }
 
     /// Whether the bytes of a version are shared: only where its validator tells it from all others.
     static func keeps(_ information: ContentInformation) -> Bool {
@@ -131,15 +164,29 @@ final class Tier: Sendable {
         }
     }
 
+    /// Whether it has answered a moment ago.
+    var isAlive: Bool { state.withLock { $0.isAlive(now()) } }
+
     func answered() {
         let isNews = state.withLock { state in
-            defer { (state.isDoubted, state.avoidedUntil) = (false, .zero) }
+            defer { (state.isDoubted, state.avoidedUntil, state.answeredAt) = (false, .zero, now()) }
             return state.isDoubted
         }
         if isNews { logger.notice("the tier \(place.name) answers again") }
     }
 
-    /// It failed, or was slower than the origin.
+    /// The origin was faster, as it was asked beside it for a byte of a file.
+    func wasSlow(_ url: ResourceURL, at offset: Int64) {
+        let isTooSlow = state.withLock { state in
+            guard let asked = state.asking.values.first(where: { $0.url == url && $0.range.contains(offset) })
+            else { return false }
+            // One that stops in an answer is not busy with others.
+            return asked.isAnswered || !state.isOnlyBusy(now())
+        }
+        if isTooSlow { avoid("the origin was faster") }
+    }
+
+    /// Asks nothing of it for a while.
     func avoid(_ reason: String) {
         let isNews = state.withLock { state in
             defer { (state.isDoubted, state.avoidedUntil) = (true, now() + Self.avoidance) }
@@ -173,13 +220,17 @@ final class Tier: Sendable {
 final class TierHedge: ForwardingReceiver {
     let receiver: any OriginReceiver
     private let tier: Tier
+    private let url: ResourceURL
+    private let offset: Int64
 
-    init(_ receiver: any OriginReceiver, beside tier: Tier) { (self.receiver, self.tier) = (receiver, tier) }
+    init(_ receiver: any OriginReceiver, beside tier: Tier, _ url: ResourceURL, at offset: Int64) {
+        (self.receiver, self.tier, self.url, self.offset) = (receiver, tier, url, offset)
+    }
 
     func head(_ head: ResponseHead) -> OriginFailure? { receiver.head(head) }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        tier.avoid("the origin was faster")
+        tier.wasSlow(url, at: offset)
         return receiver.body(bytes)
     }
 
@@ -197,8 +248,11 @@ extension Services {
             return
         }
         if tier.start(request, of: version, information, as: handle, to: receiver, self) { return }
-        let isBeside = request.reason == .hedge && tier.serves(request.url)
-        send(request, of: information, as: handle, to: isBeside ? TierHedge(receiver, beside: tier) : receiver)
+        var receiver = receiver
+        if request.reason == .hedge, let offset = request.range?.lower, tier.serves(request.url, at: offset) {
+            receiver = TierHedge(receiver, beside: tier, request.url, at: offset)
+        }
+        send(request, of: information, as: handle, to: receiver)
     }
 
     /// Whether there are places beside the source itself.

@@ -13,7 +13,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private let request: OriginRequest
-    private let handle: RequestHandle
+    let handle: RequestHandle
     let receiver: any OriginReceiver
     private let version: Version
     private let information: ContentInformation
@@ -122,7 +122,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private func askTier(_ slice: TierSlice) {
         let read = SliceRead(slice, rest, as: RequestHandle(for: handle), for: self, tier, services)
         self.read = read
-        tier.asks(handle, url)
+        tier.asks(handle, url, rest.clamped(to: slice.range))
         read.begin(request, isDemanded: isDemanded)
     }
 
@@ -138,7 +138,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         guard !isOver else { return }
         isOver = true
         held = []
-        tier.asks(handle, nil)
+        tier.asks(handle, url, nil)
         tier.left(handle)
         receiver.ended(failure)
     }
@@ -202,7 +202,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         if readEnd != nil { return }
         self.read = nil
         if isOver { return }
-        tier.asks(handle, nil)
+        tier.asks(handle, url, nil)
         switch end {
         case .whole: waitEnd = nil
         case .missing where isClaimed && !isStopped: return claim()

@@ -24,6 +24,8 @@ final class ScriptedBucket: Sendable {
         /// Each object holds what another one should.
         case swapped
         case truncated
+        /// 500 to the GET of a slice of this number, as while it is being written.
+        case errorOf(Int)
         /// To a PUT: 200, and nothing is stored.
         case dropsWrites
         /// To a PUT: the condition is refused.
@@ -40,6 +42,8 @@ final class ScriptedBucket: Sendable {
         var dates: [String: Int64] = [:]
         var fault: Fault?
         var refusesWrites = false
+        /// GETs of slices that it has.
+        var reads = 0
     }
 
     let server: ScriptedServer
@@ -112,6 +116,8 @@ final class ScriptedBucket: Sendable {
         }
         if case .silent? = state.fault { return [.stall] }
         guard let object = state.objects[name] else { return ServerStep.answer(404) }
+        if !isClaim(object) { state.reads += 1 }
+        if case .errorOf(state.reads)? = state.fault, !isClaim(object) { return ServerStep.answer(500) }
         let range = (request.range(of: Int64(object.count)) ?? ByteRange(0, Int64(object.count)))
             .clamped(to: ByteRange(0, Int64(object.count)))
         var bytes = Array(object[Int(range.lower)..<Int(range.upper)])

@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func aTierThatTakesNothingIsStillRead() throws {
-        let fleet = try Fleet()
+        let fleet = try Fleet(length: 6 << 20)
         defer { fleet.end() }
         try fleet.fill()
         let half = fleet.bucket.objects.keys.sorted().prefix(2)
@@ -173,6 +173,18 @@ import Testing
         let tier = try #require(second.volume.status().tier)
         #expect(!tier.isAvoided && tier.readBytes > 1 << 20 && tier.writtenBytes == 0)
         #expect(eventually { second.volume.status().tier!.leftOutBytes > 0 })
+    }
+
+    @Test func anErrorOfOneSliceIsThatOfOneSlice() throws {
+        let fleet = try Fleet(length: 6 << 20)
+        defer { fleet.end() }
+        try fleet.fill()
+        fleet.bucket.fault = .errorOf(4)
+        let second = try fleet.mount()
+        let sent = try fleet.sent { try fleet.play(second) }
+        #expect(sent < 1 << 20 + Self.proof, "\(sent)")
+        #expect(second.volume.status().tier?.isAvoided == false)
+        #expect(fleet.bucket.server.requests.count { $0.method == "GET" } > 4)
     }
 
     @Test func aSliceIsWrittenOnce() throws {
@@ -229,9 +241,11 @@ import Testing
         #expect(sent < fleet.film.version.length + 8 * Self.proof, "\(sent)")
     }
 
-    @Test func mountsThatPlayAtOnceFetchAFilmAboutOnce() throws {
+    @Test(arguments: [nil, ScriptedBucket.Fault.ignoresConditions, .knowsNoCondition])
+    func mountsThatPlayAtOnceFetchAFilmAboutOnce(_ fault: ScriptedBucket.Fault?) throws {
         let fleet = try Fleet(length: 16 << 20)
         defer { fleet.end() }
+        fleet.bucket.fault = fault
         let mounts = try (0..<8).map { _ in try fleet.mount() }
         let sent = fleet.sent {
             let readers = mounts.map { mount in startJoinable { (try? fleet.play(mount)) != nil } }

@@ -1,0 +1,136 @@
+import ReelCore
+import ReelThreads
+
+/// Claims slices for this mount, or finds that another one has.
+///
+///     condition kept    write ──taken──▶ own
+///                         └──refused──▶ look ──young──▶ whose words it holds
+///                                        └──old──▶ write without the condition, wait, look
+///     useless           look ──none, old──▶ write, wait, look
+///                         └──young──▶ whose words it holds
+///     unknown           as useless; a second write after the first tells which of them it is
+///
+/// `@unchecked Sendable`: one request after another, whose receiver alone changes it.
+final class ClaimRequest: OriginReceiver, @unchecked Sendable {
+    private enum Step {
+        case look, write
+        /// A condition that is kept refuses this one.
+        case writeAgain
+        /// After a write that nobody had to win.
+        case lookAgain
+    }
+
+    private let url: ResourceURL
+    private let name: String
+    private let isDemanded: Bool
+    private let claims: TierClaims
+    private var step = Step.look
+    private var isConditional = false
+    /// Of the claim that was found: seconds, nil where the service tells no dates; and what it holds.
+    private var age: Int64?
+    private var words: [UInt8] = []
+    /// Another mount takes no longer from its look to the end of its write, or twice what this one took.
+    private static let leastTurn = Duration.milliseconds(100)
+    private var lookedAt = Duration.zero
+
+    init(_ url: ResourceURL, _ name: String, isDemanded: Bool, _ claims: TierClaims) {
+        (self.url, self.name, self.isDemanded, self.claims) = (url, name, isDemanded, claims)
+    }
+
+    func start() { if claims.condition == .kept { write(isConditional: true) } else { look(.look) } }
+
+    private var request: OriginRequest {
+        OriginRequest(url: url, isDemanded: isDemanded, reason: .ahead, stallLimit: Tier.longestSilence)
+    }
+
+    private func look(_ step: Step) {
+        (self.step, age, words) = (step, nil, [])
+        if step == .look { lookedAt = now() }
+        var request = request
+        request.accepted = [200]
+        claims.send(request, to: self)
+    }
+
+    private func write(_ step: Step = .write, isConditional: Bool) {
+        (self.step, self.isConditional) = (step, isConditional)
+        var request = request
+        (request.method, request.upload) = ("PUT", ClaimBody(claims.words))
+        request.accepted = [200, 201, 204]
+        if isConditional { request.condition = .ifChanged(entityTag: "*", lastModified: nil) }
+        claims.send(request, to: self)
+    }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        if let date = head["date"].flatMap({ httpDate($0) }), let written = head.lastModified {
+            age = max(0, date - written)
+        }
+        return nil
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        // One that is longer is nobody's.
+        words += bytes.prefix(claims.words.count + 1 - words.count)
+        return words.count > claims.words.count ? .stop : .more
+    }
+
+    func ended(_ failure: OriginFailure?) {
+        switch (step, failure) {
+        case (.look, .status(404, _)?): write(isConditional: claims.condition != .useless)
+        case (.look, nil), (.look, .cancelled?): found()
+        case (.write, nil) where isConditional && claims.condition == .kept: settle(isOthers: false)
+        case (.write, nil) where isConditional && claims.condition == .unknown:
+            write(.writeAgain, isConditional: true)
+        case (.write, nil): lookInAMoment()
+        case (.write, let failure?) where isConditional && failure.isRefusedCondition:
+            claims.condition = .kept
+            look(.look)
+        case (.write, .status(400, _)?) where isConditional, (.write, .status(501, _)?) where isConditional:
+            claims.condition = .useless
+            write(isConditional: false)
+        case (.writeAgain, nil):
+            claims.condition = .useless
+            lookInAMoment()
+        case (.writeAgain, let failure?) where failure.isRefusedCondition:
+            claims.condition = .kept
+            settle(isOthers: false)
+        case (.lookAgain, nil), (.lookAgain, .cancelled?): settle(isOthers: words != claims.words)
+        default: settle(isOthers: false)
+        }
+    }
+
+    private func found() {
+        guard let age else { return settle(isOthers: false) }
+        if Duration.seconds(age) < TierClaims.life { return settle(isOthers: words != claims.words) }
+        write(isConditional: false)
+    }
+
+    private func lookInAMoment() {
+        claims.after(max(Self.leastTurn, (now() - lookedAt) * 2)) { [self] in look(.lookAgain) }
+    }
+
+    private func settle(isOthers: Bool) { claims.settle(name, isOthers: isOthers) }
+}
+
+extension OriginFailure {
+    /// The object is there, or another one is being written.
+    fileprivate var isRefusedCondition: Bool {
+        switch self {
+        case .status(409, _), .status(412, _): true
+        default: false
+        }
+    }
+}
+
+private final class ClaimBody: UploadBody {
+    private let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    var length: Int64 { Int64(bytes.count) }
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int? {
+        let rest = bytes.dropFirst(Int(offset)).prefix(buffer.count)
+        buffer.copyBytes(from: rest)
+        return rest.count
+    }
+}
