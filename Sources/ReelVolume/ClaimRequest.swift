@@ -22,6 +22,8 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
 
     private let url: ResourceURL
     private let name: String
+    /// Of the request that the claim is for: it has the same part of the line.
+    private let owner: RequestHandle
     private let isDemanded: Bool
     private let claims: TierClaims
     private var step = Step.look
@@ -30,11 +32,12 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     private var age: Int64?
     private var words: [UInt8] = []
     /// Another mount takes no longer from its look to the end of its write, or twice what this one took.
-    private static let leastTurn = Duration.milliseconds(100)
+    private static let leastTurn = Duration.milliseconds(250)
     private var lookedAt = Duration.zero
 
-    init(_ url: ResourceURL, _ name: String, isDemanded: Bool, _ claims: TierClaims) {
-        (self.url, self.name, self.isDemanded, self.claims) = (url, name, isDemanded, claims)
+    init(_ url: ResourceURL, _ name: String, for owner: RequestHandle, isDemanded: Bool, _ claims: TierClaims) {
+        (self.url, self.name, self.owner) = (url, name, owner)
+        (self.isDemanded, self.claims) = (isDemanded, claims)
     }
 
     func start() { if claims.condition == .kept { write(isConditional: true) } else { look(.look) } }
@@ -48,7 +51,7 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
         if step == .look { lookedAt = now() }
         var request = request
         request.accepted = [200]
-        claims.send(request, to: self)
+        claims.send(request, as: RequestHandle(for: owner), to: self)
     }
 
     private func write(_ step: Step = .write, isConditional: Bool) {
@@ -57,7 +60,7 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
         (request.method, request.upload) = ("PUT", ClaimBody(claims.words))
         request.accepted = [200, 201, 204]
         if isConditional { request.condition = .ifChanged(entityTag: "*", lastModified: nil) }
-        claims.send(request, to: self)
+        claims.send(request, as: RequestHandle(for: owner), to: self)
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {

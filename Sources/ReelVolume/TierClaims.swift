@@ -51,8 +51,8 @@ final class TierClaims: Sendable {
     }
 
     /// Finds out whether another mount is about to fetch the slices of a claim, and claims them if not. Calls back at
-    /// once, or on the thread of the tier's transport.
-    func find(_ name: String, isDemanded: Bool, _ answer: @escaping Answer) {
+    /// once, or on the thread of the tier's transport. - Parameter owner: the request that asks.
+    func find(_ name: String, for owner: RequestHandle, isDemanded: Bool, _ answer: @escaping Answer) {
         let moment = now()
         let (known, isFirst) = state.withLock { state -> (Bool?, Bool) in
             if let known = state.known[name], moment < known.end { return (known.isOthers, false) }
@@ -62,7 +62,7 @@ final class TierClaims: Sendable {
         if let known { return answer(known) }
         guard isFirst else { return }
         guard let url = place.root.child(Array(name.utf8), query: nil) else { return settle(name, isOthers: false) }
-        ClaimRequest(url, name, isDemanded: isDemanded, self).start()
+        ClaimRequest(url, name, for: owner, isDemanded: isDemanded, self).start()
     }
 
     /// Whether it was asked for a moment ago.
@@ -91,8 +91,8 @@ final class TierClaims: Sendable {
         for answer in waiting { answer(isOthers) }
     }
 
-    func send(_ request: OriginRequest, to receiver: ClaimRequest) {
-        origin.start(place.source.request(request), receiver)
+    func send(_ request: OriginRequest, as handle: RequestHandle, to receiver: ClaimRequest) {
+        origin.start(handle, place.source.request(request), receiver)
     }
 
     func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) { ticker.after(pause, job) }

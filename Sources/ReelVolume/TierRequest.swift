@@ -225,7 +225,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private func claim() {
         let (name, range) = tier.place.seal.claim(of: version, at: rest.lower)
         isWaiting = true
-        tier.claims.find(name, isDemanded: isDemanded) { [self] isOthers in
+        tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] isOthers in
             services.origin.perform { [self] in claimed(name, range, isOthers: isOthers) }
         }
     }

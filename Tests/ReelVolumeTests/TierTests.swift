@@ -251,8 +251,8 @@ import Testing
             let readers = mounts.map { mount in startJoinable { (try? fleet.play(mount)) != nil } }
             for reader in readers { #expect(reader.join()) }
         }
-        // On a busy machine some wait too long for another one, and ask the origin.
-        #expect(sent < 2 * fleet.film.version.length, "\(sent)")
+        // On a busy machine some wait too long for another one, and ask the origin. Without claims it is 8.
+        #expect(sent < (fault == nil ? 2 : 5) * fleet.film.version.length, "\(sent)")
     }
 
     @Test(arguments: [Int64(0), 3600])
