@@ -6,7 +6,9 @@ import ReelThreads
 ///
 /// A claim is an object of a few bytes whose age counts, by the service's own clock; an old one is taken over.
 final class TierClaims: Sendable {
-    typealias Answer = @Sendable (_ isOthers: Bool) -> Void
+    /// - Parameter since: when this mount began to wait for another one's slices, or last got one; nil: the claim is its
+    ///   own.
+    typealias Answer = @Sendable (_ since: Duration?) -> Void
 
     /// What the service makes of `If-None-Match: *` with a PUT.
     enum Condition {
@@ -17,9 +19,10 @@ final class TierClaims: Sendable {
         case useless
     }
 
+    /// Times on the clock of `now()`.
     private struct Known {
-        var isOthers: Bool
-        /// On the clock of `now()`.
+        /// As in `Answer`.
+        var since: Duration?
         var end: Duration
     }
 
@@ -54,12 +57,12 @@ final class TierClaims: Sendable {
     /// once, or on the thread of the tier's transport. - Parameter owner: the request that asks.
     func find(_ name: String, for owner: RequestHandle, isDemanded: Bool, _ answer: @escaping Answer) {
         let moment = now()
-        let (known, isFirst) = state.withLock { state -> (Bool?, Bool) in
-            if let known = state.known[name], moment < known.end { return (known.isOthers, false) }
+        let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
+            if let known = state.known[name], moment < known.end { return (known, false) }
             state.asking[name, default: []].append(answer)
             return (nil, state.asking[name]!.count == 1)
         }
-        if let known { return answer(known) }
+        if let known { return answer(known.since) }
         guard isFirst else { return }
         guard let url = place.root.child(Array(name.utf8), query: nil) else { return settle(name, isOthers: false) }
         ClaimRequest(url, name, for: owner, isDemanded: isDemanded, self).start()
@@ -69,6 +72,12 @@ final class TierClaims: Sendable {
     func knows(_ name: String) -> Bool {
         let moment = now()
         return state.withLock { $0.known[name].map { moment < $0.end + Self.life } ?? false }
+    }
+
+    /// The other mount goes on: a slice of it came.
+    func goesOn(_ name: String) {
+        let moment = now()
+        state.withLock { if $0.known[name]?.since != nil { $0.known[name]!.since = moment } }
     }
 
     /// Waiting for the other mount was in vain.
@@ -82,13 +91,16 @@ final class TierClaims: Sendable {
     }
 
     func settle(_ name: String, isOthers: Bool) {
-        let end = now() + (isOthers ? Self.trust : Self.life)
-        let waiting = state.withLock { state in
+        let moment = now()
+        let (waiting, since) = state.withLock { state in
             if state.known.count >= Self.mostKnown { state.known = [:] }
-            state.known[name] = Known(isOthers: isOthers, end: end)
-            return state.asking.removeValue(forKey: name) ?? []
+            // One that was looked at long ago is waited for anew.
+            let last = state.known[name].flatMap { moment < $0.end + Self.life / 10 ? $0.since : nil }
+            let since = isOthers ? last ?? moment : nil
+            state.known[name] = Known(since: since, end: moment + (isOthers ? Self.trust : Self.life))
+            return (state.asking.removeValue(forKey: name) ?? [], since)
         }
-        for answer in waiting { answer(isOthers) }
+        for answer in waiting { answer(since) }
     }
 
     func send(_ request: OriginRequest, as handle: RequestHandle, to receiver: ClaimRequest) {

@@ -41,8 +41,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private var isBetween = false
     private var isStopped = false
     private var isOver = false
-    /// The end of the wait for a slice that another mount is about to write, on the clock of `now()`.
-    private var waitEnd: Duration?
+    /// The claim of another mount whose slices it waits for.
+    private var claim: String?
     private var isWaiting = false
 
     /// So often the tier is asked again.
@@ -83,7 +83,6 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     func promote() {
         isDemanded = true
-        waitEnd = waitEnd.map { min($0, now() + Self.patience) }
         if let read { tier.origin.promote(read.handle) } else if part != nil { services.promoteBehindTier(handle) }
     }
 
@@ -204,8 +203,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         if isOver { return }
         tier.asks(handle, url, nil)
         switch end {
-        case .whole: waitEnd = nil
-        case .missing where isClaimed && !isStopped: return claim()
+        case .whole: if let claim { tier.claims.goesOn(claim) }
+        case .missing where isClaimed && !isStopped: return findClaim()
         case .missing, .damaged: source = .origin(upTo: read.slice.range.upper)
         case .failed: source = .origin(upTo: rest.upper)
         }
@@ -222,24 +221,24 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     /// Fetches the slices that follow, unless another mount is about to.
-    private func claim() {
+    private func findClaim() {
         let (name, range) = tier.place.seal.claim(of: version, at: rest.lower)
         isWaiting = true
-        tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] isOthers in
-            services.origin.perform { [self] in claimed(name, range, isOthers: isOthers) }
+        tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] since in
+            services.origin.perform { [self] in found(name, range, since) }
         }
     }
 
-    private func claimed(_ name: String, _ range: ByteRange, isOthers: Bool) {
+    private func found(_ name: String, _ range: ByteRange, _ since: Duration?) {
         guard isWaiting, !isOver else { return }
-        let moment = now()
-        let end = waitEnd ?? moment + (isDemanded ? Self.patience : Self.patienceAhead)
-        if isOthers, moment < end {
-            waitEnd = end
-            return services.ticker.after(Self.pause) { [self] in services.origin.perform { [self] in goOn() } }
+        claim = since == nil ? nil : name
+        if let since {
+            if now() < since + (isDemanded ? Self.patience : Self.patienceAhead) {
+                return services.ticker.after(Self.pause) { [self] in services.origin.perform { [self] in goOn() } }
+            }
+            tier.claims.giveUp(name)
         }
-        if isOthers { tier.claims.giveUp(name) }
-        (waitEnd, source) = (nil, .origin(upTo: range.upper))
+        source = .origin(upTo: range.upper)
         goOn()
     }
 

@@ -73,6 +73,12 @@ final class ScriptedBucket: Sendable {
     /// How many slices were sent, stored or not.
     var writes: Int { server.requests.count { $0.method == "PUT" && !Self.isClaim($0.body) } }
 
+    /// How often claims that stand there were looked at.
+    var looks: Int {
+        let claims = state.state.withLock { $0.objects.filter { Self.isClaim($0.value) } }
+        return server.requests.count { $0.method == "GET" && claims[$0.path] != nil }
+    }
+
     /// As if so much time had gone by.
     func age(by seconds: Int64) { state.state.withLock { $0.dates = $0.dates.mapValues { $0 - seconds } } }
 
