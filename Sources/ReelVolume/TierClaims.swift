@@ -6,8 +6,8 @@ import ReelThreads
 ///
 /// A claim is an object of a few bytes whose age counts, by the service's own clock; an old one is taken over.
 final class TierClaims: Sendable {
-    /// - Parameter since: when this mount began to wait for another one's slices, or last got one; nil: the claim is its
-    ///   own.
+    /// - Parameter since: when this mount began to wait for another one's slices, or last got one; nil: it has the
+    ///   claim.
     typealias Answer = @Sendable (_ since: Duration?) -> Void
 
     /// What the service makes of `If-None-Match: *` with a PUT.
