@@ -57,6 +57,9 @@ package struct FetchStatistics: Hashable, Sendable {
         sums.wasted += before - unread.count
     }
 
+    /// All of the file is wanted: nothing came in vain.
+    mutating func wanted() { unread = ByteRangeSet() }
+
     /// No reader is expected any more: unread bytes are wasted.
     mutating func writeOff() {
         sums.wasted += unread.count

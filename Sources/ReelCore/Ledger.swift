@@ -190,8 +190,12 @@ package struct Ledger: Sendable {
     }
 
     /// Goes on with fetching all of the file, as a command wants it: one request at a time, behind all readers. What
-    /// comes counts as demanded.
-    package mutating func prefetch(now: Duration) -> [Action] { isSuperseded ? [] : planner.prefetch(now: now) }
+    /// comes counts as demanded, and what has come as read.
+    package mutating func prefetch(now: Duration) -> [Action] {
+        if isSuperseded { return [] }
+        counts.wanted()
+        return planner.prefetch(now: now)
+    }
 
     /// False where its one body has begun, or broken off: what is missing then does not come.
     package var comesAgain: Bool { !planner.streams.comesOnce }

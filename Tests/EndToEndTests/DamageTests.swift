@@ -204,10 +204,8 @@ extension EndToEnd {
                     + [cache.objects + "/zz", scene.cache + "/other/film.mkv"]
                 mkdir(scene.cache + "/other", 0o755)
                 for path in strangers { try writeFile(path, Array("mine".utf8)) }
-                let left = (0..<3).map { number in
-                    let name = String(file.suffix(32).dropLast(2)) + ["a1", "b2", "c3"][number]
-                    return "\(folder)/\(name)"
-                }
+                // The film's own name is random, and may end so, too.
+                let left = ["a1", "b2", "c3"].map { "\(file.dropLast(2))\($0)" }.filter { $0 != file }
                 for path in left { try writeFile(path, [UInt8](repeating: 7, count: 100_000)) }
                 mount = try scene.mount(server.address, FaultReaders.options)
                 FaultReaders.onePass(.twoAtOnce, mount.file("film.mkv"), film.version).expectRight()
