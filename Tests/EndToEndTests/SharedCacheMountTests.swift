@@ -190,9 +190,14 @@ extension EndToEnd {
                 // On a busy machine a slice is asked for again before Traffic Server has written it.
                 #expect(stage.sent("film.mkv") <= Self.length + 2 << 20, "\(stage.sent("film.mkv"))")
                 let words = [program, "doctor", "--cache-dir", stage.scene.cache] + stage.via + [stage.address]
-                let end = try ChildProcess.run(words, environment: ["no_proxy": "127.0.0.1,localhost"])
-                let said = end.output.replacing("\n      ", with: " ")
-                #expect(end.status == 0 && said.contains("keeps ranges: it had the second answer"), "\(said)")
+                var said = ""
+                // On a busy machine it is asked again before it has written the first answer.
+                let keeps = try (0..<4).contains { _ in
+                    let end = try ChildProcess.run(words, environment: ["no_proxy": "127.0.0.1,localhost"])
+                    said = end.output.replacing("\n      ", with: " ")
+                    return end.status == 0 && said.contains("keeps ranges: it had the second answer")
+                }
+                #expect(keeps, "\(said)")
             }
         }
 

@@ -152,7 +152,9 @@ import Testing
                 fixture.volume.services.send(OriginRequest(url: url, range: ByteRange(0, 9)), as: handle, to: other)
                 if !isEarly { fixture.volume.services.cancel(handle) }
                 let told = try #require(other.finish())
-                #expect(told.ends == [.cancelled] && told.bytes.isEmpty)
+                // On a busy machine the answer may come before the second of them is cancelled.
+                let isAnswered = !isEarly && told.ends == [nil] && told.bytes.count == 9
+                #expect(isAnswered || told.ends == [.cancelled] && told.bytes.isEmpty)
             }
             #expect(!server.requests.contains { $0.path.contains("joined") })
         }
