@@ -57,9 +57,7 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     private func write(_ step: Step = .write, isConditional: Bool) {
         (self.step, self.isConditional) = (step, isConditional)
         var request = request
-        (request.method, request.upload) = ("PUT", ClaimBody(claims.words))
-        request.accepted = [200, 201, 204]
-        if isConditional { request.condition = .ifChanged(entityTag: "*", lastModified: nil) }
+        request.put(ClaimBody(claims.words), isConditional: isConditional)
         claims.send(request, as: RequestHandle(for: owner), to: self)
     }
 
@@ -87,7 +85,7 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
         case (.write, let failure?) where isConditional && failure.isRefusedCondition:
             claims.condition = .kept
             look(.look)
-        case (.write, .status(400, _)?) where isConditional, (.write, .status(501, _)?) where isConditional:
+        case (.write, let failure?) where isConditional && failure.isUnknownCondition:
             claims.condition = .useless
             write(isConditional: false)
         case (.writeAgain, nil):
@@ -112,16 +110,6 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     }
 
     private func settle(isOthers: Bool) { claims.settle(name, isOthers: isOthers) }
-}
-
-extension OriginFailure {
-    /// The object is there, or another one is being written.
-    fileprivate var isRefusedCondition: Bool {
-        switch self {
-        case .status(409, _), .status(412, _): true
-        default: false
-        }
-    }
 }
 
 private final class ClaimBody: UploadBody {

@@ -204,8 +204,10 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         tier.asks(handle, url, nil)
         switch end {
         case .whole: if let claim { tier.claims.goesOn(claim) }
-        case .missing where isClaimed && !isStopped: return findClaim()
-        case .missing, .damaged: source = .origin(upTo: read.slice.range.upper)
+        case .missing:
+            if !isStopped, findClaim() { return }
+            source = .origin(upTo: read.slice.range.upper)
+        case .damaged: source = .origin(upTo: read.slice.range.upper)
         case .failed: source = .origin(upTo: rest.upper)
         }
         next()
@@ -213,20 +215,18 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     // MARK: Slices that the tier lacks
 
-    /// Whether another mount may fetch the slices, or this one for the others.
-    private var isClaimed: Bool {
-        if request.range.map({ $0.count > Self.leastClaimed }) == true { return true }
-        // A reader that goes on makes short requests, too.
-        return tier.claims.knows(tier.place.seal.claim(of: version, at: rest.lower).name)
-    }
-
     /// Fetches the slices that follow, unless another mount is about to.
-    private func findClaim() {
+    /// - Returns: false where the request is too short to fetch slices for others.
+    private func findClaim() -> Bool {
         let (name, range) = tier.place.seal.claim(of: version, at: rest.lower)
+        let isLong = request.range.map { $0.count > Self.leastClaimed } == true
+        // A reader that goes on makes short requests, too.
+        guard isLong || tier.claims.knows(name) else { return false }
         isWaiting = true
         tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] since in
             services.origin.perform { [self] in found(name, range, since) }
         }
+        return true
     }
 
     private func found(_ name: String, _ range: ByteRange, _ since: Duration?) {

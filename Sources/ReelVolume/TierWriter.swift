@@ -100,14 +100,11 @@ final class TierWriter: Sendable {
         let handle = RequestHandle()
         let upload = SliceUpload(slice, object, handle, self)
         var request = OriginRequest(url: url, isDemanded: false, reason: .prefetch, stallLimit: .seconds(30))
-        request.method = "PUT"
-        request.upload = upload
-        request.accepted = [200, 201, 204]
         let isConditional = state.withLock { state in
             state.running.insert(handle)
             return state.isConditional && !state.damaged.contains(slice.name)
         }
-        if isConditional { request.condition = .ifChanged(entityTag: "*", lastModified: nil) }
+        request.put(upload, isConditional: isConditional)
         upload.isConditional = isConditional
         origin.start(handle, place.source.request(request), upload)
     }
@@ -123,9 +120,8 @@ final class TierWriter: Sendable {
                 state.damaged.remove(upload.slice.name)
                 state.hasFailed = false
             // Another mount has written it, or is just about to.
-            case .status(409, _)?, .status(412, _)?: state.hasFailed = false
-            // Some services know no condition of a PUT (Amazon S3 API Reference, "PutObject").
-            case .status(400, _)? where upload.isConditional, .status(501, _)? where upload.isConditional:
+            case let failure? where failure.isRefusedCondition: state.hasFailed = false
+            case let failure? where upload.isConditional && failure.isUnknownCondition:
                 state.isConditional = false
                 state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower))
             // Its bytes have left the cache, or the mount ends.
@@ -209,4 +205,30 @@ private final class SliceUpload: OriginReceiver, UploadBody, @unchecked Sendable
     func head(_ head: ResponseHead) -> OriginFailure? { nil }
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer { .more }
     func ended(_ failure: OriginFailure?) { writer.ended(self, failure) }
+}
+
+extension OriginRequest {
+    /// Makes it write an object. - Parameter isConditional: only where there is none.
+    mutating func put(_ body: any UploadBody, isConditional: Bool) {
+        (method, upload, accepted) = ("PUT", body, [200, 201, 204])
+        if isConditional { condition = .ifChanged(entityTag: "*", lastModified: nil) }
+    }
+}
+
+extension OriginFailure {
+    /// The object is there, or another one is being written.
+    var isRefusedCondition: Bool {
+        switch self {
+        case .status(409, _), .status(412, _): true
+        default: false
+        }
+    }
+
+    /// Some services know no condition of a PUT (Amazon S3 API Reference, "PutObject").
+    var isUnknownCondition: Bool {
+        switch self {
+        case .status(400, _), .status(501, _): true
+        default: false
+        }
+    }
 }
