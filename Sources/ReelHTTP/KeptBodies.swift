@@ -11,18 +11,18 @@ final class KeptBody {
     fileprivate let facts: FileFacts
     fileprivate let surplus: [UInt8]
     fileprivate let keptAt = ContinuousClock.now
+    /// nil: curl is done with it, and its rest is the surplus.
     fileprivate var easy: EasyHandle?
 
-    init(_ easy: consuming EasyHandle, _ url: ResourceURL, at position: Int64, _ facts: FileFacts, _ surplus: [UInt8]) {
+    init(_ easy: consuming EasyHandle?, _ url: ResourceURL, at position: Int64, _ facts: FileFacts, _ surplus: [UInt8]) {
         (self.url, self.position, self.facts, self.surplus) = (url, position, facts, surplus)
         self.easy = consume easy
     }
 
     /// Makes it the body of a request. Its surplus is still to be delivered.
     func move(to transfer: Transfer) {
-        guard let easy = easy.take() else { return }
-        easy.context.transfer = transfer
-        transfer.easy = consume easy
+        easy?.context.transfer = transfer
+        transfer.easy = easy.take()
         transfer.answer.file.facts = facts
         transfer.answer.file.surplus = surplus
         transfer.answer.file.isTakenOver = true
@@ -67,9 +67,13 @@ struct KeptBodies {
         for body in all.filter({ $0.keptAt + Self.longest <= now }) { drop(body, remove) }
     }
 
-    /// The server has ended one.
+    /// curl is done with one: its rest is there, or will not come.
     mutating func ended(_ context: HandleContext, _ remove: (UnsafeMutableRawPointer?) -> Void) {
-        if let body = all.first(where: { $0.easy?.context === context }) { drop(body, remove) }
+        guard let body = all.first(where: { $0.easy?.context === context }) else { return }
+        guard body.position + Int64(body.surplus.count) == body.facts.length else { return drop(body, remove) }
+        remove(body.easy?.pointer)
+        // Its connection is free for others.
+        body.easy = nil
     }
 
     private mutating func drop(_ body: KeptBody, _ remove: (UnsafeMutableRawPointer?) -> Void) {

@@ -204,7 +204,8 @@ extension Transfer {
         return taken + bytes.count
     }
 
-    private func endEarly() {
+    /// The loop ends the request.
+    func endEarly() {
         answer.file.isOver = true
         loop.endedEarly.append(self)
     }
@@ -226,11 +227,12 @@ extension Transfer {
 
     /// Takes the body out of the request, which is over.
     func takeKeptBody() -> KeptBody? {
-        guard let position = rest, let facts = answer.file.facts, let easy = easy.take() else { return nil }
+        guard let position = rest, let facts = answer.file.facts else { return nil }
         let gathered = gathered.map { Array($0.remaining) } ?? []
-        easy.context.transfer = nil
-        return KeptBody(
-            consume easy, request.url, at: position - Int64(gathered.count), facts, gathered + answer.file.surplus)
+        let surplus = gathered + answer.file.surplus
+        if handle == nil, surplus.isEmpty { return nil }
+        easy?.context.transfer = nil
+        return KeptBody(easy.take(), request.url, at: position - Int64(gathered.count), facts, surplus)
     }
 }
 

@@ -121,6 +121,8 @@ final class TransferLoop {
 
     private func unpause(_ transfer: Transfer) {
         guard transfer.deliverSurplus() else { return }
+        // The surplus was all that there is.
+        guard transfer.easy != nil else { return transfer.endEarly() }
         // curl hands over the bytes that it holds inside of this call. If they are refused, it does not end the
         // transfer: this does.
         let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)

@@ -92,7 +92,6 @@ import Testing
 
     @Test func rangesInARowComeOutOfOneBodyOfOneConnection() throws {
         try withServer { origin, url, process in
-            // The last one is longer than what curl reads at once: it ends the transfer with that.
             let piece: Int64 = 900_001
             for lower in stride(from: 0, to: Self.length, by: Int(piece)) {
                 let upper = min(lower + piece, Self.length)
@@ -105,6 +104,27 @@ import Testing
             let logins = process.said.errors.split(separator: "\n").filter { $0.contains("session opened") }
             #expect(logins.count == 1, "\(logins)")
         }
+    }
+
+    @Test("The end of a file comes out of the body before it, also where curl has taken that whole", arguments: [0, 7])
+    func theEndOfABodyThatIsOver(_ left: Int) throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let origin = try origin()
+        defer { origin.shutdown() }
+        let film = server.url("film.mkv")
+        let length = Int64(ScriptedFileServer.length)
+        var bounds = [0, length - 9, length - 4, length]
+        if left > 0 { bounds.insert(length - Int64(left), at: 2) }
+        for (lower, upper) in zip(bounds, bounds.dropFirst()) {
+            let record = origin.fetch(film, ByteRange(lower, upper))
+            let isRight = record.bytes == Array(ScriptedFileServer.film[Int(lower)..<Int(upper)])
+            #expect(record.failure == nil && isRight)
+        }
+        #expect(server.commands.count { $0 == "RETR" } == 1)
+        // The connection is as good as new.
+        #expect(origin.fetch(film, ByteRange(7, 9)).bytes == [7, 8])
+        #expect(server.commands.count { $0 == "USER" } == 1 && server.commands.count { $0 == "RETR" } == 2)
     }
 
     @Test func aRangeThatBeginsWhereARunningOneEndsWaitsForItsBody() throws {
