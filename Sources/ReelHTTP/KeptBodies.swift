@@ -14,7 +14,9 @@ final class KeptBody {
     /// nil: curl is done with it, and its rest is the surplus.
     fileprivate var easy: EasyHandle?
 
-    init(_ easy: consuming EasyHandle?, _ url: ResourceURL, at position: Int64, _ facts: FileFacts, _ surplus: [UInt8]) {
+    init(
+        _ easy: consuming EasyHandle?, _ url: ResourceURL, at position: Int64, _ facts: FileFacts, _ surplus: [UInt8]
+    ) {
         (self.url, self.position, self.facts, self.surplus) = (url, position, facts, surplus)
         self.easy = consume easy
     }
