@@ -20,6 +20,8 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         /// The transport has it.
         var isSent = false
         var isConditional = false
+        /// Its mirror is believed by length and validator: nothing was there to compare its bytes with.
+        var isUnproven = false
         var status: Int?
         var bytes: Int64 = 0
         let start = now()
@@ -93,6 +95,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private func next() {
         attempt = Attempt(place: places.removeFirst(), origin: request.url.origin, range: rest)
         if attempt.place > 0 { return askMirror() }
+        compareMirrors()
         if resolver != nil { resolve() } else { send(request.url, nil, request.condition) }
     }
 
@@ -138,19 +141,34 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             return send(url, shared.headers(for: request), shared.condition(of: request))
         }
         // Nothing is known that it could contradict.
-        guard let version else { return send(url, [], nil) }
+        guard let version else { return trust(url) }
         switch mirrors.standing(of: request.url, version, at: place) {
         case .differs: skip()
         case .agrees(let validator): send(url, [], request.condition?.comparing(validator))
         case .unknown where isProof: send(url, [], nil)
         case .unknown:
-            guard let block = services.cachedBlock(of: request.url, version) else { return send(url, [], nil) }
+            guard let block = services.cachedBlock(of: request.url, version) else { return trust(url) }
             let ask = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, services) }
             mirrors.find(request.url, version, at: place, ask: ask) { [self] standing in
                 guard case .agrees(let validator) = standing else { return skip() }
                 send(url, [], request.condition?.comparing(validator))
             }
         }
+    }
+
+    private func trust(_ url: ResourceURL) {
+        attempt.isUnproven = true
+        send(url, [], nil)
+    }
+
+    /// Compares what a mirror gave unproven with the source, which is asked again: beside the request, which needs
+    /// nothing of the mirror.
+    private func compareMirrors() {
+        guard !isProof, let mirrors, let version, let range = mirrors.unproven(request.url, version),
+            let block = services.cachedBlock(of: request.url, version, at: range.lower)
+        else { return }
+        let ask = { [self] in MirrorProof.start(request, as: handle, version, at: 0, block, services) }
+        mirrors.find(request.url, version, at: 0, ask: ask) { _ in }
     }
 
     /// The place is of no use.
@@ -177,7 +195,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             mirrors.leaveOut(request.url, version, at: attempt.place, reason)
             return .wrongAnswer("a \(isShared ? "shared cache" : "mirror") with another version")
         }
-        if !isShared { mirrors.agreed(request.url, version, at: attempt.place, head.validator) }
+        if !isShared {
+            let range = attempt.isUnproven ? attempt.range : nil
+            mirrors.agreed(request.url, version, at: attempt.place, head.validator, unproven: range)
+        }
         return nil
     }
 
@@ -185,7 +206,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private func translated(_ head: ResponseHead) -> ResponseHead {
         var head = head
         head.url = mirrors?.original(of: head.url, at: attempt.place) ?? request.url
-        guard let version else { return head }
+        guard let version else {
+            // The source may have another tag for the same bytes.
+            if !(mirrors?.isShared(attempt.place) ?? true), head.validator.lastModified != nil {
+                head.headers.removeAll { $0.name == "etag" }
+            }
+            return head
+        }
         head.headers.removeAll { $0.name == "etag" || $0.name == "last-modified" }
         if let tag = version.validator.entityTag { head.headers.append(("etag", tag.header)) }
         if let date = version.validator.lastModified { head.headers.append(("last-modified", httpDateText(date))) }
@@ -206,6 +233,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         receiver.asked(attempt.place > 0 && !isShared ? .mirror : .origin)
         guard mirrors != nil else { return receiver.head(head) }
         var head = head
+        let own = head.validator
         if attempt.place > 0 {
             if let failure = disagreement(head) { return failure }
             mirrors?.tally(head, at: attempt.place)
@@ -216,7 +244,11 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         if failure == nil {
             toldStatus = head.status
             if head.status == 206, let total = head.contentRange?.total {
-                version = ContentInformation(length: total, validator: head.validator, mediaType: head.mediaType)
+                let told = ContentInformation(length: total, validator: head.validator, mediaType: head.mediaType)
+                if version == nil, attempt.isUnproven {
+                    mirrors?.agreed(request.url, told, at: attempt.place, own, unproven: attempt.range)
+                }
+                version = told
             }
         }
         return failure
@@ -232,6 +264,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        if isLeftOut { return .stop }
         attempt.bytes += Int64(bytes.count)
         delivered += Int64(bytes.count)
         services.origins.took(Int64(bytes.count), from: attempt.origin)
@@ -243,6 +276,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
+        let failure = failure == .cancelled && isLeftOut ? .wrongAnswer("a mirror with other bytes") : failure
         if attempt.isSent {
             mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.isOfOrigin ?? false)
             services.origins.ended(attempt.origin, isUnwell: failure?.isOfOrigin ?? false)
@@ -256,6 +290,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         firstFailure = firstFailure ?? failure
         receiver.redirected()
         next()
+    }
+
+    /// A mirror that was believed has turned out to have other bytes.
+    private var isLeftOut: Bool {
+        guard attempt.isUnproven, let version else { return false }
+        if case .differs? = mirrors?.standing(of: request.url, version, at: attempt.place) { return true }
+        return false
     }
 
     private func finish(_ failure: OriginFailure?) { receiver.ended(failure) }

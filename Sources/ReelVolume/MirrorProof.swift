@@ -1,7 +1,8 @@
 import ReelCache
 import ReelCore
 
-/// Compares a block of a mirror with one that is in the cache, before a byte of the mirror is used.
+/// Compares a block of a mirror with one that is in the cache, before a byte of the mirror is used; or a block of the
+/// source with what the cache has of a mirror, where there was nothing to compare before.
 ///
 /// All of it runs on the transport's thread.
 final class MirrorProof: OriginReceiver, @unchecked Sendable {
@@ -56,8 +57,23 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
 
     func ended(_ failure: OriginFailure?) {
         let isSame = failure == nil ? isSame : nil
-        if isSame == false { services.mirrors?.leaveOut(url, version, at: place, "its bytes are others") }
+        if place == 0 {
+            if let isSame { services.mirrors?.settleUnproven(url, version, isSame: isSame) }
+            if isSame == false { discard() }
+        } else if isSame == false {
+            services.mirrors?.leaveOut(url, version, at: place, "its bytes are others")
+        }
         services.mirrors?.settle(url, version, at: place, isSame: isSame)
+    }
+
+    /// Nobody knows which of the bytes came from where.
+    private func discard() {
+        let length = block.object.length
+        do throws(CacheError) {
+            try block.object.discard(BlockSize.blocks(touching: ByteRange(0, length), length: length))
+        } catch {
+            services.logger.warning("\(url): what a mirror gave wrongly stays in the cache: \(error)")
+        }
     }
 
     /// Whether the cache has the same bytes; nil where they have left it meanwhile.
@@ -70,11 +86,15 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
 
 extension Services {
     /// Bytes of a version in the cache to compare a mirror with; nil where there are none.
-    func cachedBlock(of url: ResourceURL, _ information: ContentInformation) -> MirrorProof.Block? {
+    /// - Parameter offset: of a byte that has to be among them; nil: any.
+    func cachedBlock(
+        of url: ResourceURL, _ information: ContentInformation, at offset: Int64? = nil
+    ) -> MirrorProof.Block? {
         guard let length = information.length, cachedBytes(of: url, length) > 0 else { return nil }
         let version = Version(key: key(of: url, information), validator: information.validator, length: length)
         guard let object = try? store.object(for: version) else { return nil }
-        let start = object.present.firstCovered(from: 0, limit: length)
+        let start = object.present.firstCovered(from: offset ?? 0, limit: offset.map { $0 + 1 } ?? length)
+        if let offset, start > offset { return nil }
         let block = BlockSize.bytes(of: Int(start / BlockSize.block), length: length)
         let range = ByteRange(start, object.present.firstMissing(from: start, limit: block.upper))
         return range.isEmpty ? nil : MirrorProof.Block(object: object, range: range)

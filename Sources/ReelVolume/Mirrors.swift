@@ -5,45 +5,16 @@ import ReelThreads
 /// Where the bytes of a source's files can come from: the source itself, a shared cache in front of it, and its mirrors
 /// in the user's order.
 ///
-/// A mirror serves a file only where it agrees with what is known of the file. Of each version that is found out once,
-/// by the first who asks; all others wait for that answer. A shared cache is the way to the source that is tried first:
-/// each of its answers is compared with the version, and no bytes of it, as they are the source's own.
-///
-///     unknown ──question──▶ asked ──same──▶ agrees
-///        ▲                    │ └──other──▶ differs
-///        └────no answer───────┘
+/// A mirror serves a file only where it agrees with what is known of the file (`MirrorClaims`). The first who asks
+/// finds it out; all others wait for that answer. A shared cache is the way to the source that is tried first: each of
+/// its answers is compared with the version, and no bytes of it, as they are the source's own.
 final class Mirrors: Sendable {
     /// A place of the source: 0 is the source itself, and behind it are the shared cache, where there is one, and the
     /// mirrors.
     typealias Place = Int
 
-    /// What is known of one version of a file at one mirror.
-    enum Standing: Sendable {
-        case unknown
-        /// - Parameter validator: the mirror's own, which its conditions compare.
-        case agrees(Validator)
-        case differs
-    }
-
-    fileprivate struct Key: Hashable {
-        var place: Place
-        var file: ExactText
-        var version: ContentInformation
-    }
-
-    fileprivate struct Claim {
-        var standing = Standing.unknown
-        /// Of the mirror's last answer that agrees.
-        var validator = Validator(entityTag: nil, lastModified: nil)
-        var isAsked = false
-        var waiting: [@Sendable (Standing) -> Void] = []
-        /// Where it differs: that it does is believed until then, and was said in the log.
-        var differsUntil = Duration.zero
-        var isTold = false
-    }
-
     /// How one place does.
-    fileprivate struct Record {
+    private struct Record {
         /// On the clock of `now()`: until then the others are asked before it.
         var avoidedUntil = Duration.zero
         /// Requests under way.
@@ -56,8 +27,8 @@ final class Mirrors: Sendable {
         var shared = SharedCache.Tally()
     }
 
-    fileprivate struct State {
-        var claims: [Key: Claim] = [:]
+    private struct State {
+        var claims = MirrorClaims()
         /// Of each place.
         var records: [Record]
     }
@@ -65,9 +36,6 @@ final class Mirrors: Sendable {
     /// After which the next place is asked, where there is one: a reader that waits has its bytes within a second and
     /// a half.
     static let longestSilence = Duration.seconds(1)
-    /// Some hundred bytes each. A table that is full forgets all: to find out again costs a block a file.
-    fileprivate static let mostClaims = 4096
-
     private let source: ResourceURL
     private let bases: [ResourceURL]
     /// nil: the source is asked without one.
@@ -143,7 +111,8 @@ final class Mirrors: Sendable {
                     guard mayMirror, request.isReading || url.path == request.url.path else { return false }
                 }
                 guard let version else { return true }
-                if case .differs = state.withClaim(request.url, version, place, { $0.standing }) { return false }
+                let subject = MirrorClaims.Subject(request.url, version)
+                if case .differs = state.claims.with(subject, place, { $0.standing }) { return false }
                 return true
             }
             let sorted = places.sorted { one, other in
@@ -201,71 +170,98 @@ final class Mirrors: Sendable {
     // MARK: Agreement
 
     /// What is known of a version at a mirror, without a question.
-    func standing(of url: ResourceURL, _ version: ContentInformation, at place: Place) -> Standing {
-        state.withLock { $0.withClaim(url, version, place) { $0.standing } }
+    func standing(of url: ResourceURL, _ version: ContentInformation, at place: Place) -> MirrorClaims.Standing {
+        withClaim(url, version, place) { $0.standing }
     }
 
     /// Finds out whether a mirror has this version of a file.
     /// - Parameters:
+    ///   - place: 0: whether the source has what a mirror gave.
     ///   - ask: finds it out, and calls `settle` at its end; not called where it is known, or asked already.
     ///   - completion: called at once, or from `settle`.
     func find(
         _ url: ResourceURL, _ version: ContentInformation, at place: Place, ask: () -> Void,
-        _ completion: @escaping @Sendable (Standing) -> Void
+        _ completion: @escaping @Sendable (MirrorClaims.Standing) -> Void
     ) {
-        let (known, isFirst) = state.withLock { state in
-            state.withClaim(url, version, place) { claim -> (Standing?, Bool) in
-                if !claim.isAsked, !claim.standing.isUnknown { return (claim.standing, false) }
-                defer { claim.isAsked = true }
-                claim.waiting.append(completion)
-                return (nil, !claim.isAsked)
-            }
+        let (known, isFirst) = withClaim(url, version, place) { claim -> (MirrorClaims.Standing?, Bool) in
+            if !claim.isAsked, !claim.standing.isUnknown { return (claim.standing, false) }
+            defer { claim.isAsked = true }
+            claim.waiting.append(completion)
+            return (nil, !claim.isAsked)
         }
         if let known { return completion(known) }
         if isFirst { ask() }
     }
 
-    /// The question of `find` is answered. - Parameter isSame: nil: the mirror gave no answer.
+    /// The question of `find` is answered. - Parameter isSame: nil: there was no answer.
     func settle(_ url: ResourceURL, _ version: ContentInformation, at place: Place, isSame: Bool?) {
-        let (waiting, settled) = state.withLock { state in
-            state.withClaim(url, version, place) { claim in
-                defer { (claim.isAsked, claim.waiting) = (false, []) }
-                if isSame == true { claim.standing = .agrees(claim.validator) }
-                return (claim.waiting, claim.standing)
-            }
+        let (waiting, settled) = withClaim(url, version, place) { claim in
+            defer { (claim.isAsked, claim.waiting) = (false, []) }
+            // What mirrors give without a proof is compared each time.
+            if isSame == true, place > 0 { claim.standing = .agrees(claim.validator) }
+            return (claim.waiting, claim.standing)
         }
         for waiter in waiting { waiter(settled) }
     }
 
-    /// The head of a mirror's answer agrees with the version. - Parameter validator: of the answer.
-    func agreed(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ validator: Validator) {
+    /// The head of a mirror's answer agrees with the version.
+    /// - Parameters:
+    ///   - validator: of the answer.
+    ///   - unproven: the bytes that are believed without a comparison; nil: none.
+    func agreed(
+        _ url: ResourceURL, _ version: ContentInformation, at place: Place, _ validator: Validator,
+        unproven: ByteRange? = nil
+    ) {
+        let subject = MirrorClaims.Subject(url, version)
         state.withLock { state in
-            state.withClaim(url, version, place) { claim in
+            state.claims.with(subject, place) { claim in
                 claim.validator = validator
                 // A question under way compares more than the head.
                 if !claim.isAsked, claim.standing.isUnknown { claim.standing = .agrees(validator) }
+            }
+            if let unproven { state.claims.trust(subject, with: unproven) }
+        }
+    }
+
+    /// The bytes of a mirror that are still to be compared with the source's; nil: none.
+    func unproven(_ url: ResourceURL, _ version: ContentInformation) -> ByteRange? {
+        state.withLock { $0.claims.unproven(MirrorClaims.Subject(url, version)) }
+    }
+
+    /// The source has, or has not, what mirrors gave: those that were believed are left out where it has other bytes.
+    func settleUnproven(_ url: ResourceURL, _ version: ContentInformation, isSame: Bool) {
+        state.withLock { $0.claims.forgetUnproven(MirrorClaims.Subject(url, version)) }
+        if isSame { return }
+        for place in 1...bases.count where !isShared(place) {
+            if case .agrees = standing(of: url, version, at: place) {
+                leaveOut(url, version, at: place, "its bytes are others")
             }
         }
     }
 
     /// A mirror has something else: it is not asked for this version any more. Said once in the log.
     func leaveOut(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ reason: String) {
-        let isNews = state.withLock { state in
-            let isNews = state.withClaim(url, version, place) { claim in
-                if case .differs = claim.standing { return false }
-                claim.standing = .differs
-                claim.differsUntil = isShared(place) ? now() + avoidance(of: place) : .zero
-                defer { claim.isTold = true }
-                return !claim.isTold
-            }
-            if isNews {
-                state.records[place].leftOut += 1
-                state.records[place].lastLeftOut = "\(url): \(reason)"
-            }
-            return isNews
+        let isNews = withClaim(url, version, place) { claim in
+            if case .differs = claim.standing { return false }
+            claim.standing = .differs
+            claim.differsUntil = isShared(place) ? now() + avoidance(of: place) : .zero
+            defer { claim.isTold = true }
+            return !claim.isTold
+        }
+        guard isNews else { return }
+        state.withLock { state in
+            state.records[place].leftOut += 1
+            state.records[place].lastLeftOut = "\(url): \(reason)"
         }
         let kind = isShared(place) ? "shared cache" : "mirror"
-        if isNews { logger.warning("\(url): the \(kind) \(bases[place - 1].origin) is left out: \(reason)") }
+        logger.warning("\(url): the \(kind) \(bases[place - 1].origin) is left out: \(reason)")
+    }
+
+    private func withClaim<Value: Sendable>(
+        _ url: ResourceURL, _ version: ContentInformation, _ place: Place,
+        _ body: (inout MirrorClaims.Claim) -> Value
+    ) -> Value {
+        state.withLock { $0.claims.with(MirrorClaims.Subject(url, version), place, body) }
     }
 
     /// Versions of files of which something is known at a mirror.
@@ -285,27 +281,6 @@ final class Mirrors: Sendable {
             }
         }
     }
-}
-
-extension Mirrors.State {
-    fileprivate mutating func withClaim<Value>(
-        _ url: ResourceURL, _ version: ContentInformation, _ place: Mirrors.Place,
-        _ body: (inout Mirrors.Claim) -> Value
-    ) -> Value {
-        let version = ContentInformation(length: version.length, validator: version.validator)
-        let key = Mirrors.Key(place: place, file: ExactText(url.text), version: version)
-        if claims.count >= Mirrors.mostClaims, claims[key] == nil { claims = claims.filter { $0.value.isAsked } }
-        // What a shared cache has changes with time.
-        if let until = claims[key]?.differsUntil, until != .zero, until <= now() {
-            claims[key]!.standing = .unknown
-            claims[key]!.differsUntil = .zero
-        }
-        return body(&claims[key, default: Mirrors.Claim()])
-    }
-}
-
-extension Mirrors.Standing {
-    var isUnknown: Bool { if case .unknown = self { true } else { false } }
 }
 
 extension ContentInformation {

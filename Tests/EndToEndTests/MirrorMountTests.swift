@@ -7,8 +7,10 @@ import Testing
 extension EndToEnd {
     /// Mounts of a source with a mirror.
     @Suite struct MirrorMountTests {
-        @Test("One of two servers dies in mid-film, and no read waits more than a second and a half")
-        func death() throws {
+        @Test(
+            "One of two servers dies or freezes in mid-film, and no read waits more than a second and a half",
+            arguments: [true, false])
+        func death(_ isFrozen: Bool) throws {
             guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
             let film = FileOrigin(length: 24 << 20)
             try withScene { scene in
@@ -18,7 +20,7 @@ extension EndToEnd {
                 try writeFile(root + "/films/film.mkv", film.whole)
                 let first = try RealServer(.nginx, root: root, place: scene.work("first"))
                 var isUp = true
-                defer { if isUp { first.stop() } }
+                defer { if isUp || isFrozen { first.stop() } }
                 // The same tree below another path.
                 let second = try RealServer(.nginx, root: root + "/films", place: scene.work("second"))
                 defer { second.stop() }
@@ -29,7 +31,7 @@ extension EndToEnd {
                 var (offset, longest) = (Int64(0), Duration.zero)
                 while offset < film.length {
                     if offset == 4 << 20 {
-                        first.stop()
+                        if isFrozen { first.freeze() } else { first.stop() }
                         isUp = false
                     }
                     let count = Int(min(256 << 10, film.length - offset))

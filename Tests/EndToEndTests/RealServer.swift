@@ -71,9 +71,19 @@ final class RealServer: Sendable {
         throw ChildError(words: command, reason: "does not start: \(failure)")
     }
 
+    /// Takes connections as the kernel does, and answers nothing any more.
+    func freeze() { signalAll(SIGSTOP) }
+
     func stop() {
+        signalAll(SIGCONT)
         process.signal(SIGTERM)
         do { _ = try process.wait(within: .seconds(5)) } catch { Issue.record("\(error)") }
+    }
+
+    /// Also the processes that it has started, such as nginx's workers.
+    private func signalAll(_ number: Int32) {
+        let children = contents("/proc/\(process.pid)/task/\(process.pid)/children") ?? ""
+        for pid in [process.pid] + children.split(separator: " ").compactMap({ pid_t($0) }) { kill(pid, number) }
     }
 
     var requests: [Substring] { (contents(accessLog) ?? "").split(separator: "\n") }
