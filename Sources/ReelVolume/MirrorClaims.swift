@@ -1,4 +1,5 @@
 import ReelCore
+import ReelThreads
 
 /// What is known of the versions that mirrors have. Of each version it is found out once.
 ///
