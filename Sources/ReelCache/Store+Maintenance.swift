@@ -81,12 +81,12 @@ extension Store {
         try evictor.evict(key: scope.inside(key))
     }
 
-    /// Evicts until at most `bytes` are in use, or only pinned and open files are left. On the thread that writes.
+    /// Evicts the longest unused extents that are neither pinned nor of an open file, until `bytes` are freed. On the
+    /// thread that writes.
     /// - Parameter share: bytes; this call frees no more, as streams stand still meanwhile.
     /// - Returns: bytes freed; 0 when it is done.
-    package func prune(to bytes: Int64, atMost share: Int64 = 64 << 20) throws(CacheError) -> Int64 {
-        let surplus = usage.used - max(0, bytes)
-        return surplus > 0 ? try evictor.evict(min(surplus, share), sparesOpen: true) : 0
+    package func prune(freeing bytes: Int64, atMost share: Int64 = 64 << 20) throws(CacheError) -> Int64 {
+        try evictor.evict(min(bytes, share), sparesOpen: true)
     }
 
     // MARK: Verifying

@@ -91,15 +91,15 @@ struct CatalogueCommands: CacheCommands {
         }
     }
 
-    func prune(to bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
-        let bytes = max(0, bytes)
-        let surplus = max(0, store.usage.used - bytes)
+    func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
+        let total = max(0, min(bytes, store.usage.used))
         var report = MaintenanceReport()
         while true {
-            watch.progress(MaintenanceProgress(done: min(report.bytes, surplus), total: surplus))
+            watch.progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
+            let rest = total - report.bytes
             let freed: Int64
             do throws(CacheError) {
-                freed = try gate.pass { Result { () throws(CacheError) in try store.prune(to: bytes) } }.get()
+                freed = try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
             } catch {
                 throw MaintenanceFailure("\(error)")
             }

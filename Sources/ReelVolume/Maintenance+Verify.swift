@@ -45,7 +45,7 @@ extension Maintenance {
             report.refetchedBlocks += refetched
             guard let error else { continue }
             report.failure = report.failure ?? error.sentence
-            isAway = isAway || [.unreachable, .timedOut, .failed].contains(error)
+            isAway = isAway || error.isOfOrigin
         }
         return report
     }
@@ -53,8 +53,8 @@ extension Maintenance {
     /// Repairs one version. - Returns: the number of blocks that were fetched again, and why not all of them.
     private func repair(
         _ version: Version, _ bad: [Int], fetches: Bool, _ watch: MaintenanceWatch, _ progress: MaintenanceProgress
-    ) throws(MaintenanceFailure) -> (refetched: Int, error: VolumeError?) {
-        guard let url = url(ofKey: version.key) else { return (0, .failed) }
+    ) throws(MaintenanceFailure) -> (refetched: Int, error: RepairFailure?) {
+        guard let url = url(ofKey: version.key) else { return (0, .origin(.failed)) }
         let remembered = services.store.information(for: url.text)?.information
         let information = ContentInformation(
             length: version.length, validator: version.validator, mediaType: remembered?.mediaType,
@@ -65,17 +65,18 @@ extension Maintenance {
         // The version is known, so this waits for no request, only for a file that is just leaving.
         switch opened.wait({ $0 }) {
         case .success(let found): file = found
-        case .failure(let error): return (0, error)
+        case .failure(let error): return (0, .origin(error))
         }
         defer { files.close(file) }
-        try onWriter(watch, progress) { () throws(CacheError) in file.dropDamaged(bad) }
+        let isDropped = try onWriter(watch, progress) { () throws(CacheError) in file.dropDamaged(bad) }
+        guard isDropped else { return (0, .inUse) }
         var refetched = 0
         for run in runs(of: bad, most: Self.blocksARequest) where fetches {
             let read = file.refetch(run)
             do throws(MaintenanceFailure) {
                 switch try watch.wait(for: read.answer, progress) {
                 case .success: refetched += run.count
-                case .failure(let error): return (refetched, error)
+                case .failure(let error): return (refetched, .origin(error))
                 }
             } catch {
                 file.abandon(read)
@@ -91,6 +92,25 @@ extension Maintenance {
             return entry.url
         }
         return tree.rootURL?.resolve(key) ?? ResourceURL(trusted: key)
+    }
+}
+
+/// Why damaged blocks were not fetched again.
+private enum RepairFailure: Error {
+    case origin(VolumeError)
+    /// Another program reads the data file itself, and would read a hole.
+    case inUse
+
+    /// Whether the next file will fare no better.
+    var isOfOrigin: Bool {
+        if case .origin(let error) = self { [.unreachable, .timedOut, .failed].contains(error) } else { false }
+    }
+
+    var sentence: String {
+        switch self {
+        case .origin(let error): error.sentence
+        case .inUse: "another program has a damaged file open, and its blocks can only be replaced when it is closed"
+        }
     }
 }
 

@@ -57,17 +57,17 @@ package struct Maintenance: CacheCommands {
         return report
     }
 
-    /// Evicts the longest unused data until at most `bytes` are in use; pinned and open files stay.
-    package func prune(to bytes: Int64, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
+    /// Evicts the longest unused data until `bytes` are freed; pinned and open files stay.
+    package func prune(freeing bytes: Int64, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
         -> MaintenanceReport
     {
         var report = MaintenanceReport()
-        let bytes = max(0, bytes)
-        let surplus = max(0, services.store.usage.used - bytes)
         let store = services.store
+        let total = max(0, min(bytes, store.usage.used))
         while true {
-            watch.progress(MaintenanceProgress(done: min(report.bytes, surplus), total: surplus))
-            let freed = try onWriter(watch) { () throws(CacheError) in try store.prune(to: bytes) }
+            watch.progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
+            let rest = total - report.bytes
+            let freed = try onWriter(watch) { () throws(CacheError) in try store.prune(freeing: rest) }
             report.bytes += freed
             guard freed > 0, !watch.isOver() else { return report }
         }

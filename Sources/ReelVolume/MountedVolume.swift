@@ -74,8 +74,8 @@ package protocol CacheCommands: Sendable {
     /// Frees the cached bytes of files, pinned or not, but for those that readers need at this moment.
     func evict(_ path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
 
-    /// Evicts the longest unused data until at most `bytes` are in use; pinned and open files stay.
-    func prune(to bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
+    /// Evicts the longest unused data until `bytes` are freed; pinned and open files stay.
+    func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
 
     /// Tells from memory what was fetched of a file, or for the listing of a directory.
     /// - Parameter path: inside the mount, without a leading `/`.
@@ -125,8 +125,8 @@ extension CacheCommands {
     }
 
     /// Without a client that follows the work.
-    package func prune(to bytes: Int64) throws(MaintenanceFailure) -> MaintenanceReport {
-        try prune(to: bytes, MaintenanceWatch())
+    package func prune(freeing bytes: Int64) throws(MaintenanceFailure) -> MaintenanceReport {
+        try prune(freeing: bytes, MaintenanceWatch())
     }
 
     /// Without a client that follows the work.

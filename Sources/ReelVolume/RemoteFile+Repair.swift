@@ -4,10 +4,11 @@ import ReelThreads
 
 /// Fetches damaged blocks again at once, and nothing beside them.
 extension RemoteFile {
-    /// Takes blocks out of the cache. On the thread that writes.
-    func dropDamaged(_ blocks: [Int]) {
+    /// Takes blocks out of the cache. On the thread that writes. - Returns: false where they could not go.
+    func dropDamaged(_ blocks: [Int]) -> Bool {
         services.store.found(damaged: blocks.map { $0..<$0 + 1 })
         for run in runs(of: blocks) { _ = drop(run) }
+        return blocks.allSatisfy { !object.present.isFilled($0) }
     }
 
     /// Asks for the missing bytes of these blocks, without reading ahead. Reads of these blocks wait for the same

@@ -117,11 +117,11 @@ struct CachePruneCommand: ParsableCommand, ReelfsCommand {
         var work = MaintenanceTally()
         work.errors = parts.compactMap(\.error)
         let bar = ProgressBar("pruning", isQuiet: quiet || json)
-        for (index, goal) in prunePlan(parts, to: limit).enumerated() {
-            guard parts[index].error == nil, let goal else { continue }
+        for (index, bytes) in prunePlan(parts, to: limit).enumerated() where bytes > 0 {
+            if parts[index].error != nil { continue }
             work.add { () throws(Failure) in
                 defer { bar.end() }
-                return try CacheKeeper(directories[index], cipher).prune(to: goal, bar.show)
+                return try CacheKeeper(directories[index], cipher).prune(freeing: bytes, bar.show)
             }
         }
         if json { sayJSON(work.report) } else if !quiet { say("\(humanSize(work.report.bytes)) freed.") }
@@ -189,19 +189,19 @@ struct CacheRekeyCommand: ParsableCommand, ReelfsCommand {
 }
 
 /// Shares a limit out over the sources of a cache, as if all were one: the least recently used file goes first.
-/// - Returns: bytes to prune to, by source; nil where nothing has to go.
-func prunePlan(_ parts: [CacheStatus], to limit: Int64) -> [Int64?] {
-    if limit == 0 { return parts.map { _ in 0 } }
+/// - Returns: bytes to free, by source: the index may grow by a few pages meanwhile, for which no film shall go.
+func prunePlan(_ parts: [CacheStatus], to limit: Int64) -> [Int64] {
+    if limit == 0 { return parts.map { _ in .max } }
     // Wrapping: numbers of other processes must not trap.
     var surplus = parts.reduce(0) { $0 &+ $1.used } &- limit
-    var goals = [Int64?](repeating: nil, count: parts.count)
+    var shares = [Int64](repeating: 0, count: parts.count)
     let candidates = parts.enumerated().flatMap { index, part in
         part.files.filter { !$0.isPinned && $0.openHandles == 0 }.map { (part: index, file: $0) }
     }
     for (index, file) in candidates.sorted(by: { $0.file.lastUse ?? 0 < $1.file.lastUse ?? 0 }) where surplus > 0 {
         let share = min(surplus, file.cachedBytes)
-        goals[index] = (goals[index] ?? parts[index].used) &- share
+        shares[index] &+= share
         surplus &-= share
     }
-    return goals
+    return shares
 }

@@ -85,9 +85,9 @@ final class CacheKeeper {
     }
 
     /// Removes the least recently used data until the source takes at most `bytes`.
-    func prune(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
-        try perform(ControlRequest(command: "prune", bytes: bytes), progress) { store throws(CacheError) in
-            try store.pruneAll(to: bytes, progress)
+    func prune(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
+        try perform(ControlRequest(command: "prune", freeing: bytes), progress) { store throws(CacheError) in
+            try store.pruneAll(freeing: bytes, progress)
         }
     }
 
@@ -117,14 +117,14 @@ final class CacheKeeper {
 }
 
 extension Store {
-    fileprivate func pruneAll(to bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError)
+    fileprivate func pruneAll(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError)
         -> MaintenanceReport
     {
         var report = MaintenanceReport()
-        let surplus = max(0, usage.used - bytes)
+        let total = min(bytes, usage.used)
         while true {
-            progress(MaintenanceProgress(done: min(report.bytes, surplus), total: surplus))
-            let freed = try prune(to: bytes)
+            progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
+            let freed = try prune(freeing: total - report.bytes)
             guard freed > 0 else { return report }
             report.bytes += freed
         }

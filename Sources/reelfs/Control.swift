@@ -17,6 +17,8 @@ struct ControlRequest: Codable {
     var path: String?
     /// The size to which `prune` reduces the cache.
     var bytes: Int64?
+    /// Instead of that, how much goes.
+    var freeing: Int64?
     /// Of `verify`.
     var repairs: Bool?
     /// Of `refresh`.

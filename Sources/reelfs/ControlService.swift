@@ -23,7 +23,8 @@ struct ControlService: Sendable {
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
-        if needsPath && request.path == nil || request.command == "prune" && request.bytes ?? -1 < 0 {
+        let isWithoutBytes = request.command == "prune" && (request.freeing ?? request.bytes ?? -1) < 0
+        if needsPath && request.path == nil || isWithoutBytes {
             return ControlAnswer(error: "the request lacks a path, or a number of bytes that is not negative")
         }
         if request.command == "prefetch", request.paths?.isEmpty ?? true {
@@ -165,7 +166,9 @@ struct ControlService: Sendable {
                 if let mistake = reload?() { return ControlAnswer(error: mistake.sentence) }
                 let report = try volume.maintenance.refresh(path, isRecursive: request.isRecursive ?? false, watch)
                 return ControlAnswer(report: report)
-            case "prune": return ControlAnswer(report: try volume.maintenance.prune(to: request.bytes ?? 0, watch))
+            case "prune":
+                let bytes = request.freeing ?? max(0, volume.capacity().used - (request.bytes ?? 0))
+                return ControlAnswer(report: try volume.maintenance.prune(freeing: bytes, watch))
             default:
                 let report = try volume.maintenance.verify(request.path, repairs: request.repairs ?? false, watch)
                 return ControlAnswer(report: report)

@@ -24,7 +24,8 @@ import Testing
             try fixture.restart()
             try flip(fixture, at: Int64(block) * BlockSize.block + 5)
 
-            let found = try fixture.volume.maintenance.verify(nil, repairs: false)
+            // This opens the data file, and looks whether it is open elsewhere.
+            let found = try withoutStartingChildren { try fixture.volume.maintenance.verify(nil, repairs: false) }
             #expect(found.files == 1 && found.bytes == Self.length && found.damagedFiles == ["a.mkv"])
             #expect(found.damagedBlocks == 1 && found.refetchedBlocks == 0)
 
@@ -43,6 +44,24 @@ import Testing
             let file = try fixture.open("a.mkv").get()
             #expect(fixture.readAll(file).isRight(film, 0, Self.length))
             fixture.volume.close(file)
+        }
+    }
+
+    @Test("A file that another program has open is not repaired, and the report says so")
+    func repairOfAFileInUse() throws {
+        try withFilms { fixture, films, _ in
+            try readWhole(fixture, "a.mkv", try #require(films["/a.mkv"]))
+            try fixture.restart()
+            try flip(fixture, at: 5)
+            let other = open(try dataFiles(fixture)[0], O_RDONLY | O_CLOEXEC)
+            let refused = try fixture.volume.maintenance.verify("a.mkv", repairs: true)
+            #expect(refused.damagedBlocks == 1 && refused.refetchedBlocks == 0)
+            #expect(refused.failure?.contains("another program has a damaged file open") == true)
+            close(other)
+            let repaired = try withoutStartingChildren {
+                try fixture.volume.maintenance.verify("a.mkv", repairs: true)
+            }
+            #expect(repaired.damagedBlocks == 1 && repaired.refetchedBlocks == 1 && repaired.failure == nil)
         }
     }
 
@@ -172,14 +191,14 @@ import Testing
             try fixture.restart()
             // The volume before may still let go of its files, and what somebody has open elsewhere is left alone.
             let isPruned = eventually {
-                _ = try? fixture.volume.maintenance.prune(to: 0)
+                _ = try? fixture.volume.maintenance.prune(freeing: .max)
                 return fixture.volume.maintenance.cachedFiles().map(\.path) == ["a.mkv"]
             }
             #expect(isPruned, "\(fixture.volume.maintenance.cachedFiles())")
             server.stop()
             #expect(cached(fixture, "a.mkv") == Self.length)
             #expect(try fixture.volume.maintenance.pin("a.mkv", false).files == 1)
-            _ = try fixture.volume.maintenance.prune(to: 0)
+            _ = try fixture.volume.maintenance.prune(freeing: .max)
             #expect(fixture.volume.maintenance.cachedFiles().isEmpty)
         }
     }
@@ -198,10 +217,10 @@ import Testing
                     "sub/c.mkv", "sub/d.mkv",
                 ])
             try readWhole(fixture, "sub/d.mkv", try #require(films["/sub/d.mkv"]))
-            _ = try fixture.volume.maintenance.prune(to: 0)
+            _ = try fixture.volume.maintenance.prune(freeing: .max)
             #expect(cached(fixture, "sub/c.mkv") == Self.length && cached(fixture, "sub/d.mkv") == Self.length)
             #expect(try fixture.volume.maintenance.pin("", false).files == 4)
-            _ = try fixture.volume.maintenance.prune(to: 0)
+            _ = try fixture.volume.maintenance.prune(freeing: .max)
             #expect(eventually { fixture.store.objects().allSatisfy { $0.cachedBytes == 0 } })
         }
     }
@@ -247,12 +266,13 @@ import Testing
             for name in ["b.mkv", "sub/c.mkv", "sub/d.mkv"] {
                 try readWhole(fixture, name, try #require(films["/" + name]))
             }
-            let used = fixture.store.usage.used
-            let report = try fixture.volume.maintenance.prune(to: used - 6 << 20)
+            let report = try fixture.volume.maintenance.prune(freeing: 6 << 20)
             #expect(report.bytes >= 6 << 20 && report.bytes <= 6 << 20 + BlockSize.extent)
             #expect(cached(fixture, "b.mkv") == 0 && cached(fixture, "sub/d.mkv") > 0)
             // A client may ask for anything.
-            _ = try fixture.volume.maintenance.prune(to: .min)
+            _ = try fixture.volume.maintenance.prune(freeing: .min)
+            #expect(fixture.volume.maintenance.cachedFiles().count > 1)
+            _ = try fixture.volume.maintenance.prune(freeing: .max)
             #expect(fixture.volume.maintenance.cachedFiles().map(\.path) == ["a.mkv"])
             #expect(fixture.volume.maintenance.cachedFiles()[0].openHandles == 1)
             #expect(cached(fixture, "a.mkv") == Self.length)

@@ -114,6 +114,11 @@ package func startingChild(_ start: () -> Int32) -> Int32 { starting.withLock { 
 /// What this process has closed before the call, no child of its own has open after it.
 package func waitForStartingChildren() { starting.withLock { _ in } }
 
+/// No child of this process starts meanwhile, so that what only this process has open is open nowhere else.
+package func withoutStartingChildren<Result>(_ body: () throws -> Result) rethrows -> Result {
+    try starting.withLock { _ in try body() }
+}
+
 package struct ChildError: Error, CustomStringConvertible {
     package var words: [String]
     package var reason: String
