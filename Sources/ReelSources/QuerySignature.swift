@@ -113,6 +113,11 @@ extension ResourceURL {
     /// Without the parameters of a well-known signature, and without those that usually sign a link; itself where it
     /// has none.
     package var unsigned: ResourceURL { QuerySignature.unsigned(self) ?? self }
+
+    /// The same place of another tree (`moved`), without the signature: that is a secret of this one's.
+    package func movedUnsigned(from base: ResourceURL, to other: ResourceURL) -> ResourceURL? {
+        moved(from: base, to: other)?.unsigned
+    }
 }
 
 /// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.

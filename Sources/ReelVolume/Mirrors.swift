@@ -1,5 +1,6 @@
 import Logging
 import ReelCore
+import ReelSources
 import ReelThreads
 
 /// Where the bytes of a source's files can come from: the source itself, a shared cache in front of it, and its mirrors
@@ -64,7 +65,7 @@ final class Mirrors: Sendable {
     func url(of url: ResourceURL, at place: Place) -> ResourceURL? {
         guard place > 0 else { return url }
         if let shared, isShared(place) { return shared.place(of: url, in: source) }
-        return url.moved(from: source, to: bases[place - 1])
+        return url.movedUnsigned(from: source, to: bases[place - 1])
     }
 
     /// Whether it is the shared cache.

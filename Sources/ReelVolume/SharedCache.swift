@@ -24,7 +24,7 @@ package struct SharedCache: Sendable {
     /// Where it has a resource of the source; nil: the resource is not of the source's tree. It keeps the resource by
     /// that URL, so that it has no signature.
     package func place(of url: ResourceURL, in source: ResourceURL) -> ResourceURL? {
-        url.moved(from: source, to: base)?.unsigned
+        url.movedUnsigned(from: source, to: base)
     }
 
     /// The same with the login that the source's URL has, where it may have it.

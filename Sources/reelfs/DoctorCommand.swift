@@ -171,7 +171,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         facts.isOfMount = isOfMount
         diagnosis.add(facts)
         for mirror in options.mirrors {
-            guard let place = facts.url.moved(from: url, to: mirror) else { continue }
+            guard let place = facts.url.movedUnsigned(from: url, to: mirror) else { continue }
             diagnosis.add(mirror: place, examination.inquire(place), of: facts)
         }
         if let via = options.via, case .success(let information) = facts.first.outcome {

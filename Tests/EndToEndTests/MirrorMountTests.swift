@@ -48,5 +48,22 @@ extension EndToEnd {
                 #expect(status.output.contains("mirror  \(name): "), "\(status.output)")
             }
         }
+
+        @Test("Doctor tells a mirror no signature of a link")
+        func doctor() throws {
+            let film = FileOrigin(length: 100_000)
+            let first = try ScriptedServer { request in
+                let list = ServerStep.answer(
+                    200, [("Content-Type", "audio/x-mpegurl")], body: "film.mkv?a=1&token=one\n")
+                return request.path == "/films/list.m3u" ? list : film.answer(request)
+            }
+            defer { first.stop() }
+            let second = try ScriptedServer { film.answer($0) }
+            defer { second.stop() }
+            let end = try ChildProcess.run(
+                [program, "doctor", first.url("/films/list.m3u").text, "--mirror", second.url("/pub/list.m3u").text],
+                environment: ["no_proxy": "127.0.0.1"])
+            #expect(Set(second.requests.map(\.target)) == ["/pub/film.mkv?a=1"], "\(end)")
+        }
     }
 }

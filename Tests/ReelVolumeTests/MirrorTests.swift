@@ -246,6 +246,30 @@ import Testing
         #expect(!pair.asked.isEmpty && pair.second.requests.allSatisfy { $0["authorization"] == nil })
     }
 
+    @Test(arguments: [
+        "a=1&X-Amz-Date=20240501T123456Z&X-Amz-Expires=99999999999&X-Amz-Signature=one", "a=1&token=one",
+    ])
+    func signaturesOfLinksAreInNoURLThatAMirrorSees(_ query: String) throws {
+        let film = FileOrigin(length: 300_000)
+        let first = try ScriptedServer { request in
+            guard request.path == "/films/list.m3u" else { return ServerStep.answer(503) }
+            let list = "#EXTM3U\n/films/film.mkv?\(query)\n"
+            return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: list)
+        }
+        defer { first.stop() }
+        let second = try ScriptedServer { film.answer($0) }
+        defer { second.stop() }
+        let fixture = try VolumeFixture(
+            first.url("/films/list.m3u").text, prebuffer: 0, mirrors: [second.url("/pub/list.m3u")])
+        defer { fixture.remove() }
+        let file = try fixture.open("film.mkv").get()
+        defer { fixture.volume.close(file) }
+        #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
+        #expect(first.requests.contains { $0.query == query })
+        let targets = Set(second.requests.map(\.target))
+        #expect(targets == ["/pub/film.mkv?a=1"])
+    }
+
     @Test func theListingOfAMirrorAnswersWhereTheFirstIsNotThere() throws {
         let pair = try Pair(isDown: true)
         defer { pair.end() }

@@ -44,6 +44,15 @@ import Testing
         if let found { #expect(mirrors.original(of: found, at: 1)?.text == url) }
     }
 
+    @Test(arguments: [
+        ("https://a/films/", "https://b/pub/", "https://a/films/x?k=1&token=s", "https://b/pub/x?k=1"),
+        ("https://a/films/", "https://b/pub/", "https://a/films/x?X-Amz-Signature=s", "https://b/pub/x"),
+        ("https://a/l.m3u?token=s", "https://b/m.m3u", "https://a/l.m3u?token=s", "https://b/m.m3u"),
+    ])
+    func signaturesAreTheSourcesAlone(source: String, base: String, url: String, expected: String) throws {
+        #expect(try mirrors([base], of: source).url(of: ResourceURL(url)!, at: 1)?.text == expected)
+    }
+
     @Test func loginsOfTheSourceAreNotThoseOfItsMirror() throws {
         let mirrors = try mirrors(["https://b/"], of: "https://me:pw@a/films/")
         let mine = ResourceURL("https://me:pw@a/films/x.mkv")!
