@@ -151,6 +151,9 @@ package protocol Origin: AnyObject, Sendable {
     /// What all transports of a mount share.
     var line: Line { get }
 
+    /// From the next request on, these origins (`ResourceURL.origin`) may get the user's secrets, too. Never blocks.
+    func trust(_ origins: Set<String>)
+
     /// From the next request on, each scheme, host and port has a `Circuit`: requests to one that is away end with
     /// `.away`, those under way too, and probes look for its return. Called once, before the first request.
     /// - Parameters:

@@ -59,6 +59,8 @@ package final class CurlOrigin: Origin {
 
     package func noteInterest(in url: ResourceURL) { mailbox.put { $0.noteInterest(in: url) } }
 
+    package func trust(_ origins: Set<String>) { mailbox.put { $0.trust(origins) } }
+
     /// Ends every request with `.cancelled`, and the thread; a request that starts later ends the same way at once.
     /// Returns when the last receiver was called, unless a receiver itself called this.
     package func shutdown() {

@@ -15,7 +15,7 @@ final class TransferLoop {
 
     private let thread: TransportThread
     private let mailbox: Mailbox
-    let configuration: TransportConfiguration
+    private(set) var configuration: TransportConfiguration
     private let hosts: HostTable
     let tokens: TokenKeeper<String>
     let keys: TokenKeeper<SigningKey>
@@ -140,6 +140,15 @@ final class TransferLoop {
     /// As `Origin.noteInterest`.
     func noteInterest(in url: ResourceURL) {
         if let host = hosts.known(url.origin) { watch?.noteInterest(in: host) }
+    }
+
+    /// As `Origin.trust`.
+    func trust(_ origins: Set<String>) {
+        guard let known = configuration.trustedOrigins else { return }
+        configuration.trustedOrigins = known.union(origins)
+        guard !configuration.cookies.isEmpty else { return }
+        // A jar that was made before lacks the cookies of the user's file.
+        for origin in origins.subtracting(known) { hosts.known(origin)?.cookies = nil }
     }
 
     // MARK: Outages

@@ -6,8 +6,9 @@ package struct TransportConfiguration: Sendable {
     package var userAgent: String
     /// Sent in order to the origin that a request names and, after a redirect, to no other.
     package var headers: [(name: String, value: String)] = []
-    /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`; nil: each that a
-    /// request names. A playlist names hosts that the user did not, and a listing may come from another place.
+    /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`, and those of
+    /// `Origin.trust`; nil: each that a request names. A playlist names hosts that the user did not, and a listing may
+    /// come from another place.
     package var trustedOrigins: Set<String>?
     /// Origins that the user names beside the trusted ones: they may get what `.netrc` has for their hosts, and none of
     /// the other secrets.

@@ -13,6 +13,7 @@ package struct FeedSource: Source {
     package let root: SourcePlace
     private let format: FeedFormat?
     private let signatures = QuerySignatures()
+    private let named = NamedOrigins()
 
     package init(root: SourcePlace) {
         self.root = root
@@ -43,11 +44,13 @@ package struct FeedSource: Source {
     package var keepsDates: Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        FeedReader(folder, root: root, known: known, signatures)
+        FeedReader(folder, root: root, known: known, signatures, named)
     }
 
     /// As an entry of a list of files.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
+
+    package var namedOrigins: Set<String> { named.all }
 }
 
 /// Reads a feed and the pages that it continues on (`rel="next"`, RFC 5005).
@@ -58,6 +61,7 @@ private struct FeedReader: FolderReader {
     private let isList: Bool
     private let known: EntryList?
     private let signatures: QuerySignatures
+    private let named: NamedOrigins
     private var body: AnswerBody
     /// Bytes of all pages.
     private var size = 0
@@ -68,10 +72,12 @@ private struct FeedReader: FolderReader {
     private static let mostPages = 200
 
     /// - Parameter root: only there a list of feeds may be: one that names itself would be a tree without end.
-    init(_ place: SourcePlace, root: SourcePlace, known: EntryList?, _ signatures: QuerySignatures) {
+    init(
+        _ place: SourcePlace, root: SourcePlace, known: EntryList?, _ signatures: QuerySignatures, _ named: NamedOrigins
+    ) {
         self.place = place
         self.known = known
-        self.signatures = signatures
+        (self.signatures, self.named) = (signatures, named)
         feed.group = FeedGroup(root)
         if let group = FeedGroup(place, of: root) { feed.group = group }
         isList = place == root || feed.group.titles.count > 0
@@ -97,9 +103,9 @@ private struct FeedReader: FolderReader {
         }
         if format == .opml, !isList { throw .useless("it is a list of feeds inside a list of feeds") }
         feed.base = answer.base
-        let next = try format.read(answer.bytes, &feed, StopCheck(isOver))
-        if let next = next.flatMap({ feed.resolve($0) }), pages.count < Self.mostPages, pages.insert(next.text).inserted
-        {
+        let next = try format.read(answer.bytes, &feed, StopCheck(isOver)).flatMap { feed.resolve($0) }
+        named.add(feed.namedOrigins)
+        if let next, pages.count < Self.mostPages, pages.insert(next.text).inserted {
             body = AnswerBody(.url(next))
             return .ask(.document(.url(next)))
         }
@@ -212,6 +218,8 @@ struct FeedEntries {
     var group = FeedGroup(.path(""))
     /// Of signed media, by their URLs without the signatures, which the entries have.
     private(set) var signatures: [String: QuerySignature] = [:]
+    /// Of the addresses in documents on the disk.
+    private(set) var namedOrigins: Set<String> = []
     /// Files whose extension neither the feed nor the URL tells.
     private(set) var withoutExtension: [ResourceURL] = []
     private var entries = EntryList.Builder(limit: Playlist.mostEntries)
@@ -230,9 +238,12 @@ struct FeedEntries {
         skipped == 0 ? nil : "\(skipped) of the feed's addresses left out: no http(s) URLs, or relative in a local file"
     }
 
-    func resolve(_ reference: String) -> ResourceURL? {
+    mutating func resolve(_ reference: String) -> ResourceURL? {
         let reference = trimmed(reference)
-        return base?.resolve(reference) ?? ResourceURL(reference)
+        if let base { return base.resolve(reference) ?? ResourceURL(reference) }
+        let url = ResourceURL(reference)
+        if let url { namedOrigins.insert(url.origin) }
+        return url
     }
 
     /// Adds the files of an episode. An episode that another page has told of already is not added again.
@@ -261,12 +272,14 @@ struct FeedEntries {
     /// Adds a feed of an OPML list, or the group that leads to it.
     /// - Parameter titles: of the groups that it lies in, the outermost one first.
     mutating func addFeed(_ title: String, _ address: String, in titles: [String]) throws(SourceRefusal) {
+        // A feed of another group, too, is one that the list names.
+        let url = resolve(address)
         guard titles.starts(with: group.titles) else { return }
         if let inner = titles.dropFirst(group.titles.count).first, let folder = group.folder(inner) {
             let name = titledName(inner, extension: "", at: folder)
             return try add(SourceEntry(name: name, url: folder, isDirectory: true))
         }
-        guard let url = resolve(address) else {
+        guard let url else {
             skipped += 1
             return
         }

@@ -26,6 +26,8 @@ package struct HLSPlaylist: Sendable {
     package internal(set) var fileExtension = "ts"
     /// Of URLs that were signed, by the URLs without their signatures, which the pieces have.
     var signatures: [String: QuerySignature] = [:]
+    /// Of all URLs; empty unless the playlist is on the disk.
+    var namedOrigins: Set<String> = []
 
     /// The one resource that all pieces are unencrypted parts of; nil: there are several.
     package var resource: ResourceURL? {

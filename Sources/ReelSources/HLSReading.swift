@@ -219,6 +219,7 @@ struct HLSReading {
             let url = base.map({ $0.resolve(reference) }) ?? ResourceURL(reference),
             ![HLSSource.mark, HLSSource.localMark].contains(where: url.path.hasSuffix)
         else { return nil }
+        if base == nil { playlist.namedOrigins.insert(url.origin) }
         guard let split = QuerySignature.split(url) else { return url }
         playlist.signatures[split.url.text] = split.signature
         return split.url

@@ -16,6 +16,7 @@ package struct HLSSource: Source {
 
     package let root: SourcePlace
     private let signatures = QuerySignatures()
+    private let named = NamedOrigins()
 
     package init(root: SourcePlace) { self.root = root }
 
@@ -30,11 +31,13 @@ package struct HLSSource: Source {
     package func isQueue(_: SourcePlace) -> Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        HLSReader(folder, known, signatures)
+        HLSReader(folder, known, signatures, named)
     }
 
     /// Resources are known by their URLs without signatures, and asked for with the newest that a playlist has.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
+
+    package var namedOrigins: Set<String> { named.all }
 
     package func joined(_ url: ResourceURL) -> JoinedFile? {
         let playlist: SourcePlace
@@ -45,10 +48,11 @@ package struct HLSSource: Source {
         } else {
             return nil
         }
-        return JoinedFile(playlist) { [signatures] answer, isOver throws(SourceRefusal) in
+        return JoinedFile(playlist) { [signatures, named] answer, isOver throws(SourceRefusal) in
             let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
             if let obstacle = list.obstacle { throw .useless(obstacle) }
             signatures.add(list.signatures)
+            named.add(list.namedOrigins)
             return PieceList(list.pieces, mediaType: list.mediaType)
         }
     }
@@ -68,6 +72,7 @@ private struct HLSReader: FolderReader {
     private let place: SourcePlace
     private let known: EntryList?
     private let signatures: QuerySignatures
+    private let named: NamedOrigins
     private var body: AnswerBody
     private var status = 200
     /// nil: the root has not come yet.
@@ -78,10 +83,10 @@ private struct HLSReader: FolderReader {
     private var remarks: [String] = []
     private var isIncomplete = false
 
-    init(_ place: SourcePlace, _ known: EntryList?, _ signatures: QuerySignatures) {
+    init(_ place: SourcePlace, _ known: EntryList?, _ signatures: QuerySignatures, _ named: NamedOrigins) {
         self.place = place
         self.known = known
-        self.signatures = signatures
+        (self.signatures, self.named) = (signatures, named)
         body = AnswerBody(place)
     }
 
@@ -99,6 +104,7 @@ private struct HLSReader: FolderReader {
             let answer = try body.end()
             let list = try HLSPlaylist.parse(answer.bytes, base: answer.base, isOver: isOver)
             signatures.add(list.signatures)
+            named.add(list.namedOrigins)
             guard list.isMaster else {
                 add(list, as: place.url.map { HLSSource.url(joinedBy: $0) } ?? list.localURL, title: stem)
                 return try finish()

@@ -10,6 +10,8 @@ package struct Playlist: Sendable {
     package let skipped: Skipped
     /// Of entries whose URLs were signed, by the URLs without their signatures, which the entries have.
     let signatures: [String: QuerySignature]
+    /// Of the entries; empty unless the list is on the disk.
+    let namedOrigins: Set<String>
 
     /// Lines that name something, but nothing that can be fetched; to be told to whoever mounts the list.
     package struct Skipped: Hashable, Sendable {
@@ -43,7 +45,9 @@ package struct Playlist: Sendable {
     ) throws(SourceRefusal) -> Playlist {
         var tracks = PlaylistTracks(base, StopCheck(isOver))
         try format.row.parse(withoutByteOrderMark(body), &tracks)
-        return Playlist(entries: tracks.entries.list(), skipped: tracks.skipped, signatures: tracks.signatures)
+        return Playlist(
+            entries: tracks.entries.list(), skipped: tracks.skipped, signatures: tracks.signatures,
+            namedOrigins: tracks.namedOrigins)
     }
 }
 
@@ -58,6 +62,7 @@ struct PlaylistTracks {
     private(set) var entries = EntryList.Builder(limit: Playlist.mostEntries)
     private(set) var skipped = Playlist.Skipped()
     private(set) var signatures: [String: QuerySignature] = [:]
+    private(set) var namedOrigins: Set<String> = []
     private let base: ResourceURL?
     private(set) var stop: StopCheck
     private var names = UniqueNames()
@@ -83,6 +88,7 @@ struct PlaylistTracks {
                 titledName(track.title ?? "", extension: mediaExtension(of: url), at: url), beside: entries)
             let split = QuerySignature.split(url)
             if let split { signatures[split.url.text] = split.signature }
+            if base == nil { namedOrigins.insert(url.origin) }
             entries.append(SourceEntry(name: name, url: split?.url ?? url, isDirectory: false))
             return
         }

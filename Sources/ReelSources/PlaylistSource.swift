@@ -9,6 +9,7 @@ package struct PlaylistSource: Source {
     package let root: SourcePlace
     private let format: PlaylistFormat?
     private let signatures = QuerySignatures()
+    private let named = NamedOrigins()
 
     package init(root: SourcePlace) {
         self.root = root
@@ -38,7 +39,7 @@ package struct PlaylistSource: Source {
     package func isQueue(_: SourcePlace) -> Bool { true }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
-        DocumentReader(folder) { [signatures] answer, isOver throws(SourceRefusal) in
+        DocumentReader(folder) { [signatures, named] answer, isOver throws(SourceRefusal) in
             guard let format = Self.format(of: answer) else {
                 throw .foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
             }
@@ -46,10 +47,13 @@ package struct PlaylistSource: Source {
             // One that had entries before may have lost them: that is for the volume to believe or not.
             guard !list.entries.isEmpty || known != nil else { throw .useless("the list names no http(s) URL") }
             signatures.replace(with: list.signatures)
+            named.add(list.namedOrigins)
             return .entries(known.map { list.entries.named(as: $0) } ?? list.entries, remark: list.skipped.reason)
         }
     }
 
     /// An entry is known by its URL without its signature, and asked for with the newest that the list has.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
+
+    package var namedOrigins: Set<String> { named.all }
 }

@@ -56,6 +56,10 @@ package protocol Source: Sendable {
     /// signature that are sent; the cache knows the resource by its original URL all the same.
     func request(_ request: OriginRequest) -> OriginRequest
 
+    /// The origins that a list on the disk names, as far as it was read: those that may get the user's secrets. Empty
+    /// where the source is no such list.
+    var namedOrigins: Set<String> { get }
+
     /// What is known of a file whose bytes lie in several resources; nil: it is one resource.
     /// - Parameter url: of the file's entry.
     func joined(_ url: ResourceURL) -> JoinedFile?
@@ -74,6 +78,7 @@ extension Source {
         folder.url == nil ? .zero : refresh
     }
     package func request(_ request: OriginRequest) -> OriginRequest { request }
+    package var namedOrigins: Set<String> { [] }
     package func joined(_ url: ResourceURL) -> JoinedFile? { nil }
 
     /// Whether folders may be listed before a program asks for them: all of them are at the source's own origin, and a

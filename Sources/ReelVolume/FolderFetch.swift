@@ -88,6 +88,7 @@ final class FolderFetch: Sendable {
             let next = try withReader { state throws(SourceRefusal) in
                 try step(&state.reader, services.isOver(at: state.deadline))
             }
+            services.trustNamedOrigins()
             switch next {
             case .ask(let request): ask(request)
             case .beginnings(let urls, let then):

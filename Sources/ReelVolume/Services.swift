@@ -87,6 +87,12 @@ final class Services: Sendable {
     /// Sends all further requests the way that the source wants.
     func connect(_ source: any Source) { self.source.withLock { $0 = source } }
 
+    /// Lets the origins that the user's own list names get the user's secrets, once a document of it was read.
+    func trustNamedOrigins() {
+        guard let named = source.withLock({ $0 })?.namedOrigins, !named.isEmpty else { return }
+        origin.trust(named)
+    }
+
     /// Sends all further requests for joined files there.
     func connect(_ joined: JoinedFiles) { self.joined.withLock { $0 = joined } }
 

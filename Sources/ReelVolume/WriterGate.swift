@@ -37,6 +37,7 @@ final class GatedOrigin: Origin {
     var line: Line { origin.line }
     var standings: [String: OriginStanding] { origin.standings }
     func noteInterest(in url: ResourceURL) { origin.noteInterest(in: url) }
+    func trust(_ origins: Set<String>) { origin.trust(origins) }
 }
 
 private final class GatedReceiver: ForwardingReceiver {

@@ -124,8 +124,9 @@ extension TransportConfiguration {
         if source == nil, clientCertificate != nil || options.tokenCommand != nil {
             throw .usage("options cert and token-command need a URL as source")
         }
-        // A list from the network names hosts that the user has not chosen; one from the disk is the user's own.
-        trustedOrigins = source.map { [$0.origin] }
+        // A list from the network names hosts that the user has not chosen. One from the disk is the user's own: the
+        // volume adds what it names.
+        trustedOrigins = source.map { [$0.origin] } ?? []
         // The file of logins knows hosts alone: what it has for a host by https does not go there in the clear.
         let others = options.mirrors + (options.via.map { [$0] } ?? [])
         mirrorOrigins = Set(others.filter { $0.scheme == "https" || source?.scheme == "http" }.map(\.origin))

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 import TestKit
 import Testing
 
@@ -84,6 +85,90 @@ extension EndToEnd {
                 #expect(film.difference(inFile: own.file("there.mkv")) == nil)
                 try own.unmount()
                 #expect(other.requests.dropFirst(before).allSatisfy { $0["authorization"] != nil })
+            }
+        }
+
+        /// Documents that the user's own list leads to, at the origin that it names and at another one.
+        enum OwnList: CaseIterable {
+            case resolved, feeds, segments
+
+            /// - Parameters:
+            ///   - first: the address that the list names.
+            ///   - other: the address that only the resolver, or a document at the first, names.
+            func documents(_ first: String, _ other: String) -> (list: String, name: String, remote: [String: String]) {
+                switch self {
+                case .resolved: ("\(first)film.mkv\n\(first)moved.mkv\n", "own.m3u", [:])
+                case .feeds:
+                    (
+                        "<opml><body><outline text='a' xmlUrl='\(first)feed.xml'/></body></opml>", "own.opml",
+                        [
+                            "/feed.xml": "<rss><channel>"
+                                + [first + "film.mkv", other + "moved.mkv"].map {
+                                    "<item><title>\($0.suffix(8))</title><enclosure url='\($0)'/></item>"
+                                }.joined() + "</channel></rss>"
+                        ]
+                    )
+                case .segments:
+                    (
+                        "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000\n\(first)variant.m3u8\n", "own.m3u8",
+                        [
+                            "/variant.m3u8": "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\n\(first)film.ts\n"
+                                + "#EXTINF:9,\n\(other)moved.ts\n#EXT-X-ENDLIST\n"
+                        ]
+                    )
+                }
+            }
+        }
+
+        @Test(
+            "Secrets for a list of the user's own go to the origins that it names, and to no other",
+            arguments: OwnList.allCases)
+        func ownList(_ kind: OwnList) throws {
+            let film = Self.film
+            let other = try ScriptedServer { film.answer($0) }
+            defer { other.stop() }
+            let remote = Mutex<[String: String]>([:])
+            let first = try ScriptedServer { request in
+                let document = remote.withLock { $0[request.path] }
+                return document.map { ServerStep.answer(200, [("Content-Type", "text/plain")], body: $0) }
+                    ?? film.answer(request)
+            }
+            defer { first.stop() }
+            let (list, name, documents) = kind.documents(first.address, other.address)
+            remote.withLock { $0 = documents }
+            try withScene { scene in
+                let secrets = [
+                    ".netrc": "machine 127.0.0.1 login joe password hunter2\n",
+                    "cookies": "127.0.0.1\tFALSE\t/\tFALSE\t0\tname\tsesame\n",
+                ]
+                for (name, text) in secrets {
+                    try writeFile(scene.work(name), text.utf8)
+                    chmod(scene.work(name), 0o600)
+                }
+                try writeFile(scene.work(name), list.utf8)
+                let script = """
+                    read question
+                    case $question in
+                    *moved.*) echo '{"url": "\(other.address)moved.mkv"}' ;;
+                    *) echo '{"url": "\(first.address)film.mkv"}' ;;
+                    esac
+                    """
+                try writeFile(scene.work("resolver"), script.utf8)
+                var options = ["--header", "X-Key: sesame", "--cookies", scene.work("cookies")]
+                if kind == .resolved { options += ["--resolver", "/bin/sh " + scene.work("resolver")] }
+                let mount = try scene.mount(scene.work(name), options, environment: ["HOME": scene.folder + "/work"])
+                let copy = try ChildProcess.run(["sh", "-c", "find $0 -type f -exec cat {} + | wc -c", mount.path])
+                #expect(copy.output == "\(2 * film.version.length)\n", "\(copy)")
+                #expect(first.requests.count > 0 && other.requests.count > 0)
+                for request in first.requests {
+                    #expect(request["authorization"] == "Basic am9lOmh1bnRlcjI=" && request["x-key"] == "sesame")
+                    #expect(request["cookie"] == "name=sesame")
+                }
+                for request in other.requests {
+                    #expect(
+                        ["authorization", "x-key", "cookie"].allSatisfy { request[$0] == nil }, "\(request.target)")
+                }
+                try mount.unmount()
             }
         }
 

@@ -36,6 +36,21 @@ import Testing
         }
     }
 
+    @Test func anOriginGetsTheSecretsFromTheRequestOnThatFollowsItsTrust() throws {
+        try withTransport(to: server) {
+            $0.headers = [("X-One", "1")]
+            $0.cookies = ["127.0.0.1\tFALSE\t/\tFALSE\t0\tname\tvalue"]
+            $0.trustedOrigins = []
+        } _: { origin in
+            _ = origin.fetch(server.url("/"))
+            origin.trust([server.url("/").origin])
+            _ = origin.fetch(server.url("/"))
+            _ = origin.fetch(server.url("/", host: "localhost"))
+            #expect(server.requests.map { $0["x-one"] } == [nil, "1", nil])
+            #expect(server.requests.map { $0["cookie"] } == [nil, "name=value", nil])
+        }
+    }
+
     @Test func credentialsComeFromTheURLElseFromNetrc() throws {
         let netrc = try TemporaryFile("machine 127.0.0.1 login from password netrc\n")
         try withTransport(to: server) {

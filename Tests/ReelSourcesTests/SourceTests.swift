@@ -57,6 +57,51 @@ import Testing
         #expect(found(SourceAnswer(.path("/films/list"), nil, Array(text.utf8))) == nil)
     }
 
+    /// A document, the origins that it names on the disk, and one from the network that it leads to.
+    @Test(arguments: [
+        ("http://a/x?token=s\nhttps://a:8443/y\n", ["http://a", "https://a:8443"], ""),
+        (
+            "<opml><body><outline text='Group'><outline xmlUrl='http://a/1'/></outline><outline xmlUrl='http://b/2'/>"
+                + "</body></opml>",
+            ["http://a", "http://b"], ""
+        ),
+        (
+            "<rss><channel><link rel='next' href='http://b/2'/><image href='http://c/i.png'/>"
+                + "<item><enclosure url='http://a/1.mp3'/></item></channel></rss>",
+            ["http://a", "http://b", "http://c"],
+            "<rss><channel><item><enclosure url='http://else/2.mp3'/></item></channel></rss>"
+        ),
+        (
+            "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhttp://a/1\n#EXT-X-STREAM-INF:BANDWIDTH=2\nhttp://b/2\n",
+            ["http://a", "http://b"],
+            "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nhttp://else/1.ts\n#EXT-X-ENDLIST\n"
+        ),
+        (
+            "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-KEY:METHOD=AES-128,URI=\"http://k/1\"\n#EXTINF:2,\nhttp://a/1.ts\n"
+                + "#EXTINF:2,\nhttp://b/2.ts\n#EXT-X-ENDLIST\n",
+            ["http://a", "http://b", "http://k"], ""
+        ),
+    ])
+    func onlyADocumentOnTheDiskNamesOrigins(_ text: String, _ origins: [String], _ next: String) throws {
+        for place in [SourcePlace.path("/films/list"), .url(ResourceURL("http://h/films/list")!)] {
+            let head = place.url.map {
+                ResponseHead(status: 200, headers: [("Content-Length", "\(text.utf8.count)")], url: $0)
+            }
+            let answer = SourceAnswer(place, head, Array(text.utf8))
+            let sources = SourceKinds.all.compactMap { $0.recognise(answer) as (any Source)? }
+            let source = try #require(sources.first)
+            var reader = source.list(place, known: nil)
+            var step = try reader.read(answer, { false })
+            while case .ask(let request)? = step, let url = request.sent?.url {
+                try reader.head(
+                    ResponseHead(status: 200, headers: [("Content-Length", "\(next.utf8.count)")], url: url))
+                try reader.take(Array(next.utf8))
+                step = try reader.end { false }
+            }
+            #expect(source.namedOrigins.sorted() == (place.url == nil ? origins : []), "\(place)")
+        }
+    }
+
     @Test func theRootIsWhereARedirectHasLedAndKeepsCredentialsInsideItsOrigin() throws {
         for (place, user) in [("http://h/new", "me" as String?), ("http://other/new", nil)] {
             let (source, entries) = try #require(
