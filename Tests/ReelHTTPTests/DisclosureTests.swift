@@ -25,18 +25,26 @@ import Testing
         }
     }
 
-    /// A place that answers with what its query says: `?STATUS,URL` redirects.
-    private static let script: ScriptedServer.Script = { request in
-        guard let words = request.query?.split(separator: ",", maxSplits: 1), words.count == 2 else {
-            return ServerStep.answer(body: "x")
+    /// A place that answers with what its query says: `?STATUS,URL` redirects. The first one of a request sets a cookie
+    /// and, if it is to, wants Digest.
+    private static func script(_ login: Login) -> ScriptedServer.Script {
+        return { request in
+            let isFirst = request.path == "/"
+            if login == .digest, isFirst, request["authorization"]?.hasPrefix("Digest ") != true {
+                return ServerStep.answer(401, [("WWW-Authenticate", "Digest realm=r, qop=auth, nonce=n")])
+            }
+            guard let words = request.query?.split(separator: ",", maxSplits: 1), words.count == 2 else {
+                return ServerStep.answer(body: "x")
+            }
+            let cookie = isFirst ? [("Set-Cookie", "set=\(words[0]); Path=/")] : []
+            return ServerStep.answer(Int(words[0])!, [("Location", String(words[1]))] + cookie)
         }
-        return ServerStep.answer(
-            Int(words[0])!, [("Location", String(words[1])), ("Set-Cookie", "set=\(words[0]); Path=/")])
     }
 
     /// Everything that must not arrive elsewhere, as it stands in a request.
     private static let secrets = [
         "bWU6c2VjcmV0", "header-secret", "request-secret", "cookie-secret", "bmV0OnJj", "token-secret", "set=",
+        "username=",
     ]
 
     private struct Place {
@@ -46,12 +54,27 @@ import Testing
         var door: SecureDoor?
     }
 
-    enum Login: CaseIterable { case url, netrc, token }
+    enum Login: CaseIterable {
+        case url, netrc, token, digest
 
-    /// All of: schemes, hosts and ports of source and target, statuses, methods.
-    @Test(arguments: Login.allCases)
-    func nothingSecretArrivesWhereItShouldNot(login: Login) throws {
-        let servers = try (0..<4).map { _ in try ScriptedServer(Self.script) }
+        /// Whether a request proves who asks. - Parameter target: path and query, which a Digest login names.
+        func isIn(_ request: ServerRequest) -> Bool {
+            let given = request["authorization"] ?? ""
+            return switch self {
+            case .url: given == "Basic bWU6c2VjcmV0"
+            case .netrc: given == "Basic bmV0OnJj"
+            case .token: given == "Bearer token-secret"
+            case .digest:
+                given.hasPrefix("Digest username=\"me\", ") && given.contains("uri=\"\(request.target)\"")
+                    && given.contains("response=")
+            }
+        }
+    }
+
+    /// Asks each place with all that there is of secrets, through a transport of its own.
+    /// - Parameter body: gets the source and all places.
+    private func withPlaces(_ login: Login, _ body: (Place, [Place], CurlOrigin) throws -> Void) throws {
+        let servers = try (0..<4).map { _ in try ScriptedServer(Self.script(login)) }
         let doors = try [SecureDoor(before: servers[2]), SecureDoor(before: servers[3])]
         defer {
             for door in doors { door.stop() }
@@ -80,13 +103,9 @@ import Testing
                 if login == .netrc { $0.netrcFile = netrc.path }
                 if login == .token { $0.tokenSource = { deliver in deliver("token-secret") } }
             } _: { origin in
-                for target in places {
-                    for status in [301, 302, 303, 307, 308] {
-                        for (method, isPublic) in [("GET", false), ("PROPFIND", false), ("PROPFIND", true)] {
-                            try check(source, target, status, method, isPublic, login, origin)
-                        }
-                    }
-                }
+                // The first request to an origin that wants Digest is Basic.
+                if login == .digest { #expect(origin.fetch(source.url.with(credentials: Self.pair)).failure == nil) }
+                try body(source, places, origin)
             }
             // Only the source's own name has seen the certificate.
             for (door, before) in zip(doors, before) {
@@ -98,39 +117,87 @@ import Testing
         }
     }
 
+    /// All of: schemes, hosts and ports of source and target, statuses, methods.
+    @Test(arguments: Login.allCases)
+    func nothingSecretArrivesWhereItShouldNot(login: Login) throws {
+        try withPlaces(login) { source, places, origin in
+            for target in places {
+                for status in [301, 302, 303, 307, 308] {
+                    for (method, isPublic) in [("GET", false), ("PROPFIND", false), ("PROPFIND", true)] {
+                        try check(source, target, status, method, isPublic, login, origin)
+                    }
+                }
+            }
+        }
+    }
+
+    /// All of: source, the place that it redirects to, and the one that this redirects to.
+    @Test(arguments: Login.allCases)
+    func nothingSecretArrivesOverTwoHops(login: Login) throws {
+        try withPlaces(login) { source, places, origin in
+            for middle in places {
+                for target in places {
+                    let text = "\(source.url.text)?302,\(middle.url.text)hop?302,\(target.url.text)there"
+                    let request = request(text, "GET", isPublic: false, login)
+                    let recorder = Recorder()
+                    origin.start(request, recorder)
+                    let what = "\(source.url) → \(middle.url) → \(target.url)"
+                    #expect(recorder.finished().failure == nil, "\(what): \(recorder.record)")
+                    for (place, path) in [(source, "/"), (middle, "/hop"), (target, "/there")] {
+                        let seen = try #require(place.server.requests.last { $0.path == path })
+                        check(seen, from: source, at: place, isPublic: false, login, what + ", " + path)
+                    }
+                }
+            }
+        }
+    }
+
+    private static let pair = ResourceURL.Credentials(user: "me", password: "secret")
+
+    private func request(_ text: String, _ method: String, isPublic: Bool, _ login: Login) -> OriginRequest {
+        let hasPair = login == .url || login == .digest
+        var request = OriginRequest(
+            url: ResourceURL(text)!.with(credentials: hasPair ? Self.pair : nil), stallLimit: .seconds(5))
+        request.method = method
+        request.headers = [("X-Request", isPublic ? "depth" : "request-secret")]
+        request.isPublic = isPublic
+        return request
+    }
+
+    /// One request as its place has seen it.
+    private func check(
+        _ seen: ServerRequest, from source: Place, at place: Place, isPublic: Bool, _ login: Login, _ what: String
+    ) {
+        let isSame = source.url.isSameOrigin(as: place.url)
+        #expect((seen["x-request"] != nil) == (isSame || isPublic), "\(what)")
+        if isSame {
+            #expect(login.isIn(seen) && seen["x-header"] == "header-secret", "\(what): \(seen.headers)")
+            #expect(seen["cookie"]?.contains("cookie-secret") == true, "\(what)")
+        } else {
+            let found = Self.secrets.filter { secret in seen.headers.contains { $0.value.contains(secret) } }
+            #expect(found.isEmpty && seen["authorization"] == nil && seen["cookie"] == nil, "\(what): \(found)")
+        }
+    }
+
     private func check(
         _ source: Place, _ target: Place, _ status: Int, _ method: String, _ isPublic: Bool, _ login: Login,
         _ origin: CurlOrigin
     ) throws {
-        let pair = login == .url ? ResourceURL.Credentials(user: "me", password: "secret") : nil
         let isSame = source.url.isSameOrigin(as: target.url)
         let isFollowed = method == "GET" || status != 303 && (isSame || isPublic)
-        let text = "\(source.url.text)?\(status),\(target.url.text)there"
-        var request = OriginRequest(url: ResourceURL(text)!.with(credentials: pair), stallLimit: .seconds(5))
-        request.method = method
-        request.headers = [("X-Request", isPublic ? "depth" : "request-secret")]
-        request.isPublic = isPublic
         let counts = (source.server.requests.count, target.server.requests.count)
         let recorder = Recorder()
-        origin.start(request, recorder)
+        origin.start(
+            request("\(source.url.text)?\(status),\(target.url.text)there", method, isPublic: isPublic, login), recorder
+        )
         let what = "\(source.url) → \(target.url), \(status) \(method)"
         #expect((recorder.finished().failure == nil) == isFollowed, "\(what): \(recorder.record)")
-        let first = source.server.requests[counts.0]
-        let expected = ["url": "Basic bWU6c2VjcmV0", "netrc": "Basic bmV0OnJj", "token": "Bearer token-secret"]
-        #expect(first["authorization"] == expected["\(login)"], "\(what)")
-        #expect(first["x-header"] == "header-secret" && first["x-request"] != nil, "\(what)")
-        #expect(first["cookie"]?.contains("cookie-secret") == true, "\(what)")
+        check(source.server.requests[counts.0], from: source, at: source, isPublic: isPublic, login, what)
         guard isFollowed else { return }
         let last = try #require(target.server.requests.last)
-        #expect(
-            last.path == "/there" && last["x-request"] == (isSame || isPublic ? first["x-request"] : nil), "\(what)")
-        let seen = Self.secrets.filter { secret in last.headers.contains { $0.value.contains(secret) } }
-        if isSame {
-            #expect(last["authorization"] == first["authorization"] && last["x-header"] == "header-secret", "\(what)")
-            #expect(last["cookie"]?.contains("set=\(status)") == true, "\(what)")
-        } else {
-            #expect(seen.isEmpty && last["authorization"] == nil && last["cookie"] == nil, "\(what)")
-        }
+        #expect(last.path == "/there", "\(what)")
+        check(last, from: source, at: target, isPublic: isPublic, login, what)
+        if isSame { #expect(last["cookie"]?.contains("set=\(status)") == true, "\(what)") }
     }
 }
 
