@@ -17,7 +17,12 @@ extension EndToEnd {
                 switch request.path {
                 case "/films.m3u":
                     ServerStep.answer(body: "here.mkv\nmoved.mkv\nhttp://localhost:\(other.port)/there.mkv\n")
+                case "/logged.m3u":
+                    ServerStep.answer(
+                        body: "moved.mkv\ngone.mkv?token=sesame\nhttp://joe:hunter2@127.0.0.1:\(other.port)/there.mkv\n"
+                    )
                 case "/moved.mkv": ServerStep.answer(302, [("Location", "http://127.0.0.1:\(other.port)/film.mkv")])
+                case "/gone.mkv": ServerStep.answer(404)
                 default: film.answer(request)
                 }
             }
@@ -49,7 +54,28 @@ extension EndToEnd {
                 try again.unmount()
                 let found = try ChildProcess.run(["grep", "-rlaE", "hunter2|sesame|am9lOmh1bnRlcjI", scene.cache])
                 #expect(found.status == 1 && found.output.isEmpty, "\(found)")
+                let log = try log(
+                    scene, server.address + "logged.m3u", options, ["moved.mkv", "there.mkv", "gone.mkv"])
+                #expect(log.contains("/moved.mkv: asks for") && log.contains("/gone.mkv?…: "), "\(log)")
+                for secret in ["hunter2", "sesame", "am9lOmh1bnRlcjI", "joe"] {
+                    #expect(!log.contains(secret), "\(log)")
+                }
             }
+        }
+
+        /// What a daemon logs of which each of these files is read.
+        private func log(_ scene: Scene, _ source: String, _ options: [String], _ names: [String]) throws -> String {
+            let path = scene.folder + "/logged"
+            mkdir(path, 0o755)
+            let child = try ChildProcess(
+                [program, "mount", source, path, "--foreground", "--cache-dir", scene.work("logged")] + options,
+                environment: ["no_proxy": "127.0.0.1,localhost"])
+            guard eventually(within: .seconds(20), { mountTable().contains { $0.mountpoint == path } }) else {
+                throw Unmounted(sentence: child.said.errors)
+            }
+            for name in names { _ = try? readWhole(path + "/" + name) }
+            #expect(try ChildProcess.run([program, "umount", path]).status == 0)
+            return try child.wait().errors
         }
 
         @Test("What .netrc says of a name goes to the source's origin alone, and where a list of the user's own says")

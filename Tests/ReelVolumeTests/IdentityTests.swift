@@ -36,8 +36,10 @@ import Testing
         }
     }
 
-    @Test(arguments: [(CacheKey.path, "/films/"), (.name, "/moved/films/")])
-    func theSameLibraryUnderAnotherHostAndOtherSignaturesIsNotFetchedAgain(_ mode: CacheKey, _ path: String) throws {
+    @Test(arguments: [(CacheKey.path, "/films/"), (.name, "/moved/films/")], ["127.0.0.1", "localhost"])
+    func theSameLibraryUnderAnotherHostAndOtherSignaturesIsNotFetchedAgain(
+        _ key: (mode: CacheKey, path: String), _ host: String
+    ) throws {
         let files = [
             "a.mkv": FileOrigin(length: 700_000), "b.mkv": FileOrigin(length: 300_000, seed: 2),
             "cover.jpg": FileOrigin(length: 5000, seed: 3),
@@ -47,10 +49,11 @@ import Testing
             first.stop()
             second.stop()
         }
-        let fixture = try VolumeFixture(first.url("/films/").text, timeout: .seconds(5), prebuffer: 0, cacheKey: mode)
+        let fixture = try VolumeFixture(
+            first.url("/films/").text, timeout: .seconds(5), prebuffer: 0, cacheKey: key.mode)
         defer { fixture.remove() }
         try read(files, fixture)
-        try fixture.restart(at: second.url(path).text)
+        try fixture.restart(at: second.url(key.path, host: host).text)
         let page = fixture.receivedBytes
         try read(files, fixture)
         #expect(fixture.receivedBytes == page)
@@ -84,14 +87,41 @@ import Testing
         #expect(fixture.receivedBytes < 1000)
     }
 
-    @Test func aFileOfAnotherLengthUnderTheSamePathIsAnother() throws {
-        let (old, new) = (FileOrigin(length: 300_000), FileOrigin(length: 200_000, seed: 5))
+    @Test func aRedirectThatLeadsToAnotherHostLeadsToTheSameFile() throws {
+        let film = FileOrigin(length: 700_000)
+        let hosts = try (0..<2).map { _ in try ScriptedServer { film.answer($0) } }
+        let target = Shared(hosts[0].url("/one/a.mkv"))
+        let server = try ScriptedServer { request in
+            request.path.hasSuffix("/")
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: Self.page(["a.mkv": film]))
+                : ServerStep.answer(302, [("Location", target.value.text)])
+        }
+        defer { for server in hosts + [server] { server.stop() } }
+        let fixture = try VolumeFixture(server.url("/films/").text, timeout: .seconds(5), prebuffer: 0)
+        defer { fixture.remove() }
+        try read(["a.mkv": film], fixture)
+        target.value = hosts[1].url("/two/a.mkv", host: "localhost")
+        try fixture.restart()
+        let page = fixture.receivedBytes
+        // What is confirmed comes without a body.
+        fixture.expire()
+        try read(["a.mkv": film], fixture)
+        #expect(!hosts[1].requests.isEmpty && fixture.receivedBytes == page)
+    }
+
+    @Test(
+        arguments: [
+            FileOrigin.Version(seed: 5, length: 200_000),
+            FileOrigin.Version(seed: 5, length: 300_000, entityTag: "\"v2\""),
+        ], [CacheKey.path, .name])
+    func aFileOfAnotherLengthOrTagUnderTheSameKeyIsAnother(_ version: FileOrigin.Version, _ mode: CacheKey) throws {
+        let (old, new) = (FileOrigin(length: 300_000), FileOrigin(version))
         let (first, second) = (try Self.server(["a.mkv": old]), try Self.server(["a.mkv": new]))
         defer {
             first.stop()
             second.stop()
         }
-        let fixture = try VolumeFixture(first.url("/films/").text, timeout: .seconds(5), cacheKey: .path)
+        let fixture = try VolumeFixture(first.url("/films/").text, timeout: .seconds(5), cacheKey: mode)
         defer { fixture.remove() }
         try read(["a.mkv": old], fixture)
         try fixture.restart(at: second.url("/films/").text)
