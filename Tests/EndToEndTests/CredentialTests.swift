@@ -148,8 +148,8 @@ extension EndToEnd {
 
         @Test(
             "Secrets for a list of the user's own go to the origins that it names, and to no other",
-            arguments: OwnList.allCases)
-        func ownList(_ kind: OwnList) throws {
+            arguments: OwnList.allCases, [false, true])
+        func ownList(_ kind: OwnList, isRestarted: Bool) throws {
             let film = Self.film
             let other = try ScriptedServer { film.answer($0) }
             defer { other.stop() }
@@ -182,7 +182,12 @@ extension EndToEnd {
                 try writeFile(scene.work("resolver"), script.utf8)
                 var options = ["--header", "X-Key: sesame", "--cookies", scene.work("cookies")]
                 if kind == .resolved { options += ["--resolver", "/bin/sh " + scene.work("resolver")] }
-                let mount = try scene.mount(scene.work(name), options, environment: ["HOME": scene.folder + "/work"])
+                let home = ["HOME": scene.folder + "/work"]
+                var mount = try scene.mount(scene.work(name), options, environment: home)
+                if isRestarted {
+                    #expect(try ChildProcess.run(["find", mount.path]).status == 0)
+                    mount = try scene.restart(mount, environment: home)
+                }
                 let copy = try ChildProcess.run(["sh", "-c", "find $0 -type f -exec cat {} + | wc -c", mount.path])
                 #expect(copy.output == "\(2 * film.version.length)\n", "\(copy)")
                 #expect(first.requests.count > 0 && other.requests.count > 0)

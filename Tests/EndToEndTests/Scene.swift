@@ -57,8 +57,9 @@ final class Scene: Sendable {
     }
 
     /// Replaces the daemon of a mount. - Returns: the mount with the new one.
-    func restart(_ mount: Mounted) throws -> Mounted {
-        let end = try ChildProcess.run([program, "restart", mount.path], within: .seconds(60))
+    func restart(_ mount: Mounted, environment: [String: String] = [:]) throws -> Mounted {
+        let words = [program, "restart", mount.path]
+        let end = try ChildProcess.run(words, environment: environment, within: .seconds(60))
         guard end.status == 0, end.errors.isEmpty else { throw Unmounted(sentence: end.errors) }
         // The old one closes its files last.
         eventually { !isRunning(mount.pid) }
