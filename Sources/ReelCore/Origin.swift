@@ -39,6 +39,8 @@ package struct OriginRequest: Sendable {
 
     /// Its credentials go to its origin alone.
     package var url: ResourceURL
+    /// The listed URL of the file or folder that it is made for, where `url` is another: a signed link, or a piece.
+    package var subject: ResourceURL?
     /// As it stands in the request's first line.
     package var method = "GET"
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and

@@ -285,7 +285,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             receiver.redirected()
             return resolve(after: refusal)
         }
-        services.requests.add(record(failure), of: request.url, services.chores)
+        services.requests.add(record(failure), of: request.subject ?? request.url, services.chores)
         guard let failure, mayMove(after: failure) else { return finish(failure.map { reported($0) }) }
         firstFailure = firstFailure ?? failure
         receiver.redirected()

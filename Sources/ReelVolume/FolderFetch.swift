@@ -38,6 +38,8 @@ final class FolderFetch: Sendable {
 
     /// Only the queue's thread takes it.
     private let state: Lock<State>
+    /// As `OriginRequest.subject`.
+    private let subject: ResourceURL?
     private let known: FolderMark?
     private let first: First?
     private let demand: CallDemand?
@@ -49,11 +51,13 @@ final class FolderFetch: Sendable {
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
-        _ reader: any FolderReader, known: FolderMark?, first: First?, _ demand: CallDemand?, limit: Duration,
-        inAll: Duration, _ services: Services, _ completion: @escaping @Sendable (Outcome) -> Void
+        _ reader: any FolderReader, of subject: ResourceURL?, known: FolderMark?, first: First?,
+        _ demand: CallDemand?, limit: Duration, inAll: Duration, _ services: Services,
+        _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         let start = now()
         state = Lock(State(reader: reader, mark: first?.mark, deadline: start + limit), .folder)
+        self.subject = subject
         self.known = known
         self.first = first
         self.demand = demand
@@ -64,18 +68,19 @@ final class FolderFetch: Sendable {
     }
 
     /// - Parameters:
+    ///   - subject: the folder, or the joined file; nil: the document that is asked for.
     ///   - known: the mark of the present listing: a document that has not changed need not come again.
     ///   - first: a document that need not be asked for.
     ///   - demand: tells whether a caller waits; nil: one does.
     ///   - limit: for each request, with its retries and the reading of its answer.
     ///   - inAll: for all requests together, where that is longer.
     static func start(
-        _ reader: any FolderReader, known: FolderMark? = nil, first: First? = nil, demand: CallDemand? = nil,
-        limit: Duration, inAll: Duration = longest, _ services: Services,
+        _ reader: any FolderReader, of subject: ResourceURL? = nil, known: FolderMark? = nil, first: First? = nil,
+        demand: CallDemand? = nil, limit: Duration, inAll: Duration = longest, _ services: Services,
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         let fetch = FolderFetch(
-            reader, known: known, first: first, demand, limit: limit, inAll: inAll, services, completion)
+            reader, of: subject, known: known, first: first, demand, limit: limit, inAll: inAll, services, completion)
         services.later { fetch.perform { reader, _ throws(SourceRefusal) in try reader.start() } }
     }
 
@@ -155,7 +160,7 @@ final class FolderFetch: Sendable {
         retrying(until: deadline, services) { [self, request] left, done in
             var request = request
             request.stallLimit = left
-            request.reason = .listing
+            (request.reason, request.subject) = (.listing, subject)
             let handle = RequestHandle()
             if let demand { request.isDemanded = demand.begins(handle, services) }
             services.send(request, as: handle, to: FolderAnswer(self, handle, limit: longest, services, done))

@@ -18,7 +18,7 @@ final class InformationLoader: Sendable {
         /// A slow request keeps the lower limit for good.
         var mayGrow = true
         var waiting: [String: [Completion<ContentInformation>]] = [:]
-        var queue: [ResourceURL] = []
+        var queue: [(url: ResourceURL, file: ResourceURL)] = []
         var running = 0
     }
 
@@ -32,18 +32,21 @@ final class InformationLoader: Sendable {
     }
 
     /// Joins the request for the same resource, if there is one.
-    /// - Parameter isDemanded: a caller waits: the request goes before those made in advance.
+    /// - Parameters:
+    ///   - file: the joined file that has the resource as a piece; nil: it is a file itself.
+    ///   - isDemanded: a caller waits: the request goes before those made in advance.
     func load(
-        _ url: ResourceURL, isDemanded: Bool = true, _ completion: @escaping Completion<ContentInformation> = { _ in }
+        _ url: ResourceURL, of file: ResourceURL? = nil, isDemanded: Bool = true,
+        _ completion: @escaping Completion<ContentInformation> = { _ in }
     ) {
         state.withLock { state in
             if state.waiting[url.text] != nil {
                 state.waiting[url.text]!.append(completion)
-                guard isDemanded, let index = state.queue.firstIndex(of: url) else { return }
+                guard isDemanded, let index = state.queue.firstIndex(where: { $0.url == url }) else { return }
                 state.queue.insert(state.queue.remove(at: index), at: 0)
             } else {
                 state.waiting[url.text] = [completion]
-                state.queue.insert(url, at: isDemanded ? 0 : state.queue.count)
+                state.queue.insert((url, file ?? url), at: isDemanded ? 0 : state.queue.count)
             }
         }
         startNext()
@@ -51,19 +54,19 @@ final class InformationLoader: Sendable {
 
     private func startNext() {
         while true {
-            let next = state.withLock { state -> ResourceURL? in
+            let next = state.withLock { state -> (url: ResourceURL, file: ResourceURL)? in
                 guard state.running < state.limit, !state.queue.isEmpty else { return nil }
                 state.running += 1
                 return state.queue.removeFirst()
             }
-            guard let url = next else { return }
+            guard let (url, file) = next else { return }
             // An answer may have come since the caller looked.
             if let known = services.store.information(for: url.text), known.checkedAt != Services.doubted {
                 finish(url, .success(known.information), after: .zero)
                 continue
             }
             let start = now()
-            InformationRequest.start(url, limit: services.options.timeout, services) { [self] outcome in
+            InformationRequest.start(url, of: file, limit: services.options.timeout, services) { [self] outcome in
                 finish(url, result(of: outcome, for: url), after: now() - start)
                 startNext()
             }

@@ -32,6 +32,7 @@ final class InformationRequest: OriginReceiver {
     }
 
     /// - Parameters:
+    ///   - file: the joined file that has the resource as a piece; nil: it is a file itself.
     ///   - known: the remembered information, which a 304 confirms.
     ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
     ///     and not a length that was wrong.
@@ -39,8 +40,8 @@ final class InformationRequest: OriginReceiver {
     ///   - limit: the time for the request with its retries.
     ///   - began: gets the first bytes, before the completion; nil: they are not asked for.
     static func start(
-        _ url: ResourceURL, known: ContentInformation? = nil, isDoubted: Bool = false, demand: CallDemand? = nil,
-        limit: Duration,
+        _ url: ResourceURL, of file: ResourceURL? = nil, known: ContentInformation? = nil, isDoubted: Bool = false,
+        demand: CallDemand? = nil, limit: Duration,
         _ services: Services, began: (@Sendable (FileBeginning) -> Void)? = nil,
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
@@ -49,7 +50,7 @@ final class InformationRequest: OriginReceiver {
             var request = OriginRequest(
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
-            request.isHeadEnough = began == nil
+            (request.isHeadEnough, request.subject) = (began == nil, file)
             let handle = RequestHandle()
             if let demand { request.isDemanded = demand.begins(handle, services) }
             services.send(request, as: handle, to: InformationRequest(request, known, services, began, done))

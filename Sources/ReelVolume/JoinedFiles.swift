@@ -89,7 +89,7 @@ final class JoinedFiles: Sendable {
             box.put(pieces)
             return .entries(EntryList([]))
         }
-        FolderFetch.start(reader, known: last?.mark, limit: limit, services) { [self] outcome in
+        FolderFetch.start(reader, of: url, known: last?.mark, limit: limit, services) { [self] outcome in
             switch outcome {
             case .unchanged:
                 guard let last else { return finish(url, .failure(.wrongAnswer("304 without a condition"))) }
@@ -98,7 +98,7 @@ final class JoinedFiles: Sendable {
             case .failure(let failure): finish(url, .failure(failure))
             case .entries(_, let mark, _):
                 guard let list = box.value else { return finish(url, .failure(.wrongAnswer("no playlist"))) }
-                lengths.find(list, keys: self) { [self] result in
+                lengths.find(list, of: url, keys: self) { [self] result in
                     finish(url, result.map { Known(version: $0, mark: mark, askedAt: now()) })
                 }
             }
@@ -120,7 +120,8 @@ final class JoinedFiles: Sendable {
     // MARK: Keys
 
     /// A key, 16 bytes. Joins the request for it that is under way.
-    func key(at url: ResourceURL, limit: Duration, _ completion: @escaping Found<[UInt8]>) {
+    /// - Parameter file: the joined file's URL.
+    func key(at url: ResourceURL, of file: ResourceURL, limit: Duration, _ completion: @escaping Found<[UInt8]>) {
         let (known, isFirst) = state.withLock { state -> ([UInt8]?, Bool) in
             if let key = state.keys[url] { return (key, false) }
             state.asking[url, default: []].append(completion)
@@ -134,7 +135,7 @@ final class JoinedFiles: Sendable {
             box.put(answer.bytes)
             return .entries(EntryList([]))
         }
-        FolderFetch.start(reader, limit: limit, services) { [self] outcome in
+        FolderFetch.start(reader, of: file, limit: limit, services) { [self] outcome in
             var result = Result<[UInt8], OriginFailure>.failure(.wrongAnswer("it is no key of 16 bytes"))
             if let key = box.value { result = .success(key) }
             if case .failure(let failure) = outcome { result = .failure(failure) }

@@ -131,7 +131,7 @@ final class JoinedRequest: ForwardingReceiver {
         let (part, start) = version.part(at: range.lower)
         let wanted = ByteRange(range.lower - start, min(range.upper - start, part.length))
         guard let cipher = part.piece.cipher else { return ask(part, wanted, key: nil, isDemanded) }
-        files.key(at: cipher.key, limit: request.stallLimit) { [self] result in
+        files.key(at: cipher.key, of: request.url, limit: request.stallLimit) { [self] result in
             services.origin.perform { [self] in
                 switch result {
                 case .success(let key): ask(part, wanted, key: key, isDemanded)
@@ -144,9 +144,8 @@ final class JoinedRequest: ForwardingReceiver {
     private func ask(_ part: JoinedVersion.Part, _ range: ByteRange, key: [UInt8]?, _ isDemanded: Bool) {
         guard !state.withLock({ $0.isOver || $0.isStopped }) else { return end(.cancelled) }
         let piece = PieceRequest(
-            part.piece, of: part.resource, range, key: key, isDemanded: isDemanded,
-            reason: request.reason == .prefetch ? .prefetch : .demand,
-            stallLimit: request.stallLimit, limit: request.limit, to: self)
+            part.piece, of: part.resource, range, key: key, isDemanded: isDemanded, reason: request.reason,
+            of: request.url, stallLimit: request.stallLimit, limit: request.limit, to: self)
         guard let piece else { return end(.wrongAnswer("a key that is none")) }
         let current = RequestHandle(for: handle)
         state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }

@@ -56,7 +56,7 @@ final class ListingRefresher: Sendable {
         let old = directory.listing
         directory.demand.begins()
         FolderFetch.start(
-            source.list(directory.place, known: old?.entries), known: old?.mark,
+            source.list(directory.place, known: old?.entries), of: directory.place.url, known: old?.mark,
             demand: isAhead ? directory.demand : nil, limit: services.options.timeout, services
         ) { [self] outcome in
             // It says nothing of the folder.

@@ -35,8 +35,9 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
         _ services: Services
     ) {
         let limit = min(request.stallLimit, Mirrors.longestSilence)
-        let question = OriginRequest(
+        var question = OriginRequest(
             url: request.url, range: block.range, isDemanded: request.isDemanded, reason: .probe, stallLimit: limit)
+        question.subject = request.subject
         let proof = MirrorProof(request.url, version, place, block, services)
         Exchange(question, of: version, as: RequestHandle(for: handle), to: proof, services, at: place).begin()
     }

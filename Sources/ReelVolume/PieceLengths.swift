@@ -17,9 +17,14 @@ final class PieceLengths: Sendable {
         self.services = services
     }
 
-    /// - Parameter keys: deciphers the ends of encrypted pieces, which tell the padding.
-    func find(_ list: PieceList, keys: JoinedFiles, _ completion: @escaping JoinedFiles.Found<JoinedVersion>) {
-        let search = Search(list, self, keys, completion)
+    /// - Parameters:
+    ///   - file: the joined file's URL.
+    ///   - keys: deciphers the ends of encrypted pieces, which tell the padding.
+    func find(
+        _ list: PieceList, of file: ResourceURL, keys: JoinedFiles,
+        _ completion: @escaping JoinedFiles.Found<JoinedVersion>
+    ) {
+        let search = Search(list, file, self, keys, completion)
         for _ in 0..<min(Self.most, max(1, list.pieces.count)) { search.next() }
     }
 
@@ -33,16 +38,18 @@ final class PieceLengths: Sendable {
         }
 
         private let list: PieceList
+        private let file: ResourceURL
         private let lengths: PieceLengths
         private let keys: JoinedFiles
         private let state: Lock<State>
         private let completion: JoinedFiles.Found<JoinedVersion>
 
         init(
-            _ list: PieceList, _ lengths: PieceLengths, _ keys: JoinedFiles,
+            _ list: PieceList, _ file: ResourceURL, _ lengths: PieceLengths, _ keys: JoinedFiles,
             _ completion: @escaping JoinedFiles.Found<JoinedVersion>
         ) {
             self.list = list
+            self.file = file
             self.lengths = lengths
             self.keys = keys
             self.completion = completion
@@ -63,11 +70,11 @@ final class PieceLengths: Sendable {
                     found(place, part)
                     continue
                 }
-                lengths.loader.load(piece.url, isDemanded: false) { [self] result in
+                lengths.loader.load(piece.url, of: file, isDemanded: false) { [self] result in
                     switch result {
                     case .failure(let error): fail(error.failure)
                     case .success(let information):
-                        lengths.measure(piece, of: information, keys) { [self] result in
+                        lengths.measure(piece, of: information, file, keys) { [self] result in
                             switch result {
                             case .failure(let failure): fail(failure)
                             case .success(let part):
@@ -132,7 +139,7 @@ final class PieceLengths: Sendable {
     }
 
     private func measure(
-        _ piece: PieceList.Piece, of resource: ContentInformation, _ keys: JoinedFiles,
+        _ piece: PieceList.Piece, of resource: ContentInformation, _ file: ResourceURL, _ keys: JoinedFiles,
         _ completion: @escaping JoinedFiles.Found<JoinedVersion.Part>
     ) {
         let length: Int64
@@ -144,24 +151,25 @@ final class PieceLengths: Sendable {
         guard let cipher = piece.cipher else { return completion(.success(part)) }
         if let part = remembered(piece) { return completion(.success(part)) }
         let limit = services.options.timeout
-        keys.key(at: cipher.key, limit: limit) { [self] result in
+        keys.key(at: cipher.key, of: file, limit: limit) { [self] result in
             switch result {
             case .failure(let failure): completion(.failure(failure))
-            case .success(let key): readPadding(part, key, limit, completion)
+            case .success(let key): readPadding(part, of: file, key, limit, completion)
             }
         }
     }
 
     /// Reads the last block of an encrypted piece, whose last byte tells how long its padding is (PKCS #7).
     private func readPadding(
-        _ part: JoinedVersion.Part, _ key: [UInt8], _ limit: Duration,
+        _ part: JoinedVersion.Part, of file: ResourceURL, _ key: [UInt8], _ limit: Duration,
         _ completion: @escaping JoinedFiles.Found<JoinedVersion.Part>
     ) {
         let end = ByteRange(part.length - PieceCipher.block, part.length)
         retrying(until: now() + limit, services) { [services] left, done in
             let collector = BlockCollector(services, done)
             let request = PieceRequest(
-                part.piece, of: part.resource, end, key: key, isDemanded: true, stallLimit: left, to: collector)
+                part.piece, of: part.resource, end, key: key, isDemanded: true, reason: .probe, of: file,
+                stallLimit: left, to: collector)
             guard let request else { return done(.failed(.wrongAnswer("a key that is none"))) }
             services.send(request.request, to: request)
         } completion: { [services] (outcome: BlockCollector.Outcome) in

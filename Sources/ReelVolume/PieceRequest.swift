@@ -29,10 +29,11 @@ final class PieceRequest: ForwardingReceiver {
     ///   - resource: what is known of the resource; the answer has to agree.
     ///   - range: of the piece's bytes, deciphered.
     ///   - key: where the piece has a cipher.
+    ///   - file: the joined file's URL.
     init?(
         _ piece: PieceList.Piece, of resource: ContentInformation?, _ range: ByteRange, key: [UInt8]?,
-        isDemanded: Bool, reason: OriginRequest.Reason = .demand, stallLimit: Duration, limit: RateLimit? = nil,
-        to receiver: any OriginReceiver
+        isDemanded: Bool, reason: OriginRequest.Reason, of file: ResourceURL, stallLimit: Duration,
+        limit: RateLimit? = nil, to receiver: any OriginReceiver
     ) {
         var (asked, plainBefore) = (range, Int64(0))
         var cipher: PieceCipher?
@@ -51,7 +52,7 @@ final class PieceRequest: ForwardingReceiver {
         var request = OriginRequest(
             url: piece.url, range: asked, condition: resource?.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason, stallLimit: stallLimit)
-        request.limit = limit
+        (request.limit, request.subject) = (limit, file)
         self.request = request
         self.resource = resource
         self.cipher = cipher

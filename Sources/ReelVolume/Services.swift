@@ -126,7 +126,9 @@ final class Services: Sendable {
 
     /// The request as the source wants it.
     private func made(_ request: OriginRequest) -> OriginRequest {
-        source.withLock { $0 }?.request(request) ?? request
+        var request = request
+        request.subject = request.subject ?? request.url
+        return source.withLock { $0 }?.request(request) ?? request
     }
 
     private func isExpired(_ request: OriginRequest) -> Bool { request.expires.map { $0 < wallClock() } ?? false }

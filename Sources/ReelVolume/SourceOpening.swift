@@ -239,7 +239,8 @@ struct SourceOpening {
             source.isQueue(root) ? services.store.entries(at: root, links: services.options.links)?.entries : nil
         let reader = source.list(root, known: known)
         let limit = deadline - now()
-        switch wait({ FolderFetch.start(reader, first: first, limit: limit, inAll: inAll, services, $0) }) {
+        let fetch = { FolderFetch.start(reader, of: root.url, first: first, limit: limit, inAll: inAll, services, $0) }
+        switch wait(fetch) {
         case .entries(let entries, let mark, let remark):
             if let remark { services.logger.warning("\(root): \(remark)") }
             return .source(Opened(source: source, listed: (entries, mark)))

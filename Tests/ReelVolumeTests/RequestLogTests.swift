@@ -60,6 +60,82 @@ import Testing
         _ = film
     }
 
+    // MARK: Of which file
+
+    @Test("A file of a list with signed links has its requests, and none of them tells the signature")
+    func signedLinks() throws {
+        let film = FileOrigin(length: 3_000_000)
+        let query = "X-Amz-Date=20240501T123456Z&X-Amz-Expires=4000000000&X-Amz-Signature=s3cret"
+        let server = try ScriptedServer { request in
+            if request.path == "/list.m3u" {
+                return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: "/film.bin?\(query)\n")
+            }
+            return request.query == query ? film.answer(request) : ServerStep.answer(403)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0)
+        defer { fixture.remove() }
+        let file = try fixture.open("film.bin").get()
+        #expect(fixture.read(file, 2_000_000, 1000).isRight(film, 2_000_000, 1000))
+        fixture.volume.close(file)
+        let asked = server.requests.count { $0.path == "/film.bin" }
+        #expect(eventually { told(fixture, "film.bin").count >= asked && asked >= 2 })
+        let requests = told(fixture, "film.bin")
+        #expect(requests.first?.why == "probe" && requests.first?.bytes == 1)
+        #expect(requests.contains { $0.why == "demand" } && !"\(requests)".contains("s3cret"))
+    }
+
+    @Test("A film of HLS has the requests for its segments, with their reasons")
+    func segments() throws {
+        let segments = (0..<6).map { FileOrigin(length: 500_000, seed: UInt64($0 + 1)) }
+        let list = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n"
+        let names = segments.indices.map { "#EXTINF:2,\n\($0).ts\n" }.joined()
+        let server = try ScriptedServer { request in
+            if request.path == "/film.m3u8" {
+                return ServerStep.answer(
+                    200, [("Content-Type", "application/vnd.apple.mpegurl")], body: list + names + "#EXT-X-ENDLIST\n")
+            }
+            let number = Int(request.path.dropFirst().dropLast(3))
+            return number.map { segments[$0].answer(request) } ?? ServerStep.answer(404)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/film.m3u8").text, prebuffer: 0)
+        defer { fixture.remove() }
+        let file = try fixture.open("film.ts").get()
+        let bytes = segments[2].expectedBytes(ByteRange(0, 1000))
+        #expect(fixture.read(file, 1_000_000, 1000) == .success(bytes))
+        fixture.volume.close(file)
+        func files(_ why: String) -> [String] { told(fixture, "film.ts").filter { $0.why == why }.map(\.file) }
+        // The block that is read begins in one segment and ends in the next.
+        let read = ["/1.ts", "/2.ts"].map { server.url($0).text }
+        #expect(eventually { files("demand").prefix(2) == read[...] }, "\(files("demand"))")
+        #expect(eventually { files("tail").first == server.url("/5.ts").text }, "\(files("tail"))")
+        let requests = told(fixture, "film.ts")
+        let lengths = requests.filter { $0.why == "probe" && $0.range == [0, 0] }.map(\.file)
+        #expect(Set(lengths) == Set(segments.indices.map { server.url("/\($0).ts").text }))
+        #expect(files("listing").first == server.url("/film.m3u8").text)
+    }
+
+    @Test("A folder has the requests for all its pages")
+    func pages() throws {
+        let server = try ScriptedServer { request in
+            let next = request.path == "/1.xml" ? #"<link rel="next" href="/2.xml"/>"# : ""
+            let entry = #"<entry><title>A</title><link rel="enclosure" href="/a.mp3" type="audio/mpeg"/></entry>"#
+            return ServerStep.answer(
+                200, [("Content-Type", "application/atom+xml")],
+                body: #"<feed xmlns="http://www.w3.org/2005/Atom"><title>F</title>\#(next)\#(entry)</feed>"#)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/1.xml").text, prebuffer: 0)
+        defer { fixture.remove() }
+        let pages = ["/1.xml", "/2.xml"].map { server.url($0).text }
+        #expect(eventually { Set(told(fixture, "").map(\.file)) == Set(pages) }, "\(told(fixture, ""))")
+    }
+
+    private func told(_ fixture: VolumeFixture, _ path: String) -> [RequestRecord] {
+        (try? fixture.volume.maintenance.explain(path).requests) ?? []
+    }
+
     @Test func memoryIsBounded() {
         let log = RequestLog(nil)
         let queue = SerialQueue("test")
