@@ -190,6 +190,7 @@ extension FileTable: Ticking {
         guard file.isDone else { return stay(file) }
         file.giveBackFragments()
         file.writeOff()
+        services.requests.add(FileUse(file.statistics), of: file.url)
         let version = file.object.version
         let (waiting, wasCurrent) = slots.withLock { slots in
             defer {

@@ -28,34 +28,51 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var failure: String?
 }
 
-/// The requests of the last hours, in memory, and the way of each into the user's log.
-final class RequestLog: Sendable {
+/// What was told of files in the last hours, in bounded memory.
+private struct RecentEntries<Value> {
     private struct Entry {
         let url: ResourceURL
-        let record: RequestRecord
+        let value: Value
         let end: Duration
     }
 
     /// A few hundred bytes each.
-    private static let mostEntries = 4000
-    private static let longest = Duration.seconds(6 * 3600)
+    private static var most: Int { 4000 }
+    private static var longest: Duration { .seconds(6 * 3600) }
+
+    private var entries: [Entry] = []
+
+    mutating func add(_ value: Value, of url: ResourceURL) {
+        entries.append(Entry(url: url.with(credentials: nil), value: value, end: now()))
+        // An eighth at once.
+        if entries.count > Self.most { entries.removeFirst(Self.most / 8) }
+    }
+
+    /// Those of one file, the oldest first.
+    subscript(url: ResourceURL) -> [Value] {
+        let start = now() - Self.longest
+        return entries.filter { $0.end > start && $0.url == url }.map(\.value)
+    }
+}
+
+/// The requests of the last hours and what came of them, in memory, and the way of each into the user's log.
+final class RequestLog: Sendable {
     /// Lines that wait for the disk of the user's log; further ones are left out.
     private static let mostLines = 1000
 
-    private let entries = Mutex<[Entry]>([])
+    private let requests = Mutex(RecentEntries<RequestRecord>())
+    private let uses = Mutex(RecentEntries<FileUse>())
     private let waiting = Atomic(0)
     private let write: (@Sendable (RequestRecord) -> Void)?
 
     init(_ write: (@Sendable (RequestRecord) -> Void)?) { self.write = write }
 
-    /// - Parameter queue: on which lines are written, as the disk may be slow.
+    /// Keeps a request in mind, and writes it.
+    /// - Parameters:
+    ///   - url: as the source lists the file.
+    ///   - queue: on which lines are written, as the disk may be slow.
     func add(_ record: RequestRecord, of url: ResourceURL, _ queue: SerialQueue) {
-        let moment = now()
-        entries.withLock { entries in
-            entries.append(Entry(url: url.with(credentials: nil), record: record, end: moment))
-            // An eighth at once.
-            if entries.count > Self.mostEntries { entries.removeFirst(Self.mostEntries / 8) }
-        }
+        requests.withLock { $0.add(record, of: url) }
         guard let write else { return }
         guard waiting.add(1, ordering: .relaxed).newValue <= Self.mostLines else {
             waiting.subtract(1, ordering: .relaxed)
@@ -68,77 +85,14 @@ final class RequestLog: Sendable {
         if !isTaken { waiting.subtract(1, ordering: .relaxed) }
     }
 
-    /// The requests for a URL, the oldest first.
-    func records(of url: ResourceURL) -> [RequestRecord] {
-        let start = now() - Self.longest
-        return entries.withLock { entries in entries.filter { $0.end > start && $0.url == url }.map(\.record) }
-    }
-}
-
-/// What was fetched of a file, and why: the answer to `reelfs explain`. Lengths are in bytes.
-package struct Explanation: Codable, Sendable {
-    /// Inside the mount, without a leading `/`.
-    package var path: String
-    /// nil where it is not known.
-    package var length: Int64?
-    package var cached: Int64
-    package var openHandles: Int
-    /// Of an open file, since its first open: for which a read waited, fetched ahead, and of these not read yet and
-    /// wasted.
-    package var demanded: Int64?
-    package var speculative: Int64?
-    package var unread: Int64?
-    package var wasted: Int64?
-    /// The last requests, the oldest first; at most ``mostRequests``.
-    package var requests: [RequestRecord]
-    /// Of the last hours, before those too.
-    package var sums: [Sum]
-
-    /// All requests with one reason for one program.
-    package struct Sum: Codable, Sendable {
-        package var why: String
-        package var program: String?
-        package var requests: Int
-        package var failed: Int
-        package var bytes: Int64
+    /// Keeps in mind what came of a file that is not in use any more.
+    func add(_ use: FileUse, of url: ResourceURL) {
+        if use != FileUse() { uses.withLock { $0.add(use, of: url) } }
     }
 
-    /// A screen has no room for more.
-    package static let mostRequests = 30
-}
+    /// The requests for a file, the oldest first.
+    func records(of url: ResourceURL) -> [RequestRecord] { requests.withLock { $0[url] } }
 
-extension Maintenance {
-    /// Tells from memory what was fetched of a file, or for the listing of a directory.
-    /// - Parameter path: inside the mount, without a leading `/`.
-    /// - Throws: a sentence for the user: the path is not listed.
-    package func explain(_ path: String) throws(MaintenanceFailure) -> Explanation {
-        let (place, entry) = try tree.place(of: path)
-        guard let url = entry?.url ?? place.url else {
-            throw MaintenanceFailure("\(path.isEmpty ? "the list" : path) is a local file, which no request asks for")
-        }
-        let records = services.requests.records(of: url)
-        let file = files.all.first { $0.url == url }
-        let length =
-            file.flatMap { $0.isOpenEnded ? nil : $0.length }
-            ?? services.store.information(for: url.text)?.information.length ?? entry?.length
-        let statistics = file?.statistics
-        return Explanation(
-            path: path, length: length,
-            cached: file?.cachedBytes ?? (entry.map { services.cachedBytes(of: $0.url, length) } ?? 0),
-            openHandles: file?.openHandles ?? 0, demanded: statistics?.sums.demanded,
-            speculative: statistics?.sums.speculative, unread: statistics?.unread.count,
-            wasted: statistics?.sums.wasted, requests: records.suffix(Explanation.mostRequests),
-            sums: Self.sums(records))
-    }
-
-    private static func sums(_ records: [RequestRecord]) -> [Explanation.Sum] {
-        var sums: [[String?]: Explanation.Sum] = [:]
-        for record in records {
-            let empty = Explanation.Sum(why: record.why, program: record.program, requests: 0, failed: 0, bytes: 0)
-            sums[[record.why, record.program], default: empty].requests += 1
-            sums[[record.why, record.program]]!.failed += record.failure == nil ? 0 : 1
-            sums[[record.why, record.program]]!.bytes += record.bytes
-        }
-        return sums.values.sorted { ($0.bytes, $0.why, $0.program ?? "") > ($1.bytes, $1.why, $1.program ?? "") }
-    }
+    /// What came of a file each time that it was in use.
+    func uses(of url: ResourceURL) -> [FileUse] { uses.withLock { $0[url] } }
 }

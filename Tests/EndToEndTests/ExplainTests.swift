@@ -21,8 +21,8 @@ extension EndToEnd {
                 let log = scene.work("requests.json")
                 let mount = try scene.mount(server.url("/list.m3u?key=s3cret").text, ["--request-log", log])
                 let path = mount.file("film.mkv")
-                let words = ["dd", "if=" + path, "of=/dev/null", "bs=64k", "skip=64", "count=4", "status=none"]
-                #expect(try ChildProcess.run(words).status == 0)
+                let command = ["dd", "if=" + path, "of=/dev/null", "bs=64k", "skip=64", "count=4", "status=none"]
+                #expect(try ChildProcess.run(command).status == 0)
                 // A request is written down when it has ended.
                 func demands() -> [String] {
                     lines(of: log).filter { $0.contains("\"program\":\"dd\"") && $0.contains("\"why\":\"demand\"") }
@@ -42,12 +42,14 @@ extension EndToEnd {
                 #expect(told.status == 0, "\(told.errors)")
                 let rows = told.output.split(separator: "\n").map { String($0) }
                 #expect(rows[0].hasPrefix("film.mkv: ") && rows[0].contains("of 8.0 MiB cached"), "\(told.output)")
-                // The sum of its program, and the request itself with the bytes that it asked for.
-                #expect(rows.contains { $0.contains("demand") && $0.contains(" dd ") }, "\(told.output)")
-                let asked = "\(4 << 20)-"
-                #expect(rows.contains { $0.contains("demand") && $0.contains(asked) }, "\(told.output)")
+                // What was read, the sum of its program, and the request itself with the place that it asked for.
+                #expect(rows[1].hasPrefix("  read: ") && rows[2].hasPrefix("  fetched: "), "\(told.output)")
+                #expect(rows.contains { $0.contains("demand") && $0.hasSuffix("  dd") }, "\(told.output)")
+                let words = rows.map { $0.split(separator: " ").dropFirst().prefix(4).joined(separator: " ") }
+                #expect(words.contains("demand dd 4.0 MiB"), "\(told.output)")
                 let json = try ChildProcess.run([program, "explain", "--json", path]).output
                 #expect(json.contains("\"length\":\(8 << 20)"), "\(json)")
+                #expect(json.contains("\"range\":[\(4 << 20),"), "\(json)")
                 let programs = try ChildProcess.run([program, "status", "--programs", mount.path]).output
                 #expect(programs.split(separator: "\n").last?.hasSuffix("      1  dd") == true, "\(programs)")
                 #expect(![told.output, json, lines(of: log).joined()].contains { $0.contains("s3cret") })

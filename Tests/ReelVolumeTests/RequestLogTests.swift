@@ -136,6 +136,66 @@ import Testing
         (try? fixture.volume.maintenance.explain(path).requests) ?? []
     }
 
+    private static let length: Int64 = 12 << 20
+
+    /// A folder that tells the lengths of its files.
+    private func withFolder(
+        _ answer: @escaping @Sendable (ServerRequest) -> [ServerStep], _ body: (VolumeFixture) throws -> Void
+    ) throws {
+        let lines = ["1.mkv", "2.mkv", "3.mp4", "4.bin"].map { name in
+            "<a href=\"\(name)\">\(name)</a>      21-Nov-2026 10:00      \(Self.length)\n"
+        }
+        let page = "<html><title>Index of /</title><h1>Index of /</h1><pre>\(lines.joined())</pre></html>"
+        let server = try ScriptedServer { request in
+            request.path == "/"
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : answer(request)
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/").text, timeout: .seconds(20))
+        defer { fixture.remove() }
+        try body(fixture)
+    }
+
+    // MARK: What came of it
+
+    @Test("What was read of a file is told while it is open, and once it has gone")
+    func use() throws {
+        let film = FileOrigin(length: Self.length)
+        try withFolder({ film.answer($0) }) { fixture in
+            let start = 6 << 20 as Int64
+            var expected = FileUse()
+            func use() -> FileUse? { try? fixture.volume.maintenance.explain("4.bin").use }
+            func leave(_ file: any FileHandle) {
+                fixture.volume.close(file)
+                let files = fixture.volume.files
+                #expect(
+                    eventually {
+                        _ = files.tick(now() + .seconds(11))
+                        return files.all.isEmpty
+                    })
+            }
+            #expect(use() == nil)
+            let file = try fixture.open("4.bin").get()
+            #expect(fixture.read(file, start, 1000).isRight(film, start, 1000))
+            #expect(fixture.read(file, start + 1000, 500).isRight(film, start + 1000, 500))
+            // A block for the open, one for the first read and one ahead of the second.
+            let came = 3 * BlockSize.block
+            #expect(eventually { told(fixture, "4.bin").reduce(0) { $0 + $1.bytes } == came })
+            (expected.demanded, expected.speculative, expected.read) = (1000, came - 1000, 1500)
+            expected.unread = came - 1500
+            #expect(use() == expected, "\(String(describing: use()))")
+            leave(file)
+            (expected.unread, expected.wasted) = (0, expected.unread)
+            #expect(use() == expected, "\(String(describing: use()))")
+            let again = try fixture.open("4.bin").get()
+            #expect(fixture.read(again, start, 700).isRight(film, start, 700))
+            expected.read += 700
+            #expect(use() == expected)
+            leave(again)
+            #expect(use() == expected)
+        }
+    }
+
     @Test func memoryIsBounded() {
         let log = RequestLog(nil)
         let queue = SerialQueue("test")
@@ -146,6 +206,10 @@ import Testing
             milliseconds: 0, failure: nil)
         for _ in 0..<10_000 { log.add(record, of: url, queue) }
         #expect((3000...4000).contains(log.records(of: url).count))
+        var use = FileUse()
+        use.read = 1
+        for _ in 0..<10_000 { log.add(use, of: url) }
+        #expect((3000...4000).contains(log.uses(of: url).count))
     }
 
     @Test func aReaderIsNamedByItsProgram() throws {
