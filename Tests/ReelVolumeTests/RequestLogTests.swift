@@ -136,7 +136,111 @@ import Testing
         (try? fixture.volume.maintenance.explain(path).requests) ?? []
     }
 
+    // MARK: Why
+
     private static let length: Int64 = 12 << 20
+
+    private struct Case: Sendable {
+        let why: OriginRequest.Reason
+        /// Whose request it is.
+        let path: String
+        let range: ByteRange?
+        let body: @Sendable (VolumeFixture, FileOrigin) throws -> Void
+
+        init(
+            _ why: OriginRequest.Reason, _ path: String = "1.mkv", _ range: ByteRange? = nil,
+            _ body: @escaping @Sendable (VolumeFixture, FileOrigin) throws -> Void
+        ) {
+            (self.why, self.path, self.range, self.body) = (why, path, range, body)
+        }
+    }
+
+    /// Opens a film, and lets the requests of its open end.
+    private static func opened(_ fixture: VolumeFixture) throws -> any FileHandle {
+        let file = try fixture.open("1.mkv").get()
+        #expect(
+            eventually {
+                let requests = (try? fixture.volume.maintenance.explain("1.mkv").requests) ?? []
+                return Set(requests.map(\.why)) == ["head", "tail"]
+            })
+        return file
+    }
+
+    private static func read(_ fixture: VolumeFixture, _ film: FileOrigin, _ range: ByteRange) throws {
+        let file = try opened(fixture)
+        defer { fixture.volume.close(file) }
+        #expect(fixture.read(file, range.lower, Int(range.count)).isRight(film, range.lower, range.count))
+    }
+
+    private static let cases: [Case] = [
+        Case(.listing, "") { fixture, _ in _ = fixture.names() },
+        Case(.head, "1.mkv", ByteRange(0, Readahead.firstOfMedia)) { fixture, _ in
+            fixture.volume.close(try opened(fixture))
+        },
+        Case(.tail, "1.mkv", Readahead.tail(of: length)) { fixture, _ in fixture.volume.close(try opened(fixture)) },
+        Case(.index, "3.mp4") { fixture, _ in fixture.volume.close(try fixture.open("3.mp4").get()) },
+        Case(.demand) { fixture, film in try read(fixture, film, ByteRange(6 << 20, 6 << 20 | 1000)) },
+        Case(.ahead) { fixture, film in
+            let file = try opened(fixture)
+            defer { fixture.volume.close(file) }
+            for offset in stride(from: Int64(0), to: 4 << 20, by: 128 << 10) {
+                #expect(fixture.read(file, offset, 128 << 10).isRight(film, offset, 128 << 10))
+            }
+        },
+        Case(.retry) { fixture, film in
+            let file = try opened(fixture)
+            defer { fixture.volume.close(file) }
+            film.fail(.status(503, retryAfter: nil))
+            #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
+        },
+        Case(.hedge) { fixture, film in
+            let file = try opened(fixture)
+            defer { fixture.volume.close(file) }
+            film.fail(.silent)
+            #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
+        },
+        Case(.probe) { fixture, _ in
+            fixture.volume.close(try opened(fixture))
+            fixture.expire()
+            fixture.volume.close(try fixture.open("1.mkv").get())
+        },
+        Case(.prefetch) { fixture, _ in
+            let file = try opened(fixture)
+            defer { fixture.volume.close(file) }
+            fixture.volume.files.all[0].prefetchAll(nil)
+            #expect(eventually { fixture.volume.files.all[0].isComplete })
+        },
+        Case(.nextItem, "2.mkv") { fixture, film in
+            let file = try fixture.open("1.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, length))
+            fixture.volume.close(file)
+        },
+    ]
+
+    @Test("A request is told with the reason for which it was made", arguments: cases.indices)
+    func reason(index: Int) throws {
+        let (wanted, film) = (Self.cases[index], FileOrigin(length: Self.length))
+        // An MP4 file whose media data reach to its last megabyte, where its index is.
+        let box = [UInt8](repeating: 0, count: 3) + [24] + Array("ftyp".utf8) + [UInt8](repeating: 0, count: 16)
+        let data = (0..<4).reversed().map { UInt8(truncatingIfNeeded: (11 << 20) >> (8 * $0)) } + Array("mdat".utf8)
+        let answer = { @Sendable (request: ServerRequest) -> [ServerStep] in
+            if request.path != "/3.mp4" { return film.answer(request) }
+            let range = request.range(of: Self.length) ?? ByteRange(0, Self.length)
+            let bytes = (box + data + [UInt8](repeating: 0, count: 12 << 20))[Int(range.lower)..<Int(range.upper)]
+            let place = "bytes \(range.lower)-\(range.upper - 1)/\(Self.length)"
+            let length = ("Content-Length", "\(range.count)")
+            return [.head(206, [("Content-Range", place), length, ("ETag", "\"3\"")]), .body(Array(bytes))]
+        }
+        try withFolder(answer) { fixture in
+            try wanted.body(fixture, film)
+            func requests() -> [RequestRecord] { told(fixture, wanted.path).filter { $0.why == wanted.why.rawValue } }
+            #expect(eventually { !requests().isEmpty }, "\(wanted.why): \(told(fixture, wanted.path))")
+            let request = try #require(requests().first)
+            if let range = wanted.range {
+                #expect(request.range == [range.lower, range.upper - 1] && request.bytes == range.count)
+            }
+        }
+    }
 
     /// A folder that tells the lengths of its files.
     private func withFolder(
