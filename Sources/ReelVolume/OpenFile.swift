@@ -33,7 +33,9 @@ final class OpenFile: FileHandle {
         return EntityTag((validator.ifRange == nil ? "W/" : "") + "\"\(String(name, radix: 16))\"")
     }
 
-    func opened(by thread: Int32) { remote.opened(by: thread) }
+    func opened(by thread: Int32) {
+        _ = remote.opened(by: thread)
+    }
 
     func passthroughFile() -> PassthroughFile? {
         guard !wantsDirectIO, let descriptor = remote.object.offer() else { return nil }

@@ -260,6 +260,26 @@ import Testing
         try body(fixture)
     }
 
+    @Test("The requests of an open are for the program that opens the file")
+    func opener() throws {
+        let (film, gate) = (FileOrigin(length: Self.length), Gate())
+        let answer = { @Sendable (request: ServerRequest) in
+            film.answer(request).flatMap { step in
+                if case .head = step { [step, .wait(gate)] } else { [step] }
+            }
+        }
+        try withFolder(answer) { fixture in
+            let file = try fixture.open("1.mkv").get()
+            file.opened(by: getpid())
+            gate.open()
+            #expect(eventually { told(fixture, "1.mkv").count == 2 })
+            let program = try #require(programName(ofThread: getpid()))
+            let requests = told(fixture, "1.mkv")
+            #expect(Set(requests.map(\.why)) == ["head", "tail"] && requests.allSatisfy { $0.program == program })
+            fixture.volume.close(file)
+        }
+    }
+
     // MARK: What came of it
 
     @Test("What was read of a file is told while it is open, and once it has gone")
