@@ -78,7 +78,10 @@ extension Volume {
     package func readCached(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
     ) -> ReadAnswer {
-        (file as! OpenFile).remote.readCached(offset, into: buffer)
+        let file = file as! OpenFile
+        let answer = file.remote.readCached(offset, into: buffer)
+        if let reads = file.cacheReads, case .read(let count) = answer { reads.add(offset, count) }
+        return answer
     }
 
     package func openDirectoryCached(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {

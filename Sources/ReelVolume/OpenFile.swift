@@ -10,6 +10,8 @@ final class OpenFile: FileHandle {
     let wantsDirectIO: Bool
     /// Whether its end has to call `Prebuffer.released`.
     let isHeld: Bool
+    /// nil: the user wants no log.
+    let cacheReads: CacheReads?
     private let isOffered = Atomic(false)
 
     init(_ node: Node, _ remote: RemoteFile, wantsDirectIO: Bool, isHeld: Bool = false) {
@@ -17,6 +19,7 @@ final class OpenFile: FileHandle {
         self.remote = remote
         self.wantsDirectIO = wantsDirectIO
         self.isHeld = isHeld
+        cacheReads = remote.services.requests.isWritten ? CacheReads() : nil
     }
 
     var length: Int64? { remote.isOpenEnded ? nil : remote.length }
@@ -34,7 +37,8 @@ final class OpenFile: FileHandle {
     }
 
     func opened(by thread: Int32) {
-        _ = remote.opened(by: thread)
+        let program = remote.opened(by: thread)
+        cacheReads?.program.withLock { $0 = program }
     }
 
     func passthroughFile() -> PassthroughFile? {

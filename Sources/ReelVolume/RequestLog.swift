@@ -14,10 +14,10 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var why: String
     /// The program whose read or open led to it, as far as it is known.
     package var program: String?
-    /// As `AnswerPlace`, or `via`: a shared cache.
+    /// As `AnswerPlace`; `via`: a shared cache; `cache`: that of the mount, which was asked for nothing (``CacheReads``).
     package var from = "origin"
-    /// Scheme, host and port of the place that was asked.
-    package var host: String
+    /// Scheme, host and port of the place that was asked; nil: the cache.
+    package var host: String?
     /// Of the answer; nil where none came.
     package var status: Int?
     /// Of the body, as far as it came.
@@ -67,12 +67,20 @@ final class RequestLog: Sendable {
 
     init(_ write: (@Sendable (RequestRecord) -> Void)?) { self.write = write }
 
+    /// Whether the user wants a log.
+    var isWritten: Bool { write != nil }
+
     /// Keeps a request in mind, and writes it.
     /// - Parameters:
     ///   - url: as the source lists the file.
     ///   - queue: on which lines are written, as the disk may be slow.
     func add(_ record: RequestRecord, of url: ResourceURL, _ queue: SerialQueue) {
         requests.withLock { $0.add(record, of: url) }
+        write(record, queue)
+    }
+
+    /// Writes a line into the user's log.
+    func write(_ record: RequestRecord, _ queue: SerialQueue) {
         guard let write else { return }
         guard waiting.add(1, ordering: .relaxed).newValue <= Self.mostLines else {
             waiting.subtract(1, ordering: .relaxed)

@@ -144,6 +144,7 @@ extension Volume: Filesystem {
         let file = file as! OpenFile
         let remote = file.remote
         let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
+        if let reads = file.cacheReads, case .read(let count) = answer { reads.add(offset, count) }
         lookAtPlay(of: file)
         return answer
     }
@@ -151,6 +152,7 @@ extension Volume: Filesystem {
     package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
         let file = file as! OpenFile
         let bytes = file.remote.lend(range, of: file.node.id)
+        if let bytes { file.cacheReads?.add(bytes.range.lower, Int(bytes.range.count)) }
         lookAtPlay(of: file)
         return bytes
     }

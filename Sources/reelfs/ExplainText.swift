@@ -70,7 +70,7 @@ private func requestLines(_ told: Explanation, most: Int) -> [String] {
 /// Why it failed, or the place that answered.
 private func place(of request: RequestRecord, _ isPiece: Bool) -> String {
     if let failure = request.failure { return failure }
-    let host = request.host
+    let host = request.host ?? ""
     let scheme = ["https://", "http://"].first { host.hasPrefix($0) } ?? ""
     let parts = [
         isPiece ? request.file.split(separator: "/").last.map { String($0) } : nil,

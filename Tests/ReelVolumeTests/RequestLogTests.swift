@@ -244,7 +244,8 @@ import Testing
 
     /// A folder that tells the lengths of its files.
     private func withFolder(
-        _ answer: @escaping @Sendable (ServerRequest) -> [ServerStep], _ body: (VolumeFixture) throws -> Void
+        log: (@Sendable (RequestRecord) -> Void)? = nil, _ answer: @escaping @Sendable (ServerRequest) -> [ServerStep],
+        _ body: (VolumeFixture) throws -> Void
     ) throws {
         let lines = ["1.mkv", "2.mkv", "3.mp4", "4.bin"].map { name in
             "<a href=\"\(name)\">\(name)</a>      21-Nov-2026 10:00      \(Self.length)\n"
@@ -255,7 +256,7 @@ import Testing
                 ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page) : answer(request)
         }
         defer { server.stop() }
-        let fixture = try VolumeFixture(server.url("/").text, timeout: .seconds(20))
+        let fixture = try VolumeFixture(server.url("/").text, timeout: .seconds(20), requestLog: log)
         defer { fixture.remove() }
         try body(fixture)
     }
@@ -317,6 +318,29 @@ import Testing
             #expect(use() == expected)
             leave(again)
             #expect(use() == expected)
+        }
+    }
+
+    @Test("What the cache answers of a handle's reads is a line of the user's log, and no request")
+    func cacheReads() throws {
+        let (film, lines) = (FileOrigin(length: Self.length), Shared<[RequestRecord]>([]))
+        try withFolder(log: { lines.value += [$0] }, { film.answer($0) }) { fixture in
+            let file = try fixture.open("4.bin").get()
+            #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
+            let again = try fixture.open("4.bin").get()
+            again.opened(by: getpid())
+            for (offset, count) in [(6 << 20 | 600, 400), (6 << 20 | 100, 300)] as [(Int64, Int64)] {
+                #expect(fixture.read(again, offset, Int(count)).isRight(film, offset, count))
+            }
+            fixture.volume.close(again)
+            fixture.volume.close(file)
+            func cached() -> [RequestRecord] { lines.value.filter { $0.from == "cache" } }
+            #expect(eventually { cached().count == 1 })
+            let line = try #require(cached().first)
+            #expect(line.range == [6 << 20 | 100, 6 << 20 | 999] && line.bytes == 700 && line.why == "demand")
+            #expect(line.file.hasSuffix("/4.bin") && line.host == nil && line.status == nil)
+            #expect(line.program == programName(ofThread: getpid()))
+            #expect(!told(fixture, "4.bin").contains { $0.from == "cache" })
         }
     }
 
