@@ -180,8 +180,8 @@ final class InheritedFilesystem: Filesystem {
 
     // MARK: Handles
 
-    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        at(node, completion) { [self] in filesystem.open($0, completion) }
+    func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        at(node, completion) { [self] in filesystem.open($0, by: thread, completion) }
     }
 
     func close(_ file: any FileHandle) {

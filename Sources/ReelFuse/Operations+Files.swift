@@ -9,10 +9,9 @@ func openFile(_ request: fuse_req_t!, _ node: fuse_ino_t, _ info: UnsafeMutableP
     let isDirect = info.pointee.flags & reel_o_direct != 0
     let thread = fuse_req_ctx(request).pointee.pid
     adapter.later(request) {
-        adapter.filesystem.open(node, $0)
+        adapter.filesystem.open(node, by: thread, $0)
     } answer: { handle, reply in
-        handle.opened(by: thread)
-        return adapter.opened(node, handle, isDirect: isDirect, reply)
+        adapter.opened(node, handle, isDirect: isDirect, reply)
     } undo: {
         // The kernel sends no release for it.
         adapter.filesystem.close($0)

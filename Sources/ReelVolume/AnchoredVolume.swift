@@ -93,8 +93,8 @@ package final class AnchoredVolume: MountedVolume {
         node == Self.node ? completion(.failure(.unsupported)) : volume.readLink(node, completion)
     }
 
-    package func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        if node != Self.node { return volume.open(node, completion) }
+    package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        if node != Self.node { return volume.open(node, by: thread, completion) }
         completion(.success(file))
     }
 
@@ -136,8 +136,8 @@ package final class AnchoredVolume: MountedVolume {
         volume.lookupCached(name, in: parent, completion)
     }
 
-    package func openCached(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        node == Self.node ? completion(.failure(.stale)) : volume.openCached(node, completion)
+    package func openCached(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        node == Self.node ? completion(.failure(.stale)) : volume.openCached(node, by: thread, completion)
     }
 
     package func readCached(

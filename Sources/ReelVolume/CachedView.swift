@@ -19,8 +19,8 @@ package final class CachedView: Filesystem {
         isOn ? volume.lookupCached(name, in: parent, completion) : volume.lookup(name, in: parent, completion)
     }
 
-    package func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        isOn ? volume.openCached(node, completion) : volume.open(node, completion)
+    package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        isOn ? volume.openCached(node, by: thread, completion) : volume.open(node, by: thread, completion)
     }
 
     package func read(
@@ -69,10 +69,10 @@ extension Volume {
             })
     }
 
-    package func openCached(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+    package func openCached(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
-        opener.openCached(node, completion)
+        opener.openCached(node, by: thread, completion)
     }
 
     package func readCached(

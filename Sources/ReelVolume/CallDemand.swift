@@ -10,12 +10,16 @@ final class CallDemand: Sendable {
         /// The request under way, or the last one.
         var request: RequestHandle?
         var isGivenUp = false
+        var program: String?
     }
 
     private let state = Lock(State())
 
     /// Whether a caller waits.
     var isDemanded: Bool { state.withLock { $0.callers > 0 } }
+
+    /// Of the first caller of which it is known.
+    var program: String? { state.withLock { $0.program } }
 
     /// Whether the listing that is fetched, or the last one, was given up.
     var isGivenUp: Bool { state.withLock { $0.isGivenUp } }
@@ -35,9 +39,10 @@ final class CallDemand: Sendable {
 
     /// A caller waits from now on. - Returns: false where the fetch under way was given up, so that the caller needs
     ///   another one.
-    func wait(_ services: Services) -> Bool {
+    func wait(_ services: Services, _ program: String? = nil) -> Bool {
         let (request, isGivenUp) = state.withLock { state in
             state.callers += 1
+            state.program = state.program ?? program
             return (state.callers == 1 ? state.request : nil, state.isGivenUp)
         }
         if let request { services.promote(request) }

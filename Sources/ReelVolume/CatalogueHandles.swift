@@ -19,7 +19,6 @@ final class CatalogueFile: FileHandle {
     var entityTag: EntityTag? { file.entityTag }
     var modified: Int64? { file.modified }
     func passthroughFile() -> PassthroughFile? { file.passthroughFile() }
-    func opened(by thread: Int32) { file.opened(by: thread) }
     func passthroughBegan() { file.passthroughBegan() }
 }
 

@@ -260,24 +260,24 @@ extension CatalogueVolume {
         use(number, completion) { _, volume in volume.readLink(node, completion) }
     }
 
-    package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        open(id, Volume.open, completion)
+    package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        open(id, { $0.open($1, by: thread, $2) }, completion)
     }
 
-    package func openCached(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        open(id, Volume.openCached, completion)
+    package func openCached(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        open(id, { $0.openCached($1, by: thread, $2) }, completion)
     }
 
     private func open(
         _ id: NodeID,
-        _ open: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<any FileHandle>) -> Void,
+        _ open: @escaping @Sendable (Volume, NodeID, @escaping Completion<any FileHandle>) -> Void,
         _ completion: @escaping Completion<any FileHandle>
     ) {
         let (number, node) = splitNode(id)
         guard number > 0 else { return completion(.failure(.isDirectory)) }
         use(number, completion) { source, volume in
             source.opened()
-            open(volume)(node) { result in
+            open(volume, node) { result in
                 if case .failure = result { source.closed() }
                 completion(result.map { CatalogueFile(source, volume, $0) })
             }

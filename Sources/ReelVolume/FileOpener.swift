@@ -25,16 +25,23 @@ final class FileOpener: Sendable {
         self.services = services
     }
 
-    /// - Parameter isAhead: for a command: no program reads it, its requests go after those that callers wait for, and
-    ///   another item of a queue stays the next.
-    func open(_ node: Node, isAhead: Bool = false, _ completion: @escaping Completion<any FileHandle>) {
+    /// - Parameters:
+    ///   - thread: of the program that opens it; nil: it is not known.
+    ///   - isAhead: for a command: no program reads it, its requests go after those that callers wait for, and another
+    ///     item of a queue stays the next.
+    func open(
+        _ node: Node, by thread: Int32? = nil, isAhead: Bool = false,
+        _ completion: @escaping Completion<any FileHandle>
+    ) {
         if !isAhead { prebuffer.opened(node) }
+        let program = thread.flatMap { programName(ofThread: $0) }
+        let completion = telling(program, completion)
         if let growing = node.growing, files.reopen(growing) {
             if growing.isGrowing { return completion(.success(OpenFile(node, growing, wantsDirectIO: true))) }
             files.close(growing)
         }
         let (demand, isFirst) = node.open(completion)
-        if !isAhead { _ = demand.wait(services) }
+        if !isAhead { _ = demand.wait(services, program) }
         guard isFirst else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {
@@ -48,8 +55,20 @@ final class FileOpener: Sendable {
         }
     }
 
+    /// Tells the handle of an open which program it is for.
+    private func telling(
+        _ program: String?, _ completion: @escaping Completion<any FileHandle>
+    ) -> Completion<any FileHandle> {
+        guard let program else { return completion }
+        return { result in
+            if case .success(let handle) = result { (handle as! OpenFile).opened(by: program) }
+            completion(result)
+        }
+    }
+
     /// Opens the version that is remembered, if all of it is cached. Nothing is asked for.
-    func openCached(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+    func openCached(_ node: Node, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        let completion = telling(thread.flatMap { programName(ofThread: $0) }, completion)
         guard let url = node.url, !node.isSuperseded else { return completion(.failure(.stale)) }
         guard let known = services.store.information(for: url.text)?.information, known.length != nil else {
             return completion(.failure(.offline))

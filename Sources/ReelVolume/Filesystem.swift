@@ -136,10 +136,6 @@ package protocol FileHandle: AnyObject, Sendable {
     /// The date that the origin tells of the version, in seconds since 1970; nil where it tells none.
     var modified: Int64? { get }
 
-    /// A program has it now. Called once at most, before the program can read.
-    /// - Parameter thread: the one that opened it.
-    func opened(by thread: Int32)
-
     /// The local file that holds this one's bytes, for the kernel to read instead; nil where there is none.
     ///
     /// The adapter asks once, between `open` and its answer, and only where passthrough may be possible. While one open
@@ -157,7 +153,6 @@ extension FileHandle {
     package var length: Int64? { nil }
     package var entityTag: EntityTag? { nil }
     package var modified: Int64? { nil }
-    package func opened(by thread: Int32) {}
     package func passthroughFile() -> PassthroughFile? { nil }
     package func passthroughBegan() {}
 }
@@ -222,7 +217,8 @@ package protocol Filesystem: AnyObject, Sendable {
     func place(of node: NodeID) -> NodePlace?
 
     /// Opens a node's file, after a request where its version is not known or no longer fresh.
-    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    /// - Parameter thread: that opens it, of a program (gettid(2)); nil: it is not known.
+    func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>)
     /// Ends a handle; called once for each success of `open`.
     func close(_ file: any FileHandle)
 
@@ -255,6 +251,10 @@ package protocol Filesystem: AnyObject, Sendable {
 }
 
 extension Filesystem {
+    /// Opens a node's file for no program that is known.
+    package func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        open(node, by: nil, completion)
+    }
     package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
         completion(.failure(.unsupported))
     }

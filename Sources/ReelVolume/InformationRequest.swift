@@ -13,6 +13,7 @@ final class InformationRequest: OriginReceiver {
 
     private let request: OriginRequest
     private let remembered: ContentInformation?
+    private let demand: CallDemand?
     private let services: Services
     private let known = Lock<(outcome: Outcome, head: ResponseHead)?>(nil)
     /// Of the beginning, as far as it has come.
@@ -21,11 +22,12 @@ final class InformationRequest: OriginReceiver {
     private let completion: @Sendable (Outcome) -> Void
 
     private init(
-        _ request: OriginRequest, _ remembered: ContentInformation?, _ services: Services,
+        _ request: OriginRequest, _ remembered: ContentInformation?, _ demand: CallDemand?, _ services: Services,
         _ began: (@Sendable (FileBeginning) -> Void)?, _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         self.request = request
         self.remembered = remembered
+        self.demand = demand
         self.services = services
         self.began = began
         self.completion = completion
@@ -53,11 +55,13 @@ final class InformationRequest: OriginReceiver {
             (request.isHeadEnough, request.subject) = (began == nil, file)
             let handle = RequestHandle()
             if let demand { request.isDemanded = demand.begins(handle, services) }
-            services.send(request, as: handle, to: InformationRequest(request, known, services, began, done))
+            services.send(request, as: handle, to: InformationRequest(request, known, demand, services, began, done))
         } completion: {
             completion($0)
         }
     }
+
+    var program: String? { demand?.program }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         let verdict = judge(

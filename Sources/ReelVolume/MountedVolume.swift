@@ -13,7 +13,7 @@ package protocol MountedVolume: Filesystem {
     func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
 
     /// As `open`, of a file that is cached whole; nothing is asked for, also by its reads.
-    func openCached(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    func openCached(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>)
 
     /// As `read`, of bytes that are cached. It never parks.
     func readCached(

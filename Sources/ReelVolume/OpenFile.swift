@@ -36,8 +36,9 @@ final class OpenFile: FileHandle {
         return EntityTag((validator.ifRange == nil ? "W/" : "") + "\"\(String(name, radix: 16))\"")
     }
 
-    func opened(by thread: Int32) {
-        let program = remote.opened(by: thread)
+    /// - Parameter program: that opened it.
+    func opened(by program: String) {
+        remote.opened(by: program)
         cacheReads?.program.withLock { $0 = program }
     }
 

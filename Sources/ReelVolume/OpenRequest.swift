@@ -20,6 +20,7 @@ final class OpenRequest: OriginReceiver {
     private struct Plan: Sendable {
         let url: ResourceURL
         let tail: TailPrefetch?
+        let demand: CallDemand?
         let files: FileTable
         let services: Services
         let finished: @Sendable (ContentInformation) -> Void
@@ -50,7 +51,7 @@ final class OpenRequest: OriginReceiver {
         _ files: FileTable, _ services: Services, finished: @escaping @Sendable (ContentInformation) -> Void,
         _ completion: @escaping @Sendable (Found) -> Void
     ) {
-        let plan = Plan(url: url, tail: tail, files: files, services: services, finished: finished)
+        let plan = Plan(url: url, tail: tail, demand: demand, files: files, services: services, finished: finished)
         // Behind the first request in the queue: a reader waits for that one.
         defer { tail?.start() }
         askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
@@ -64,7 +65,9 @@ final class OpenRequest: OriginReceiver {
         }
     }
 
-    var program: String? { if case .file(let file, _) = state.withLock({ $0 }) { file.program } else { nil } }
+    var program: String? {
+        if case .file(let file, _) = state.withLock({ $0 }) { file.program } else { plan.demand?.program }
+    }
 
     func yields() -> Bool {
         if case .file(let file, let stream) = state.withLock({ $0 }) { file.yields(stream) } else { false }

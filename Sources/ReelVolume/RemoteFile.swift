@@ -67,14 +67,12 @@ final class RemoteFile: Sendable {
         if let tally { note(tally, hasWaited: true) }
     }
 
-    /// A program has opened it. Its hits ask for no name: they would be slower. - Returns: its name.
-    func opened(by thread: Int32) -> String? {
-        guard let program = programName(ofThread: thread) else { return nil }
+    /// A program has opened it. Its hits ask for no name: they would be slower.
+    func opened(by program: String) {
         let (tally, isAlone) = (services.programs[program], openHandles == 1)
         // Until one waits it is the one that reads.
         reader.withLock { if isAlone || $0.program == nil { $0 = (0, program, tally) } }
         if let tally { note(tally, hasWaited: false) }
-        return program
     }
 
     private func note(_ tally: ProgramTally, hasWaited: Bool) {

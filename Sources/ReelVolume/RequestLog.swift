@@ -14,7 +14,7 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var why: String
     /// The program whose read or open led to it, as far as it is known.
     package var program: String?
-    /// As `AnswerPlace`; `via`: a shared cache; `cache`: that of the mount, which was asked for nothing (``CacheReads``).
+    /// As `AnswerPlace`; `via`: a shared cache; `cache`: that of the mount, without a request (``CacheReads``).
     package var from = "origin"
     /// Scheme, host and port of the place that was asked; nil: the cache.
     package var host: String?

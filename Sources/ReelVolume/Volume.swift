@@ -128,10 +128,10 @@ extension Volume: Filesystem {
         tree.nodes.peek(id).map { NodePlace(parent: $0.parent, name: $0.name, isDirectory: $0.isDirectory) }
     }
 
-    package func open(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+    package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
-        opener.open(node, completion)
+        opener.open(node, by: thread, completion)
     }
 
     package func close(_ file: any FileHandle) {

@@ -186,7 +186,7 @@ final class MemoryFilesystem: Filesystem {
         return name.map { NodePlace(parent: rootNode, name: $0, isDirectory: false) }
     }
 
-    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+    func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         let found = state.withLock { state in
             let file = state.files.values.first { $0.node == node }
             if file != nil { state.openHandles += 1 }

@@ -75,7 +75,7 @@ final class OneFile: Filesystem {
 
     func place(of node: NodeID) -> NodePlace? { nil }
 
-    func open(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+    func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         count { $0.handles += 1 }
         completion(.success(Handle(length: length)))
     }

@@ -270,14 +270,18 @@ import Testing
             }
         }
         try withFolder(answer) { fixture in
-            let file = try fixture.open("1.mkv").get()
-            file.opened(by: getpid())
+            let file = try fixture.open("1.mkv", by: getpid()).get()
             gate.open()
             #expect(eventually { told(fixture, "1.mkv").count == 2 })
             let program = try #require(programName(ofThread: getpid()))
             let requests = told(fixture, "1.mkv")
             #expect(Set(requests.map(\.why)) == ["head", "tail"] && requests.allSatisfy { $0.program == program })
             fixture.volume.close(file)
+            fixture.expire()
+            fixture.volume.close(try fixture.open("1.mkv", by: getpid()).get())
+            #expect(eventually { told(fixture, "1.mkv").count == 3 })
+            let probe = try #require(told(fixture, "1.mkv").last)
+            #expect(probe.why == "probe" && probe.program == program)
         }
     }
 
@@ -327,8 +331,7 @@ import Testing
         try withFolder(log: { lines.value += [$0] }, { film.answer($0) }) { fixture in
             let file = try fixture.open("4.bin").get()
             #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
-            let again = try fixture.open("4.bin").get()
-            again.opened(by: getpid())
+            let again = try fixture.open("4.bin", by: getpid()).get()
             for (offset, count) in [(6 << 20 | 600, 400), (6 << 20 | 100, 300)] as [(Int64, Int64)] {
                 #expect(fixture.read(again, offset, Int(count)).isRight(film, offset, count))
             }

@@ -153,14 +153,15 @@ extension KernelCaller {
     }
 
     /// Opens as open(2) does: an ESTALE is followed by one more look at the name.
-    func open(_ path: String) -> Result<any FileHandle, VolumeError> {
+    /// - Parameter thread: that opens it.
+    func open(_ path: String, by thread: Int32? = nil) -> Result<any FileHandle, VolumeError> {
         for attempt in 0..<2 {
             let entry: Entry
             switch lookup(path) {
             case .success(let found): entry = found
             case .failure(let error): return .failure(error)
             }
-            let opened = wait { filesystem.open(entry.node, $0) }
+            let opened = wait { filesystem.open(entry.node, by: thread, $0) }
             if case .failure(.stale) = opened, attempt == 0 { continue }
             return opened
         }
