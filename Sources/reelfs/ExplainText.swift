@@ -24,6 +24,8 @@ func explanationText(_ told: Explanation) -> String {
 }
 
 private func headLine(_ told: Explanation) -> String {
+    // A folder, or a file of which nothing is known.
+    if told.length == nil, told.cached == 0, told.use == nil { return printable(told.path.isEmpty ? "/" : told.path) }
     var state = ": \(humanSize(told.cached)) of \(told.length.map { humanSize($0) } ?? "?") cached"
     if told.openHandles > 0 { state += ", open \(count(told.openHandles, "time"))" }
     return cut(printable(told.path.isEmpty ? "/" : told.path), to: screen.columns - state.count) + state

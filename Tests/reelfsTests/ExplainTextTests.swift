@@ -87,6 +87,13 @@ import Testing
         #expect(lines.last == "  and \(800 - times.count) requests before these")
     }
 
+    @Test("A folder tells its requests alone")
+    func folder() {
+        var told = Self.told([Self.request(1)], [Self.sum(1)])
+        (told.path, told.length, told.cached, told.openHandles) = ("", nil, 0, 0)
+        #expect(explanationText(told).hasPrefix("/\n\n     why"), "\(explanationText(told))")
+    }
+
     @Test("A file without requests says so")
     func none() {
         #expect(explanationText(Self.told([], [])).hasSuffix("\n\nNo request in the last hours."))
