@@ -137,8 +137,7 @@ struct Catalogue {
             if name == "header" { options.headers = [] }
             if name == "mirror" { options.mirrors = [] }
             for value in try values(entry) {
-                let given = GivenOption(name, value.map { resolved($0, row?.form) }, place: place(entry.line))
-                try options.apply(given)
+                try options.apply(GivenOption(name, value, place: place(entry.line)).absolute(in: folder))
             }
         }
         return options
@@ -160,15 +159,9 @@ struct Catalogue {
 
     // MARK: Paths and places
 
-    /// A value whose path, if it has one, starts from the catalogue's folder.
-    private func resolved(_ value: String, _ form: ValueForm?) -> String {
-        guard let path = form?.path(value), !path.isEmpty else { return value }
-        return String(value.dropLast(path.count)) + absolute(path)
-    }
+    private var folder: String { String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) }
 
-    private func absolute(_ other: String) -> String {
-        other.hasPrefix("/") ? other : String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) + "/" + other
-    }
+    private func absolute(_ other: String) -> String { other.hasPrefix("/") ? other : folder + "/" + other }
 
     private func place(_ line: Int) -> String { "\(shown(path)), line \(line)" }
 

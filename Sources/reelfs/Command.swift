@@ -36,6 +36,11 @@ struct Command: Hashable, Sendable {
         self.words = words
     }
 
+    /// The text that is read as these characters of a word.
+    static func escaped(_ characters: String) -> String {
+        String(characters.flatMap { " \t\"'\\".contains($0) ? ["\\", $0] : [$0] })
+    }
+
     /// The name of the program, for logs and errors: its arguments may hold secrets.
     var name: String { words[0] }
 }

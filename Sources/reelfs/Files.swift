@@ -3,7 +3,7 @@ import Glibc
 /// - Parameter path: relative to the current directory, or absolute.
 func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : currentDirectory() + "/" + path }
 
-private func currentDirectory() -> String {
+func currentDirectory() -> String {
     guard let pointer = getcwd(nil, 0) else { return "/" }
     defer { free(pointer) }
     return String(cString: pointer)

@@ -16,12 +16,12 @@ struct GivenOption: Hashable, Sendable {
     }
 
     /// The same with the path in its value made absolute.
-    var absolute: GivenOption {
-        guard let value, let path = OptionTable[hyphenated(name)]?.form?.path(value), value.hasSuffix(path) else {
-            return self
-        }
+    var absolute: GivenOption { absolute(in: currentDirectory()) }
+
+    /// - Parameter folder: an absolute path, in which a relative one starts.
+    func absolute(in folder: String) -> GivenOption {
         var option = self
-        option.value = value.dropLast(path.count) + reelfs.absolute(path)
+        option.value = value.map { OptionTable[hyphenated(name)]?.form?.absolute($0, in: folder) ?? $0 }
         return option
     }
 

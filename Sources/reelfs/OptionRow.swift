@@ -44,8 +44,9 @@ struct OptionRow: Sendable {
 struct ValueForm: Sendable {
     var name: String
     var completion: CompletionKind?
-    /// The path in the text, if it holds one.
+    /// The path in the text, if it holds one: the text's end, or the program of a command.
     var path: @Sendable (String) -> String? = { _ in nil }
+    var isCommand = false
     /// The start of the secret in the text, if there is one.
     var secretStart: @Sendable (String) -> String.Index? = { _ in nil }
 
@@ -55,7 +56,7 @@ struct ValueForm: Sendable {
     static let cacheKey = ValueForm(name: "key", completion: .list(CacheKey.allCases.map(\.rawValue)))
     static let command = ValueForm(
         name: "cmd", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
-        secretStart: { $0.firstIndex(of: " ") })
+        isCommand: true, secretStart: { $0.firstIndex(of: " ") })
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let header = ValueForm(
@@ -76,4 +77,13 @@ struct ValueForm: Sendable {
     static let text = ValueForm(name: "text")
     static let time = ValueForm(name: "time")
     static let url = ValueForm(name: "url")
+
+    /// The text with its path made absolute.
+    /// - Parameter folder: an absolute path, in which a relative one starts.
+    func absolute(_ text: String, in folder: String) -> String {
+        guard let path = path(text), !path.isEmpty, !path.hasPrefix("/") else { return text }
+        // What stands before a word in quotes is part of the word.
+        let rest = isCommand ? text.drop { $0 == " " || $0 == "\t" } : text.suffix(path.count)
+        return "\(text.dropLast(rest.count))\(isCommand ? Command.escaped(folder) : folder)/\(rest)"
+    }
 }

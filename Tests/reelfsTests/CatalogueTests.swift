@@ -37,6 +37,8 @@ struct CatalogueTests {
             source = "lists/pods.opml"
             header = "@keys"\r
             user_agent = "\\u00e9 \\U0001F600"
+            token-command = "/bin/print films"
+            resolver = "bin/find films"
             """, options)
         let (films, pods) = (catalogue.sources[0], catalogue.sources[1])
         #expect(films.path == ["Films", "Old films"] && films.source == "https://host/a b/")
@@ -48,6 +50,8 @@ struct CatalogueTests {
             ])
         #expect(films.options.credentialsFile == "/srv/secrets/all")
         #expect(pods.source == "/srv/lists/pods.opml" && pods.options.headers == [.file("/srv/keys")])
+        #expect(pods.options.tokenCommand?.words == ["/bin/print", "films"])
+        #expect(pods.options.resolver?.words == ["/srv/bin/find", "films"])
         #expect(pods.options.timeout == 30 && pods.options.userAgent == "é 😀" && films.line == 2)
     }
 

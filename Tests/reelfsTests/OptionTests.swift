@@ -141,6 +141,18 @@ struct OptionTests {
         #expect(failure?.sentence.contains("absolute") == true)
     }
 
+    @Test(
+        "The program of a command starts from the folder, and its arguments stay as they are",
+        arguments: [
+            ("./print films", ["/a \"b/./print", "films"]), ("bin/print bin/print", ["/a \"b/bin/print", "bin/print"]),
+            (#" "my bin/print" x"#, ["/a \"b/my bin/print", "x"]), ("/bin/print a", ["/bin/print", "a"]),
+            ("pass show a/b", ["pass", "show", "a/b"]),
+        ])
+    func commandPath(text: String, words: [String]) throws {
+        let option = GivenOption("token_command", text).absolute(in: "/a \"b")
+        #expect(Command(parsing: try #require(option.value))?.words == words)
+    }
+
     static let bad = [
         ("colour=red", "\"colour\""), ("cache_size=10X", "cache-size"), ("cache_size=", "cache-size"),
         ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),
