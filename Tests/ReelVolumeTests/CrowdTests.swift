@@ -25,15 +25,8 @@ import Testing
 
     private func park(_ fixture: VolumeFixture, _ file: any FileHandle, count: Int) -> [(Int64, TestRead)] {
         (0..<count).map { number in
-            let (read, offset) = (TestRead(), 1 << 20 + Int64(number) * 100_000)
-            let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 1000, alignment: 1)
-            defer { bytes.deallocate() }
-            switch fixture.volume.read(file, offset: offset, into: bytes, park: { read }) {
-            case .read(let count): read.succeed(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
-            case .failed(let error): read.fail(error)
-            case .parked: break
-            }
-            return (offset, read)
+            let offset = 1 << 20 + Int64(number) * 100_000
+            return (offset, fixture.park(file, offset, 1000))
         }
     }
 

@@ -169,17 +169,20 @@ extension KernelCaller {
     }
 
     func read(_ file: any FileHandle, _ offset: Int64, _ count: Int) -> Result<[UInt8], VolumeError> {
-        let parked = TestRead()
-        var answer = ReadAnswer.parked
-        let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
-            answer = filesystem.read(file, offset: offset, into: UnsafeMutableRawBufferPointer(buffer)) { parked }
-            if case .read(let count) = answer { filled = count }
+        park(file, offset, count).wait()
+    }
+
+    /// Begins a read, and leaves the waiting for its answer to the test.
+    func park(_ file: any FileHandle, _ offset: Int64, _ count: Int) -> TestRead {
+        let read = TestRead()
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
+        defer { bytes.deallocate() }
+        switch filesystem.read(file, offset: offset, into: bytes, park: { read }) {
+        case .read(let count): read.succeed(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        case .failed(let error): read.fail(error)
+        case .parked: break
         }
-        return switch answer {
-        case .read: .success(bytes)
-        case .failed(let error): .failure(error)
-        case .parked: parked.wait()
-        }
+        return read
     }
 
     /// Opens a film and reads it in order, in pieces as the kernel asks for them.
