@@ -77,22 +77,13 @@ extension EndToEnd {
     }
 }
 
-/// A mount whose daemon is a child, so that its last words are known.
-private struct ForegroundMount {
-    let child: ChildProcess
-    private let path: String
-
-    init(_ scene: Scene, _ source: String) throws {
-        path = scene.mountpoint
-        child = try ChildProcess(
-            [program, "mount", source, path, "--foreground", "--cache-dir", scene.cache, "--cache-size", "16M"]
-                + ["--timeout", "\(RandomReaders.timeout)", "--refresh", "1"], environment: ["no_proxy": "127.0.0.1"])
-        guard eventually(within: .seconds(20), { [path] in mountTable().contains { $0.mountpoint == path } }) else {
-            throw Unmounted(sentence: child.said.errors)
-        }
+extension ForegroundMount {
+    fileprivate init(_ scene: Scene, _ source: String) throws {
+        try self.init(
+            scene, source, ["--cache-size", "16M", "--timeout", "\(RandomReaders.timeout)", "--refresh", "1"])
     }
 
-    func hasEnded(_ findings: RandomFindings) -> Bool {
+    fileprivate func hasEnded(_ findings: RandomFindings) -> Bool {
         if findings.end != nil { return true }
         guard let end = child.poll() else { return false }
         findings.end = end
@@ -100,7 +91,7 @@ private struct ForegroundMount {
         return true
     }
 
-    func unmount(_ findings: RandomFindings) {
+    fileprivate func unmount(_ findings: RandomFindings) {
         if hasEnded(findings) { return }
         do {
             let end = try ChildProcess.run([program, "umount", path])

@@ -42,16 +42,37 @@ extension EndToEnd {
             }
         }
 
-        @Test("A resolver that fails is a refusal, and tells its reason in the log")
-        func refusal() throws {
+        @Test(
+            "A resolver that fails, hangs, prints without end or is killed is a refusal in time, and the log tells why",
+            arguments: [
+                ("exit 5", #"ended with status 5: no film: {"name":"film.mkv","reason":"open","url":"http://"#),
+                ("exec sleep 1000", "did not answer in time"), ("exec yes >&2", "did not answer in time"),
+                ("exec yes", "wrote more than 64 KiB"),
+                ("kill -9 $$", "was ended by signal 9"),
+            ])
+        func refusal(end: String, told: String) throws {
+            let server = try ScriptedServer { request in
+                ServerStep.answer(body: "http://me:hunter2@\(request["host"] ?? "")/film.mkv?sig=s3cret\n")
+            }
+            defer { server.stop() }
             try withScene { scene in
-                let list = scene.work("pages.m3u")
-                try write("http://127.0.0.1:9/film.mkv\n", to: list)
                 let script = scene.work("resolver")
-                try write("echo 'no such film: http://me:pw@h/?key=s3cret' >&2\nexit 5\n", to: script)
-                let mount = try scene.mount(list, ["--resolver", "/bin/sh " + script])
-                errno = 0
-                #expect(open(mount.file("film.mkv"), O_RDONLY) == -1 && errno == EACCES)
+                try write("read -r question; echo first >&2; echo \"no film: $question\" >&2; \(end)\n", to: script)
+                let options = ["--resolver", "/bin/sh " + script, "--timeout", "6", "--header", "X-Key: sesame"]
+                let mount = try ForegroundMount(
+                    scene, server.url("/pages.m3u").text, options + ["--log-level", "trace"])
+                let time = ContinuousClock().measure {
+                    errno = 0
+                    #expect(open(mount.file("film.mkv"), O_RDONLY) == -1 && errno == EACCES, "\(errno)")
+                }
+                #expect(time < .seconds(10))
+                let sentence = "the resolver gave no place: /bin/sh \(told)"
+                #expect(eventually { mount.log.contains(sentence) }, "\(mount.log)")
+                for word in ["hunter2", "s3cret", "sesame", "first"] {
+                    #expect(!mount.log.contains(word), "\(mount.log)")
+                }
+                mount.child.signal(SIGTERM)
+                #expect(try mount.child.wait().status == 0)
             }
         }
 
