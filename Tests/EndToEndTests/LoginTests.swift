@@ -5,179 +5,113 @@ import Testing
 extension EndToEnd {
     /// Logins at real servers: each way as a user gives it.
     @Suite(.enabled(if: geteuid() == 0, "needs root")) struct LoginTests {
-        private static let names = (1...6).map { "film \($0).mkv" }
-
-        /// A folder of small films, and the text of each.
-        private func fill(_ folder: String) throws {
-            mkdir(folder, 0o755)
-            for name in Self.names { try writeFile(folder + "/" + name, "the bytes of \(name)".utf8) }
-        }
-
-        /// Reads all films, by several threads at once.
-        private func readAll(_ mount: Mounted) {
-            let threads = (0..<4).map { number in
-                startThread {
-                    for name in number.isMultiple(of: 2) ? Self.names : Self.names.reversed() {
-                        #expect(contents(mount.file(name)) == "the bytes of \(name)")
-                    }
-                }
-            }
-            for thread in threads { thread.join() }
-        }
-
-        private func secret(_ scene: Scene, _ name: String, _ text: String, mode: mode_t = 0o600) throws -> String {
-            try writeFile(scene.work(name), text.utf8)
-            chmod(scene.work(name), mode)
-            return scene.work(name)
-        }
-
-        /// nginx with a folder behind each kind of login, and one behind a certificate.
-        private func startNginx(_ scene: Scene) throws -> (plain: RealServer, securePort: UInt16) {
-            let place = scene.work("nginx")
-            mkdir(place, 0o755)
-            chmod(scene.folder, 0o755)
-            for name in ["basic", "bearer", "cookie", "open"] { try fill(scene.work(name)) }
-            try writeFile(place + "/users", "joe:{PLAIN}hunter2\n".utf8)
-            try makeCertificate(scene.work("cert.pem"), key: scene.work("key.pem"), names: "DNS:localhost")
-            chmod(scene.work("key.pem"), 0o600)
-            let taken = try ScriptedServer { _ in [] }
-            taken.stop()
-            let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            let server = try RealServer(root: scene.folder, place: place) { server in
-                try writeFile(
-                    place + "/configuration",
-                    """
-                    user root; daemon off; master_process off; pid \(place)/pid; error_log stderr;
-                    events {}
-                    http {
-                        \(folders.map { "\($0)_temp_path \(place)/\($0);" }.joined())
-                        map $http_authorization $bearer { default 0; "Bearer t2" 1; }
-                        log_format short '$status $body_bytes_sent $request_method $request_uri';
-                        access_log \(place)/access.log short;
-                        root \(scene.folder)/work;
-                        autoindex on;
-                        server {
-                            listen 127.0.0.1:\(server.port);
-                            location /basic/ { auth_basic films; auth_basic_user_file \(place)/users; }
-                            location /bearer/ { if ($bearer = 0) { return 401; } }
-                            location /cookie/ { if ($cookie_session != "sesame") { return 403; } }
-                        }
-                        server {
-                            listen 127.0.0.1:\(taken.port) ssl;
-                            ssl_certificate \(scene.work("cert.pem"));
-                            ssl_certificate_key \(scene.work("key.pem"));
-                            ssl_client_certificate \(scene.work("cert.pem"));
-                            ssl_verify_client on;
-                        }
-                    }
-                    """.utf8)
-                return ["nginx", "-c", place + "/configuration", "-p", place]
-            }
-            return (server, taken.port)
-        }
-
-        @Test("nginx: Basic, a token of a command that is run again after a 401, cookies, a client certificate")
-        func nginx() throws {
-            guard RealServer.Kind.nginx.isInstalled else { return }
+        @Test("An option logs in at nginx and Apache, without which they refuse", arguments: Login.allCases)
+        func option(login: Login) throws {
             try withScene { scene in
-                let (server, securePort) = try startNginx(scene)
-                defer { server.stop() }
-                let login = try secret(scene, "login", "username=joe\npassword=hunter2\n")
-                let command = try secret(
-                    scene, "print", "#!/bin/sh\necho x >> $0.runs\necho t$(wc -l < $0.runs)\n", mode: 0o700)
-                let cookies = try secret(
-                    scene, "cookies", "# Netscape\n#HttpOnly_127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\tsesame\n")
-                for (folder, option, status) in [
-                    ("basic", "credentials=\(login)", 401), ("bearer", "token_command=\(command) films", 401),
-                    ("cookie", "cookies=\(cookies)", 403),
-                ] {
-                    let refused = try scene.tryMount(server.url + folder + "/", ["--timeout", "5"])
-                    #expect(refused.status == 32 && refused.errors.contains("\(status)"), "\(refused)")
-                    let before = server.requests.count
-                    let mount = try scene.mount(server.url + folder + "/", ["-o", option])
-                    readAll(mount)
-                    let answers = server.requests.dropFirst(before).map { $0.prefix(3) }
-                    // The first token is refused, and the second is taken from then on.
-                    #expect(answers.count { $0 == "401" || $0 == "403" } == (folder == "bearer" ? 1 : 0))
-                    try mount.unmount()
-                }
-                #expect(contents(command + ".runs") == "x\nx\n")
-                let secure = "https://localhost:\(securePort)/open/"
-                let (cert, key) = (scene.work("cert.pem"), scene.work("key.pem"))
-                let without = try scene.tryMount(secure, ["-o", "cacert=\(cert)"])
-                #expect(without.status == 32 && without.errors.contains("400"), "\(without)")
-                let unknown = try scene.tryMount(secure, ["-o", "cert=\(cert),key=\(key)"])
-                #expect(unknown.status == 32 && unknown.errors.contains("certificate"), "\(unknown)")
-                let mount = try scene.mount(secure, ["-o", "cert=\(cert),key=\(key),cacert=\(cert)"])
-                readAll(mount)
+                let servers = try LoginServers(scene)
+                defer { servers.stop() }
+                let mount = try scene.mount(
+                    servers.url(login), try login.options(scene).flatMap { ["-o", "\($0.name)=\($0.value)"] },
+                    environment: ["HOME": scene.work("")])
+                Login.readAll(mount.path)
+                // A challenge, and a token that the server does not take any more.
+                #expect(servers.refusals == ([.digest, .tokenCommand].contains(login) ? 1 : 0))
+                if login == .tokenCommand { #expect(contents(scene.work("print.runs")) == "x\nx\n") }
+                if login == .setCookie { #expect(try status(servers.url(login) + "film%201.mkv") == "403") }
                 try mount.unmount()
-                // An encrypted key.
+                guard let refusal = login.refusal else { return }
+                let refused = try scene.tryMount(
+                    servers.url(login), ["--timeout", "5", "--cache-dir", scene.work("other")],
+                    environment: ["HOME": "/nonexistent"])
+                #expect(refused.status == 32 && refused.errors.contains(refusal), "\(refused)")
+            }
+        }
+
+        @Test("Each login is a line of fstab")
+        func fstab() throws {
+            try withNamespace { space in
+                let servers = try LoginServers(space.scene)
+                defer { servers.stop() }
+                func place(_ login: Login) -> String { "\(space.scene.folder)/\(login)" }
+                let lines = try Login.allCases.map { login in
+                    mkdir(place(login), 0o755)
+                    let options = try login.options(space.scene).map { ",\($0.name)=\($0.value)" }.joined()
+                    let escaped = options.split(separator: " ").joined(separator: #"\040"#)
+                    return "\(servers.url(login)) \(place(login)) reelfs ro,nofail,_netdev,timeout=9\(escaped) 0 0\n"
+                }
+                try space.write(lines.joined(), to: "/etc/fstab")
+                // mount(8) hands no HOME on: root's is that of the user database.
+                #expect(try space.run(["mount", "--bind", space.scene.work(""), "/root"]).status == 0)
+                let end = try space.run(["mount", "-a"])
+                #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
+                #expect(space.mounts.count == lines.count)
+                for login in Login.allCases { Login.readAll(space.outside(place(login))) }
+                #expect(servers.refusals == 2, "\(servers.nginx.requests)")
+            }
+        }
+
+        @Test("Each login is a table of a catalogue")
+        func catalogue() throws {
+            try withScene { scene in
+                let servers = try LoginServers(scene)
+                defer { servers.stop() }
+                let tables = try Login.allCases.map { login in
+                    let options = try login.options(scene).map { option in
+                        "\(option.name.split(separator: "_").joined(separator: "-")) = \"\(option.value)\"\n"
+                    }
+                    return "[[source]]\npath = \"\(login)\"\nsource = \"\(servers.url(login))\"\n" + options.joined()
+                }
+                let mount = try scene.mount(
+                    try scene.secret("all.toml", tables.joined()), environment: ["HOME": scene.work("")])
+                for login in Login.allCases { Login.readAll(mount.file("\(login)")) }
+                #expect(servers.refusals == 2, "\(servers.nginx.requests)")
+                try mount.unmount()
+            }
+        }
+
+        /// Of a request without any login.
+        private func status(_ url: String) throws -> String {
+            try ChildProcess.run(["curl", "--noproxy", "*", "-so", "/dev/null", "-w", "%{http_code}", url]).output
+        }
+
+        @Test("A server that demands a certificate gets it, with its encrypted key too")
+        func certificate() throws {
+            try withScene { scene in
+                let servers = try LoginServers(scene)
+                defer { servers.stop() }
+                let (url, cert, key) = (servers.url(.certificate), scene.work("cert.pem"), scene.work("key.pem"))
+                let without = try scene.tryMount(url, ["-o", "cacert=\(cert)"])
+                #expect(without.status == 32 && without.errors.contains("400"), "\(without)")
+                let unknown = try scene.tryMount(url, ["-o", "cert=\(cert),key=\(key)"])
+                #expect(unknown.status == 32 && unknown.errors.contains("certificate"), "\(unknown)")
                 try ChildProcess.check([
                     "openssl", "pkcs8", "-topk8", "-in", key, "-passout", "pass:hunter2", "-out", key + ".locked",
                 ])
                 chmod(key + ".locked", 0o600)
                 let words = "cert=\(cert),key=\(key).locked,cacert=\(cert)"
-                let locked = try scene.tryMount(secure, ["-o", words])
+                let locked = try scene.tryMount(url, ["-o", words])
                 #expect(locked.status == 1 && locked.errors.contains("passphrase="), "\(locked)")
-                let phrase = try secret(scene, "phrase", "passphrase=hunter2\n")
-                let opened = try scene.mount(secure, ["-o", words + ",credentials=\(phrase)"])
-                readAll(opened)
+                let phrase = try scene.secret("phrase", "passphrase=hunter2\n")
+                let opened = try scene.mount(url, ["-o", words + ",credentials=\(phrase)"])
+                Login.readAll(opened.path)
                 try opened.unmount()
             }
         }
 
         @Test("Apache: Digest costs one request more an origin, over many files and four readers")
         func digest() throws {
-            guard RealServer.Kind.apache2.isInstalled else { return }
             try withScene { scene in
-                let (root, place) = (scene.work("films"), scene.work("apache"))
-                chmod(scene.folder, 0o755)
-                try fill(root)
-                mkdir(place, 0o755)
-                let sum = try ChildProcess.run(["sh", "-c", "printf joe:films:hunter2 | md5sum | cut -c1-32"]).output
-                try writeFile(place + "/users", "joe:films:\(sum)".utf8)
-                let names = [
-                    "mpm_event", "authz_core", "authz_user", "authn_core", "authn_file", "auth_digest", "autoindex",
-                    "dir", "mime",
-                ]
-                let modules = names.map { "LoadModule \($0)_module /usr/lib/apache2/modules/mod_\($0).so" }
-                let server = try RealServer(root: root, place: place) { server in
-                    try writeFile(
-                        place + "/configuration",
-                        """
-                        \(modules.joined(separator: "\n"))
-                        ServerRoot \(place)
-                        PidFile \(place)/pid
-                        DefaultRuntimeDir \(place)
-                        Mutex posixsem
-                        Listen 127.0.0.1:\(server.port)
-                        ServerName localhost
-                        ErrorLog \(place)/error
-                        LogFormat "%>s %b %m %U" short
-                        CustomLog \(place)/access.log short
-                        TypesConfig /etc/mime.types
-                        DocumentRoot \(root)
-                        <Directory "\(root)">
-                            Options Indexes
-                            IndexOptions FancyIndexing
-                            AuthType Digest
-                            AuthName films
-                            AuthDigestProvider file
-                            AuthUserFile \(place)/users
-                            Require valid-user
-                        </Directory>
-                        """.utf8)
-                    return ["apache2", "-X", "-f", place + "/configuration"]
-                }
-                defer { server.stop() }
-                let right = try secret(scene, "right", "username=joe\npassword=hunter2\n")
+                let servers = try LoginServers(scene)
+                defer { servers.stop() }
+                let server = servers.apache
+                let right = try scene.secret("right", "username=joe\npassword=hunter2\n")
                 let mount = try scene.mount(server.url, ["-o", "credentials=\(right)"])
-                readAll(mount)
+                Login.readAll(mount.path)
                 let statuses = server.requests.map { $0.prefix(3) }
                 #expect(statuses.count { $0 == "401" } == 1, "\(server.requests)")
-                #expect(statuses.count > Self.names.count && statuses.dropFirst().allSatisfy { $0.hasPrefix("20") })
+                #expect(statuses.count > Login.films.count && statuses.dropFirst().allSatisfy { $0.hasPrefix("20") })
                 try mount.unmount()
-                let wrong = try secret(scene, "wrong", "username=joe\npassword=sesame\n")
+                let wrong = try scene.secret("wrong", "username=joe\npassword=sesame\n")
                 let before = server.requests.count
                 let refused = try scene.tryMount(
                     server.url, ["-o", "credentials=\(wrong)", "--cache-dir", scene.work("other")])
@@ -201,7 +135,7 @@ extension EndToEnd {
                     "true",
                     "echo sesame >&2; exit 1",
                 ] {
-                    let command = try secret(scene, "print", "#!/bin/sh\n\(script)\n", mode: 0o700)
+                    let command = try scene.secret("print", "#!/bin/sh\n\(script)\n", mode: 0o700)
                     let words = ["--token-command", command, "--timeout", "1"]
                     let end = try scene.tryMount(server.address, words)
                     #expect(end.status == 32 && !end.errors.contains("sesame"), "\(script): \(end)")
@@ -228,7 +162,7 @@ extension EndToEnd {
             ] as [(String, String, mode_t, String)])
         func refusedFiles(option: String, text: String, mode: mode_t, named: String) throws {
             try withScene { scene in
-                let file = try secret(scene, "file", text, mode: mode)
+                let file = try scene.secret("file", text, mode: mode)
                 let end = try scene.tryMount("https://127.0.0.1:1/", ["-o", "\(option)=\(file)"])
                 #expect(end.status == 1 && end.errors.contains(named) && !end.errors.contains("sesame"), "\(end)")
                 #expect(end.errors.split(separator: "\n").count == 1)

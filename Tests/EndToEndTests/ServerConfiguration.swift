@@ -9,12 +9,20 @@ struct ServerConfiguration {
     let place: String
     let port: UInt16
 
+    /// Which login Apache wants: of joe, whose password is hunter2.
+    enum Login: String {
+        case basic, digest
+    }
+
+    /// Logs a line a request, as nginx does.
     /// - Parameters:
     ///   - modules: beside those that every server needs.
     ///   - lines: of the whole server.
     ///   - folder: lines for the directory.
+    ///   - login: nil: none is wanted.
     /// - Returns: what runs the server in the foreground, as for the other programs.
-    func apache(modules: [String], _ lines: String = "", folder: String) throws -> [String] {
+    func apache(modules: [String], _ lines: String = "", folder: String, login: Login? = nil) throws -> [String] {
+        let modules = modules + (login.map { ["authz_user", "authn_core", "authn_file", "auth_\($0)"] } ?? [])
         let loads = (["mpm_event", "authz_core", "dir", "mime"] + modules).map {
             "LoadModule \($0)_module /usr/lib/apache2/modules/mod_\($0).so"
         }
@@ -28,16 +36,31 @@ struct ServerConfiguration {
             Listen 127.0.0.1:\(port)
             ServerName localhost
             ErrorLog \(place)/error
+            LogFormat "%>s %b %m %U" short
+            CustomLog \(place)/access.log short
             TypesConfig /etc/mime.types
             DocumentRoot \(root)
             AllowEncodedSlashes On
             \(lines)
             <Directory "\(root)">
                 \(folder)
-                Require all granted
+                \(try login.map { try demand($0) } ?? "Require all granted")
             </Directory>
             """)
         return ["apache2", "-X", "-f", file]
+    }
+
+    private func demand(_ login: Login) throws -> String {
+        let sum = login == .basic ? "openssl passwd -apr1 hunter2" : "printf joe:films:hunter2 | md5sum | cut -c1-32"
+        let user = login == .basic ? "joe:" : "joe:films:"
+        try writeFile(place + "/users", (user + ChildProcess.run(["sh", "-c", sum]).output).utf8)
+        return """
+            AuthType \(login)
+            AuthName films
+            Auth\(login)Provider file
+            AuthUserFile \(place)/users
+            Require valid-user
+            """
     }
 
     func lighttpd(module: String, _ lines: String) throws -> [String] {

@@ -55,12 +55,13 @@ enum WebDAVServer: String, CaseIterable, Sendable {
         }
     }
 
-    func start(root: String, place: String) throws -> RealServer {
+    /// - Parameter login: of Apache alone.
+    func start(root: String, place: String, login: ServerConfiguration.Login? = nil) throws -> RealServer {
         try RealServer(root: root, place: place) { server in
             switch self {
             case .apache2:
                 return try server.apache(
-                    modules: ["dav", "dav_fs"], "DavLockDB \(place)/locks", folder: "Dav On")
+                    modules: ["dav", "dav_fs"], "DavLockDB \(place)/locks", folder: "Dav On", login: login)
             case .lighttpd:
                 let lines = "webdav.activate = \"enable\"\nwebdav.is-readonly = \"enable\""
                 return try server.lighttpd(module: "mod_webdav", lines)
