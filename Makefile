@@ -105,10 +105,10 @@ bench:  ## Beside curl, rclone, mpv and the local file (CASES=latency SIZE=1G RO
 	@$(MAKE) --no-print-directory build
 	@python3 -B Tests/Bench/bench.py $(PROGRAM) $(CASES)
 
-bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, bytes fetched again (KILLS=20 SEED=…)
+bench-reliability:  ## Faults tried, reads made, wrong bytes, longest wait, bytes fetched again (CASES=crashes KILLS=20 SEED=…)
 	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES) $(RUN_PACKAGES) python3
 	@$(MAKE) --no-print-directory build
-	@python3 -B Tests/Bench/reliability.py $(PROGRAM)
+	@python3 -B Tests/Bench/reliability.py $(PROGRAM) $(CASES)
 
 fleet:  ## What 1 to 10,000 mounts ask of an origin, computed
 	@$(INSTALL_PACKAGES) python3
