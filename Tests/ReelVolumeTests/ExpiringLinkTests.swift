@@ -10,11 +10,12 @@ import Testing
     @Test func aFilmPlaysToItsEndOverAHundredLinksThatExpire() throws {
         let film = FileOrigin(length: 60 << 20)
         // An answer is cut with its link, so that a film takes many.
-        film.fault = .shortBody(after: 250_000)
-        let links = ExpiringLinks(film, uses: 2)
+        film.fault = .shortBody(after: 150_000)
+        let links = ExpiringLinks(film, uses: 3)
         try withVolume(of: links) { fixture, finder in
             let longest = try fixture.play(film)
-            #expect(longest < .seconds(1))
+            // On a busy machine, six connections race for each link.
+            #expect(longest < .seconds(3))
             #expect(links.served.count >= 100)
             #expect(finder.asked.first?.reason == .open && finder.asked.first?.status == nil)
             #expect(finder.asked.dropFirst().allSatisfy { $0.reason == .failed && $0.status == 403 })
