@@ -29,6 +29,9 @@ final class ControlClient: Sendable {
     /// and only a disk that stands still keeps it from that.
     private static let longPatience: Int32 = 60_000
 
+    /// The user whose daemon it is.
+    var owner: uid_t { peer(of: descriptor).user }
+
     /// Connects. - Throws: where no daemon listens, or another user's. - Parameter mounter: the user who mounted, if
     /// known.
     init(path: String, mounter: uid_t? = nil) throws(Failure) {
@@ -36,7 +39,7 @@ final class ControlClient: Sendable {
         var limit = timeval(tv_sec: 2, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { throw .mount(Self.silence) }
-        let owner = peer(of: descriptor).user
+        let owner = owner
         guard Self.isTrusted(owner, by: geteuid(), mounter: mounter) else {
             throw .mount("the daemon belongs to another user (uid \(owner)), so its answer is not trusted")
         }

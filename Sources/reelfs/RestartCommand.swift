@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import ReelFuse
 
 struct RestartCommand: ParsableCommand, ReelfsCommand {
@@ -13,7 +14,12 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         let mount = try Mountpoint.mount(on: mountpoint)
-        let answer = try ControlClient(of: mount).ask("describe")
+        let client = try ControlClient(of: mount)
+        // Its options name commands that the new daemon runs, and files that it reads.
+        guard client.owner == geteuid() else {
+            throw Failure.mount("the daemon belongs to another user (uid \(client.owner)), who alone can restart it")
+        }
+        let answer = client.ask("describe")
         guard let handover = answer?.handover else { throw Failure.mount(answer?.error ?? ControlClient.silence) }
         let line = handover.line
         guard let command = try Program.parse(line) as? MountCommand else {

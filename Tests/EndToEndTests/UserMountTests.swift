@@ -157,6 +157,9 @@ extension EndToEnd {
                 let end = try space.run(words + [server.address, space.theirs], asUser: true)
                 #expect(end.status == 0, "\(end)")
                 #expect(try space.run(["ls", space.theirs]).output == "film.mkv\n")
+                // Its options are the user's: with root's rights they would run any command, and read any file.
+                let restart = try space.run([words[0], "restart", space.theirs])
+                #expect(restart.status == 32 && restart.errors.contains("another user (uid 61234)"), "\(restart)")
             }
         }
     }
