@@ -67,7 +67,7 @@ extension EndToEnd {
                 for number in Self.films - 2..<Self.films {
                     guard let most = scanner.most[suffix(number)] else { continue }
                     let lines = String(decoding: try readWhole(log), as: UTF8.self).split(separator: "\n")
-                        .filter { $0.contains("/\(name(number))\"") }
+                        .filter { $0.contains("/\(name(number))\"") && !$0.contains("\"from\":\"cache\"") }
                     let bytes = lines.map { line in
                         line.split(separator: "\"bytes\":").last.flatMap { Int64($0.prefix { $0.isNumber }) } ?? 1 << 40
                     }

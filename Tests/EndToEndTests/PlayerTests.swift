@@ -77,7 +77,8 @@ extension EndToEnd {
 
                 func requests() -> [String] {
                     String(decoding: (try? readWhole(log)) ?? [], as: UTF8.self).split(separator: "\n")
-                        .map { String($0) }.filter { !$0.contains("\"why\":\"listing\"") }
+                        .map { String($0) }
+                        .filter { !$0.contains("\"why\":\"listing\"") && !$0.contains("\"from\":\"cache\"") }
                 }
                 // A request is written down when it has ended.
                 #expect(eventually { requests().contains { $0.contains("\"tail\"") } && requests().count >= 2 })

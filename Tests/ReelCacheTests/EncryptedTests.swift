@@ -179,12 +179,15 @@ struct EncryptedTests {
             let store = try fixture.open()
             try store.fill(file, 0..<3)
             store.close()
+            // A child that starts has the lock of the directory, too.
+            waitForStartingChildren()
             let error: CacheError = isEncrypted ? .encrypted : .plain
             #expect(throws: error) {
                 try Store(existing: fixture.source, cipher: isEncrypted ? nil : fixture.cipher)
             }
             let other = CacheCipher(master: SecretBytes(random: 32))
             if isEncrypted {
+                waitForStartingChildren()
                 #expect(throws: CacheError.wrongKey) {
                     try Store(
                         directory: fixture.source, source: "http://h/films/", limits: CacheLimits(cap: 1 << 30),
@@ -219,6 +222,7 @@ struct EncryptedTests {
         try store.fill(file, 0..<2)
         #expect(throws: CacheError.self) { try CacheKeyFile.removeSource(path) }
         store.close()
+        waitForStartingChildren()
         #expect(try CacheKeyFile.removeSource(path) >= 2 * BlockSize.block)
         CacheKeyFile.remove(root)
         #expect(entryNames(in: root).isEmpty)
@@ -230,6 +234,7 @@ struct EncryptedTests {
         let path = root + "/" + sourceDirectoryName("http://h/")
         try Store(directory: path, source: "http://h/", limits: CacheLimits(cap: 1 << 30), owner: "").close()
         #expect(throws: CacheError.plain) { try CacheKeyFile.open(root, SecretBytes(random: 32), makes: true) }
+        waitForStartingChildren()
         #expect(throws: CacheError.plain) { try CacheKeyFile.removeSource(path) }
         #expect(!CacheKeyFile.isEncrypted(root) && status(path) != nil)
     }

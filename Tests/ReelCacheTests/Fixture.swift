@@ -29,7 +29,9 @@ final class Fixture: Sendable {
         cap: Int64 = 1 << 30, age: Duration? = nil, owner: String = "/mnt/films",
         reached: @escaping @Sendable (CrashPoint) -> Void = { _ in }
     ) throws(CacheError) -> Store {
-        try Store(
+        // One that starts has the lock of a store that was closed meanwhile.
+        waitForStartingChildren()
+        return try Store(
             directory: source, source: "http://h/films/", limits: CacheLimits(cap: cap, age: age), owner: owner,
             cipher: isEncrypted ? cipher : nil, reached: reached
         ) { _ in

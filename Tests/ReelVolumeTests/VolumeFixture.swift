@@ -86,6 +86,8 @@ final class VolumeFixture: KernelCaller, Sendable {
     func start() throws {
         var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         logger.logLevel = .critical
+        // One that starts has the lock of a store that was closed meanwhile.
+        waitForStartingChildren()
         let store = try Store(
             directory: directory + "/cache",
             source: ResourceURL(source).map { cacheKey.directory(of: $0) } ?? source, limits: CacheLimits(cap: cap),
