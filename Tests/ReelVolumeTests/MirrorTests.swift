@@ -96,6 +96,23 @@ import Testing
         #expect(blocks.count == 1 && blocks[0].bytes <= BlockSize.block)
     }
 
+    /// The source is well again, though it has failed a moment before.
+    @Test(arguments: [
+        FileOrigin.Fault.resetAfter(200_000), .shortBody(after: 300_000), .stallAfter(100_000), .silent,
+        .status(503, retryAfter: nil), .drip(piece: 1000, pause: .milliseconds(100)),
+    ])
+    func theFirstTakesOverWhereTheSecondFailsInItsTurn(_ fault: FileOrigin.Fault) throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        let longest = try pair.fixture.play(pair.film) { place in
+            if place == 1 << 20 { pair.film.fault = .status(503, retryAfter: nil) }
+            if place == 3 << 20 { (pair.film.fault, pair.copy.fault) = (nil, fault) }
+        }
+        #expect(longest < .milliseconds(1500))
+        let status = pair.fixture.volume.status().mirrors!
+        #expect(status[0].bytes > 2 << 20 && status[1].bytes > 0)
+    }
+
     /// The source may answer later that it has other bytes.
     @Test func whatAMirrorGaveUnprovenIsComparedWithTheSourceAsSoonAsThatAnswers() throws {
         for isRight in [true, false] {
