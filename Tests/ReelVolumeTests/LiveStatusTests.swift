@@ -58,12 +58,13 @@ import Testing
                 }
             }
             #expect(eventually { (try? status(fixture).waiting ?? 0) ?? 0 >= 300 })
-            #expect(eventually { (try? status(fixture).stalls ?? 0) ?? 0 > 0 })
+            // On a busy machine the disk may have been late before.
+            #expect(eventually { (try? status(fixture).lastStall)??.fault == "origin" })
             let told = fixture.volume.status()
             let last = try #require(told.files.first?.lastStall)
             #expect(last.fault == "origin" && last.milliseconds >= 250, "\(last)")
             #expect(abs(last.when - wallClock()) <= 5)
-            #expect(told.stalls?.origin ?? 0 > 0 && told.stalls?.disk == 0)
+            #expect(told.stalls?.origin ?? 0 > 0)
             fixture.volume.shutdown()
             reader.join()
         }
