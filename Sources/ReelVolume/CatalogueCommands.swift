@@ -92,19 +92,13 @@ struct CatalogueCommands: CacheCommands {
     }
 
     func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport {
-        let total = max(0, min(bytes, store.usage.used))
-        var report = MaintenanceReport()
-        while true {
-            watch.progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
-            let rest = total - report.bytes
-            let freed: Int64
+        try MaintenanceReport.pruning(bytes, of: store.usage.used, watch.progress, isOver: watch.isOver) {
+            (rest) throws(MaintenanceFailure) in
             do throws(CacheError) {
-                freed = try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
+                return try gate.pass { Result { () throws(CacheError) in try store.prune(freeing: rest) } }.get()
             } catch {
                 throw MaintenanceFailure("\(error)")
             }
-            report.bytes += freed
-            guard freed > 0, !watch.isOver() else { return report }
         }
     }
 

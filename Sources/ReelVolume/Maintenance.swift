@@ -61,15 +61,10 @@ package struct Maintenance: CacheCommands {
     package func prune(freeing bytes: Int64, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
         -> MaintenanceReport
     {
-        var report = MaintenanceReport()
         let store = services.store
-        let total = max(0, min(bytes, store.usage.used))
-        while true {
-            watch.progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
-            let rest = total - report.bytes
-            let freed = try onWriter(watch) { () throws(CacheError) in try store.prune(freeing: rest) }
-            report.bytes += freed
-            guard freed > 0, !watch.isOver() else { return report }
+        return try MaintenanceReport.pruning(bytes, of: store.usage.used, watch.progress, isOver: watch.isOver) {
+            (rest) throws(MaintenanceFailure) in
+            try onWriter(watch) { () throws(CacheError) in try store.prune(freeing: rest) }
         }
     }
 

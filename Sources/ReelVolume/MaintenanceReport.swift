@@ -55,6 +55,25 @@ package struct MaintenanceReport: Codable, Sendable {
 
     package init() {}
 
+    /// Frees bytes in steps, until they are freed, or no more can go.
+    /// - Parameters:
+    ///   - used: of the cache.
+    ///   - isOver: nobody wants the rest any more.
+    ///   - free: frees about so many bytes; 0 ends the work.
+    package static func pruning<Failure: Error>(
+        _ bytes: Int64, of used: Int64, _ progress: (MaintenanceProgress) -> Void, isOver: () -> Bool = { false },
+        _ free: (Int64) throws(Failure) -> Int64
+    ) throws(Failure) -> MaintenanceReport {
+        var report = MaintenanceReport()
+        let total = max(0, min(bytes, used))
+        while true {
+            progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
+            let freed = try free(total - report.bytes)
+            report.bytes += freed
+            guard freed > 0, !isOver() else { return report }
+        }
+    }
+
     /// Adds the numbers of another report.
     package mutating func add(_ other: MaintenanceReport) {
         // Wrapping, as the numbers may come from another user's daemon.

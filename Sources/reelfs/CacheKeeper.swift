@@ -84,10 +84,12 @@ final class CacheKeeper {
         }
     }
 
-    /// Removes the least recently used data until the source takes at most `bytes`.
+    /// Removes the least recently used data until `bytes` are freed.
     func prune(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
         try perform(ControlRequest(command: "prune", freeing: bytes), progress) { store throws(CacheError) in
-            try store.pruneAll(freeing: bytes, progress)
+            try MaintenanceReport.pruning(bytes, of: store.usage.used, progress) { (rest) throws(CacheError) in
+                try store.prune(freeing: rest)
+            }
         }
     }
 
@@ -117,19 +119,6 @@ final class CacheKeeper {
 }
 
 extension Store {
-    fileprivate func pruneAll(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(CacheError)
-        -> MaintenanceReport
-    {
-        var report = MaintenanceReport()
-        let total = min(bytes, usage.used)
-        while true {
-            progress(MaintenanceProgress(done: min(report.bytes, total), total: total))
-            let freed = try prune(freeing: total - report.bytes)
-            guard freed > 0 else { return report }
-            report.bytes += freed
-        }
-    }
-
     fileprivate func verifyAll(
         repairs: Bool, _ progress: (MaintenanceProgress) -> Void
     ) throws(CacheError) -> MaintenanceReport {
