@@ -198,7 +198,7 @@ final class Mirrors: Sendable {
     func settle(_ url: ResourceURL, _ version: ContentInformation, at place: Place, isSame: Bool?) {
         let (waiting, settled) = withClaim(url, version, place) { claim in
             defer { (claim.isAsked, claim.waiting) = (false, []) }
-            // What mirrors give without a proof is compared each time.
+            // That the source agrees says nothing of what mirrors give next without a proof.
             if isSame == true, place > 0 { claim.standing = .agrees(claim.validator) }
             return (claim.waiting, claim.standing)
         }
@@ -242,18 +242,21 @@ final class Mirrors: Sendable {
 
     /// A mirror has something else: it is not asked for this version any more. Said once in the log.
     func leaveOut(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ reason: String) {
-        let isNews = withClaim(url, version, place) { claim in
-            if case .differs = claim.standing { return false }
-            claim.standing = .differs
-            claim.differsUntil = isShared(place) ? now() + avoidance(of: place) : .zero
-            defer { claim.isTold = true }
-            return !claim.isTold
+        let isNews = state.withLock { state in
+            let isNews = state.claims.with(MirrorClaims.Subject(url, version), place) { claim in
+                if case .differs = claim.standing { return false }
+                claim.standing = .differs
+                claim.differsUntil = isShared(place) ? now() + avoidance(of: place) : .zero
+                defer { claim.isTold = true }
+                return !claim.isTold
+            }
+            if isNews {
+                state.records[place].leftOut += 1
+                state.records[place].lastLeftOut = "\(url): \(reason)"
+            }
+            return isNews
         }
         guard isNews else { return }
-        state.withLock { state in
-            state.records[place].leftOut += 1
-            state.records[place].lastLeftOut = "\(url): \(reason)"
-        }
         let kind = isShared(place) ? "shared cache" : "mirror"
         logger.warning("\(url): the \(kind) \(bases[place - 1].origin) is left out: \(reason)")
     }
