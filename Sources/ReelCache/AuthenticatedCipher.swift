@@ -6,6 +6,7 @@ import ReelThreads
 /// Random nonces of 96 bits: SP 800-38D, section 8.3, allows 2^32 of them for a key.
 final class AuthenticatedCipher: Sendable {
     static let nonceSize = 12
+    /// As long as a tag can be; a shorter one is the beginning of it.
     static let tagSize = 16
 
     /// Contexts hold the expanded key; each is used by one thread at a time.
@@ -42,15 +43,16 @@ final class AuthenticatedCipher: Sendable {
     /// Encrypts. - Parameters:
     ///   - sealed: gets as many bytes; may be the same memory.
     ///   - nonce: 12 bytes, never the same twice under a key.
-    ///   - tag: gets 16 bytes.
+    ///   - tag: gets 12 to 16 bytes.
     ///   - context: bytes that the tag covers too.
     func seal(
         _ bytes: UnsafeRawBufferPointer, into sealed: UnsafeMutableRawBufferPointer, nonce: UnsafeRawBufferPointer,
         tag: UnsafeMutableRawBufferPointer, context: UnsafeRawBufferPointer
     ) {
+        precondition((12...Self.tagSize).contains(tag.count))
         let isSealed = withContext { pointer in
             begin(pointer, 1, nonce, context) && update(pointer, bytes, into: sealed)
-                && EVP_CIPHER_CTX_ctrl(pointer, EVP_CTRL_AEAD_GET_TAG, Int32(Self.tagSize), tag.baseAddress) == 1
+                && EVP_CIPHER_CTX_ctrl(pointer, EVP_CTRL_AEAD_GET_TAG, Int32(tag.count), tag.baseAddress) == 1
         }
         // It fails for a wrong call alone, and bytes that are not sealed must never be written.
         guard isSealed else { fatalError("libcrypto does not encrypt") }
@@ -62,10 +64,11 @@ final class AuthenticatedCipher: Sendable {
         _ bytes: UnsafeMutableRawBufferPointer, nonce: UnsafeRawBufferPointer, tag: UnsafeRawBufferPointer,
         context: UnsafeRawBufferPointer
     ) -> Bool {
-        withContext { pointer in
+        precondition((12...Self.tagSize).contains(tag.count))
+        return withContext { pointer in
             begin(pointer, 0, nonce, context)
                 && EVP_CIPHER_CTX_ctrl(
-                    pointer, EVP_CTRL_AEAD_SET_TAG, Int32(Self.tagSize),
+                    pointer, EVP_CTRL_AEAD_SET_TAG, Int32(tag.count),
                     UnsafeMutableRawPointer(mutating: tag.baseAddress))
                     == 1
                 && update(pointer, UnsafeRawBufferPointer(bytes), into: bytes)

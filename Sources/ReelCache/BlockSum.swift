@@ -1,39 +1,31 @@
-/// The proof of a block's bytes: their XXH3 in a plain cache; nonce and tag of AES-256-GCM in an encrypted one.
+/// The proof of a block's bytes: their XXH3 in a plain cache; in an encrypted one the nonce of AES-256-GCM and the tags
+/// of the block's quarters.
 struct BlockSum: Hashable, Sendable {
     /// Bytes of an XXH3.
     static let plainSize = 8
-    /// Bytes of nonce and tag.
-    static let sealedSize = AuthenticatedCipher.nonceSize + AuthenticatedCipher.tagSize
+    /// Bytes of nonce and tags.
+    static let sealedSize = AuthenticatedCipher.nonceSize + BlockCipher.quarters * BlockCipher.tagSize
 
     /// In the order of memory, which is the least significant byte first, as on all machines that Swift knows.
-    var words: SIMD4<UInt64>
+    var words: SIMD8<UInt64>
 
-    /// Not that of SIMD4, which allocates unless it is optimised.
+    /// Not that of SIMD8, which allocates unless it is optimised.
     static func == (one: BlockSum, other: BlockSum) -> Bool {
-        one.words[0] == other.words[0] && one.words[1] == other.words[1] && one.words[2] == other.words[2]
-            && one.words[3] == other.words[3]
+        for index in 0..<8 where one.words[index] != other.words[index] { return false }
+        return true
     }
 
-    init(words: SIMD4<UInt64>) { self.words = words }
+    init(words: SIMD8<UInt64>) { self.words = words }
 
-    init(plain: UInt64) { words = SIMD4(plain, 0, 0, 0) }
+    init(plain: UInt64) { words = SIMD8(plain, 0, 0, 0, 0, 0, 0, 0) }
 
     /// The checksum, in a plain cache.
     var plain: UInt64 { words[0] }
 
-    /// With a random nonce, and a tag of zeros.
+    /// With a random nonce, and tags of zeros.
     static func fresh() -> BlockSum {
-        BlockSum(words: SIMD4(.random(in: .min ... .max), UInt64(UInt32.random(in: .min ... .max)), 0, 0))
-    }
-
-    /// Calls with the bytes of nonce and tag.
-    func withSealed<Result>(_ body: (_ nonce: UnsafeRawBufferPointer, _ tag: UnsafeRawBufferPointer) -> Result)
-        -> Result
-    {
-        withUnsafeBytes(of: words) {
-            body(
-                UnsafeRawBufferPointer(rebasing: $0[..<AuthenticatedCipher.nonceSize]),
-                UnsafeRawBufferPointer(rebasing: $0[AuthenticatedCipher.nonceSize..<Self.sealedSize]))
-        }
+        var sum = BlockSum(plain: .random(in: .min ... .max))
+        sum.words[1] = UInt64(UInt32.random(in: .min ... .max))
+        return sum
     }
 }

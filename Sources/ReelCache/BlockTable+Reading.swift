@@ -83,7 +83,7 @@ extension BlockTable {
         dropSums(but: number)
     }
 
-    /// Forgets proofs that rows have, where there are too many of them: 1 MiB for one file.
+    /// Forgets proofs that rows have, where there are too many of them: 2 MiB for one file.
     mutating func dropSums(but kept: Int? = nil) {
         guard states.extents.lazy.filter({ $0.sums != nil }).count > 512 else { return }
         for number in states.extents.map(\.number) where number != kept && isDurable(number) {

@@ -5,7 +5,7 @@ import ReelCore
 /// in memory: no key is ever used twice for the same nonce, and after a kill a block that was not whole is forgotten as
 /// it is in a plain cache.
 extension CacheObject {
-    /// Copies bytes that are there; no byte of a block counts before all of it has been decrypted and is right.
+    /// Copies bytes that are there; no byte counts before its quarter of the block has been decrypted and is right.
     /// - Returns: damaged blocks.
     func readSealed(into buffer: UnsafeMutableRawBufferPointer, _ range: ByteRange, _ opened: OpenedBlocks)
         -> [Range<Int>]
@@ -15,9 +15,9 @@ extension CacheObject {
             let whole = file.bytes(of: block)
             let part = range.clamped(to: whole)
             let slice = buffer.part(part, from: range.lower)
-            let offset = Int(part.lower - whole.lower)
+            let inside = Int(part.lower - whole.lower)..<Int(part.upper - whole.lower)
             if let memory = file.memoryBlock(block) {
-                memory.read(into: slice, at: offset)
+                memory.read(into: slice, at: inside.lowerBound)
                 continue
             }
             guard let sum = store.sum(of: block, in: file) else {
@@ -25,21 +25,28 @@ extension CacheObject {
                 continue
             }
             let name = OpenedBlocks.Name(row: file.row, block: block, sum: sum)
-            let isRight =
-                part == whole
-                ? opened.read(name, into: slice) || open(block, sum, in: slice)
-                : opened.read(name, Int(whole.count), into: slice, at: offset) { open(block, sum, in: $0) }
+            var isRight = opened.read(name, inside, into: slice)
+            if !isRight {
+                let quarters = BlockCipher.quarters(around: inside, of: Int(whole.count))
+                isRight =
+                    part == whole
+                    ? open(block, quarters, sum, in: slice)
+                    : opened.read(name, inside, of: quarters, into: slice) { open(block, quarters, sum, in: $0) }
+            }
             if !isRight { bad.append(block..<block + 1) }
         }
         return bad
     }
 
-    /// Reads and decrypts a whole block. - Returns: false where it is damaged.
-    private func open(_ block: Int, _ sum: BlockSum, in memory: UnsafeMutableRawBufferPointer) -> Bool {
-        let count = file.descriptor.read(into: memory, at: file.bytes(of: block).lower)
+    /// Reads and decrypts quarters of a block. - Returns: false where they are damaged.
+    private func open(
+        _ block: Int, _ quarters: Range<Int>, _ sum: BlockSum, in memory: UnsafeMutableRawBufferPointer
+    ) -> Bool {
+        let whole = file.bytes(of: block)
+        let count = file.descriptor.read(into: memory, at: whole.lower + Int64(quarters.lowerBound))
         // The disk is sick, and the next bytes better go elsewhere.
         if count < 0 { store.disk.failed(.system("pread", EIO)) }
-        return count == memory.count && file.cipher?.open(memory, block: block, sum) ?? false
+        return count == memory.count && file.cipher?.open(memory, quarters, of: Int(whole.count), block: block, sum) ?? false
     }
 
     /// Encrypts and writes a whole block of which no byte was there.

@@ -16,7 +16,7 @@ final class FillJournal: Sendable {
         var sum: BlockSum
     }
 
-    /// Words of the proof in an entry: an XXH3, or nonce and tag.
+    /// Words of the proof in an entry: an XXH3, or nonce and tags.
     private let sumWords: Int
     /// Object, block, proof, and the checksum of these three; words of eight bytes, in the machine's order.
     private var entryWords: Int { sumWords + 3 }
@@ -29,7 +29,7 @@ final class FillJournal: Sendable {
     ///   - directory: of the source.
     ///   - isSealed: in an encrypted cache.
     init(_ directory: String, isSealed: Bool = false) throws(CacheError) {
-        sumWords = isSealed ? 4 : 1
+        sumWords = isSealed ? BlockSum(plain: 0).words.scalarCount : 1
         even = try Descriptor(directory + "/fills-0.log", O_RDWR | O_CREAT | O_APPEND)
         odd = try Descriptor(directory + "/fills-1.log", O_RDWR | O_CREAT | O_APPEND)
     }

@@ -2,7 +2,7 @@ import ReelCore
 import ReelThreads
 
 /// The blocks of encrypted files that were encrypted or decrypted last: a block that has just come is read next, a read
-/// of 4 KiB needs its whole block, as GCM opens no part of one, and the next read goes on in the same block. 8 MiB.
+/// of 4 KiB needs the whole quarter, as GCM opens no part of one, and the next read goes on in it. 8 MiB.
 ///
 /// A block is known by its place and its proof, which no two writes share: what was written anew is another block, and
 /// a proof that somebody moved in the index finds nothing here.
@@ -22,7 +22,9 @@ final class OpenedBlocks: Sendable {
     private struct Slot {
         var name = Name.none
         var lastUse: UInt64 = 0
-        /// The whole block. Nobody writes to it as long as it is here, or anybody reads it.
+        /// The bytes of the block that are here, at their place in the buffer.
+        var range = 0..<0
+        /// Nobody writes to it as long as it is here, or anybody reads it.
         var buffer: BlockBuffer?
     }
 
@@ -42,8 +44,10 @@ final class OpenedBlocks: Sendable {
             return oldest
         }
 
-        mutating func find(_ name: Name) -> BlockBuffer? {
-            guard let index = place(of: name) else { return nil }
+        mutating func find(_ name: Name, _ range: Range<Int>) -> BlockBuffer? {
+            guard let index = place(of: name), slots[index].range.lowerBound <= range.lowerBound,
+                range.upperBound <= slots[index].range.upperBound
+            else { return nil }
             uses += 1
             slots[index].lastUse = uses
             return slots[index].buffer
@@ -58,11 +62,11 @@ final class OpenedBlocks: Sendable {
         }
 
         /// - Returns: what had to go, to be freed without the lock.
-        mutating func insert(_ name: Name, _ buffer: BlockBuffer) -> BlockBuffer? {
+        mutating func insert(_ name: Name, _ range: Range<Int>, _ buffer: BlockBuffer) -> BlockBuffer? {
             let index = place(of: name) ?? oldest
             defer {
                 uses += 1
-                slots[index] = Slot(name: name, lastUse: uses, buffer: buffer)
+                slots[index] = Slot(name: name, lastUse: uses, range: range, buffer: buffer)
             }
             return slots[index].buffer
         }
@@ -77,53 +81,46 @@ final class OpenedBlocks: Sendable {
     /// Keeps a whole block that was encrypted. - Parameter buffer: holds its bytes from the start, and no others any
     /// more; nil: they are copied.
     func keep(_ bytes: UnsafeRawBufferPointer, _ name: Name, _ buffer: BlockBuffer? = nil) {
-        if let buffer { return insert(name, buffer) }
+        if let buffer { return insert(name, 0..<bytes.count, buffer) }
         let copy = takeBuffer()
         copy.bytes.copyMemory(from: bytes)
-        insert(name, copy)
+        insert(name, 0..<bytes.count, copy)
     }
 
     /// The next read is of the disk.
     func forget(_ name: Name) { state.withLock { $0.forget(name) } }
 
-    /// Copies a whole block. - Returns: false where it is not here.
-    func read(_ name: Name, into buffer: UnsafeMutableRawBufferPointer) -> Bool {
-        guard let found = state.withLock({ $0.find(name) }) else { return false }
-        found.copy(0, into: buffer)
+    /// Copies bytes of a block. - Parameter range: in the block.
+    /// - Returns: false where they are not here.
+    func read(_ name: Name, _ range: Range<Int>, into buffer: UnsafeMutableRawBufferPointer) -> Bool {
+        guard let found = state.withLock({ $0.find(name, range) }) else { return false }
+        found.copy(range, into: buffer)
         return true
     }
 
-    /// Copies bytes of a block.
-    /// - Parameters:
-    ///   - count: bytes of the whole block.
-    ///   - offset: in the block.
-    ///   - open: gets memory for the whole block, and fills it; false where the block is damaged.
-    /// - Returns: what `open` has returned; true where the block was here.
+    /// Copies bytes of quarters that are not here, and keeps these.
+    /// - Parameter open: gets memory for the quarters, and fills it; false where they are damaged.
+    /// - Returns: what `open` has returned.
     func read(
-        _ name: Name, _ count: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int,
+        _ name: Name, _ range: Range<Int>, of quarters: Range<Int>, into buffer: UnsafeMutableRawBufferPointer,
         open: (UnsafeMutableRawBufferPointer) -> Bool
     ) -> Bool {
-        if let found = state.withLock({ $0.find(name) }) {
-            found.copy(offset, into: buffer)
-            return true
-        }
         let opened = takeBuffer()
-        guard open(UnsafeMutableRawBufferPointer(rebasing: opened.bytes[..<count])) else { return false }
-        opened.copy(offset, into: buffer)
-        insert(name, opened)
+        guard open(UnsafeMutableRawBufferPointer(rebasing: opened.bytes[quarters])) else { return false }
+        opened.copy(range, into: buffer)
+        insert(name, quarters, opened)
         return true
     }
 
     private func takeBuffer() -> BlockBuffer { state.withLock { $0.takeOldest() } ?? BlockBuffer() }
 
-    private func insert(_ name: Name, _ buffer: BlockBuffer) {
-        _ = state.withLock { $0.insert(name, buffer) }
+    private func insert(_ name: Name, _ range: Range<Int>, _ buffer: BlockBuffer) {
+        _ = state.withLock { $0.insert(name, range, buffer) }
     }
 }
 
 extension BlockBuffer {
-    /// - Parameter offset: of the first byte.
-    fileprivate func copy(_ offset: Int, into buffer: UnsafeMutableRawBufferPointer) {
-        buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[offset..<offset + buffer.count]))
+    fileprivate func copy(_ range: Range<Int>, into buffer: UnsafeMutableRawBufferPointer) {
+        buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[range]))
     }
 }

@@ -12,7 +12,7 @@ package struct TierSeal: Sendable {
     private let encrypts: Bool
 
     /// Of the names and of the objects: another one makes other names.
-    private static let format = "reelfs tier 1"
+    private static let format = "reelfs tier 2"
 
     /// - Parameters:
     ///   - key: the user's, 32 bytes, under which blocks are encrypted; nil: they are plain.
@@ -60,14 +60,14 @@ package struct TierSeal: Sendable {
 /// A mebibyte of a version, or the rest of it: one object of a bucket. It holds the slice's blocks in order, each
 /// behind its seal, so that any run of blocks comes with one request, and proves itself.
 ///
-/// A block's seal: the HMAC-SHA-256 of its place, length and XXH3; in an encrypted slice nonce and tag of AES-256-GCM.
+/// A block's seal: the HMAC-SHA-256 of its place, length and XXH3; in an encrypted slice nonce and tags of AES-256-GCM.
 package struct TierSlice: Sendable {
     /// Programs that only look at a file read about as much, so that their slices become whole as well; and what one
     /// mount fetches is there for another one soon.
     package static let size = 8 * BlockSize.block
     /// The bytes that a mount claims at once: so many that it asks the origin for bytes in a row, and the tier seldom.
     fileprivate static let claimed = 8 * size
-    private static let sealSize = MemoryLayout<SIMD4<UInt64>>.size
+    private static let sealSize = MemoryLayout<BlockSum>.size
 
     /// In the version's bytes.
     package let range: ByteRange
@@ -148,6 +148,7 @@ package struct TierSlice: Sendable {
         let code = key.withUnsafeBytes { key in
             withUnsafeBytes(of: facts) { authenticationCode(key, Array($0)) }
         }
-        return BlockSum(words: code.withUnsafeBytes { $0.loadUnaligned(as: SIMD4<UInt64>.self) })
+        let words = code.withUnsafeBytes { $0.loadUnaligned(as: SIMD4<UInt64>.self) }
+        return BlockSum(words: SIMD8(lowHalf: words, highHalf: .zero))
     }
 }

@@ -245,9 +245,11 @@ struct EncryptedTests {
         var bytes = content(2, 1000)
         bytes.withUnsafeBytes { opened.keep($0, name) }
         func finds(_ name: OpenedBlocks.Name) -> Bool {
-            bytes.withUnsafeMutableBytes { opened.read(name, into: $0) }
+            bytes.withUnsafeMutableBytes { opened.read(name, 0..<1000, into: $0) }
         }
         #expect(finds(name))
+        let longer = bytes.withUnsafeMutableBytes { opened.read(name, 1..<1001, into: $0) }
+        #expect(!longer)
         #expect(!finds(OpenedBlocks.Name(row: 1, block: 3, sum: name.sum)))
         #expect(!finds(OpenedBlocks.Name(row: 2, block: 2, sum: name.sum)))
         opened.forget(name)
@@ -272,6 +274,33 @@ struct EncryptedTests {
         }
         store.objectStore.opened?.forgetAll()
         #expect(read(4096) == .damaged([1..<2]))
+        store.close()
+    }
+
+    @Test func aShortReadDecryptsItsQuarterAlone() throws {
+        let fixture = Fixture(isEncrypted: true)
+        let store = try fixture.open()
+        let object = try store.fill(file, 0..<2)
+        let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
+        let quarter = Int64(BlockCipher.quarterSize)
+        try [UInt8(1)].withUnsafeBytes { try data.write($0, at: BlockSize.block + 2 * quarter + 5) }
+        store.objectStore.opened?.forgetAll()
+        var bytes = [UInt8](repeating: 0, count: Int(2 * quarter))
+        func read(_ range: Range<Int64>) -> CacheRead {
+            bytes.withUnsafeMutableBytes {
+                object.read(
+                    into: UnsafeMutableRawBufferPointer(rebasing: $0[..<range.count]),
+                    at: BlockSize.block + range.lowerBound)
+            }
+        }
+        let whole = content(1, BlockSize.block)
+        // In one quarter, over the end of one, and from the end of the block: each opens what it needs.
+        for range in [5..<6, quarter - 4..<quarter + 4, 0..<2 * quarter, 3 * quarter..<4 * quarter] {
+            let wanted = whole[Int(range.lowerBound)..<Int(range.upperBound)]
+            #expect(read(range) == .bytes(range.count) && bytes.prefix(range.count).elementsEqual(wanted), "\(range)")
+        }
+        #expect(read(2 * quarter - 1..<2 * quarter + 1) == .damaged([1..<2]))
+        #expect(read(0..<1) == .missing)
         store.close()
     }
 
@@ -366,33 +395,103 @@ struct CipherTests {
             let sum = withUnsafeMutableBytes(of: &byte) {
                 cipher.seal(UnsafeRawBufferPointer($0), into: $0, block: 1)
             }
-            seen.insert(SIMD2(sum.words[0], sum.words[1] & 0xFFFF_FFFF))
+            // Without the two bits in which the quarters of a block differ.
+            seen.insert(SIMD2(sum.words[0], sum.words[1] & 0xFCFF_FFFF))
         }
         #expect(seen.count == 1_000_000)
     }
 
-    @Test func aBlockOpensInItsPlaceAndLengthAlone() {
+    /// Lengths of one quarter, of two, and of a whole block.
+    @Test(arguments: [1000, BlockCipher.quarterSize + 1, Int(BlockSize.block)])
+    func aBlockOpensInItsPlaceAndLengthAlone(_ count: Int) {
         let key = SecretBytes(random: 32)
         let (cipher, other) = (BlockCipher(key), BlockCipher(SecretBytes(random: 32)))
-        let plain = content(3, 1000)
+        let plain = content(3, Int64(count))
         var sealed = plain
         let sum = sealed.withUnsafeMutableBytes { sealed in
             plain.withUnsafeBytes { cipher.seal($0, into: sealed, block: 3) }
         }
         #expect(sealed != plain)
-        func opens(_ cipher: BlockCipher, _ block: Int, _ sum: BlockSum, _ count: Int = 1000) -> Bool {
+        func opens(_ cipher: BlockCipher, _ block: Int, _ sum: BlockSum, _ part: Int? = nil) -> Bool {
             var copy = sealed
             return copy.withUnsafeMutableBytes {
-                cipher.open(UnsafeMutableRawBufferPointer(rebasing: $0[..<count]), block: block, sum)
+                cipher.open(UnsafeMutableRawBufferPointer(rebasing: $0[..<(part ?? count)]), block: block, sum)
             }
         }
         #expect(opens(cipher, 3, sum))
-        #expect(!opens(cipher, 4, sum) && !opens(cipher, 3, sum, 999) && !opens(other, 3, sum))
-        for bit in 0..<BlockSum.sealedSize * 8 {
+        #expect(!opens(cipher, 4, sum) && !opens(cipher, 3, sum, count - 1) && !opens(other, 3, sum))
+        if count > BlockCipher.quarterSize { #expect(!opens(cipher, 3, sum, BlockCipher.quarterSize)) }
+        let quarters = (count + BlockCipher.quarterSize - 1) / BlockCipher.quarterSize
+        for bit in 0..<(AuthenticatedCipher.nonceSize + quarters * BlockCipher.tagSize) * 8 {
             var changed = sum
             changed.words[bit / 64] ^= 1 << UInt64(bit % 64)
             #expect(!opens(cipher, 3, changed))
         }
+        for byte in stride(from: 0, to: count, by: 999) {
+            sealed[byte] ^= 1
+            #expect(!opens(cipher, 3, sum))
+            sealed[byte] ^= 1
+        }
+    }
+
+    @Test func quartersOpenAloneAndInTheirPlaceAlone() {
+        let cipher = BlockCipher(SecretBytes(random: 32))
+        let (size, count) = (BlockCipher.quarterSize, Int(BlockSize.block) - 100)
+        let plain = content(3, Int64(count))
+        var sealed = plain
+        var sum = sealed.withUnsafeMutableBytes { sealed in
+            plain.withUnsafeBytes { cipher.seal($0, into: sealed, block: 3) }
+        }
+        func opens(_ range: Range<Int>) -> Bool {
+            var copy = Array(sealed[range])
+            let isOpen = copy.withUnsafeMutableBytes { cipher.open($0, range, of: count, block: 3, sum) }
+            return isOpen && copy.elementsEqual(plain[range])
+        }
+        for (near, expected) in [
+            (0..<1, 0..<size), (size - 1..<size + 1, 0..<2 * size), (size..<2 * size, size..<2 * size),
+            (count - 1..<count, 3 * size..<count), (0..<count, 0..<count),
+        ] {
+            #expect(BlockCipher.quarters(around: near, of: count) == expected && opens(expected))
+        }
+        // Two quarters change places, with their tags.
+        for byte in 0..<size { sealed.swapAt(byte, size + byte) }
+        withUnsafeMutableBytes(of: &sum.words) { words in
+            let tags = AuthenticatedCipher.nonceSize
+            for byte in tags..<tags + BlockCipher.tagSize { words.swapAt(byte, byte + BlockCipher.tagSize) }
+        }
+        #expect(!opens(0..<size) && !opens(size..<2 * size) && opens(2 * size..<count))
+    }
+
+    /// The form on the disk, put together here from nothing but the cipher.
+    @Test func theFormOfABlockOnTheDisk() {
+        let key = SecretBytes(random: 32)
+        let single = AuthenticatedCipher(key)
+        let (size, count) = (32768, 70_000)
+        let plain = content(5, Int64(count))
+        var sealed = plain
+        let nonce = randomBytes(12)
+        var proof = nonce + [UInt8](repeating: 0, count: 52)
+        for quarter in 0..<3 {
+            let context = [2, 5, UInt64(count), UInt64(quarter)]
+            let own = nonce.dropLast() + [nonce[11] ^ UInt8(quarter)]
+            let part = quarter * size..<min(count, (quarter + 1) * size)
+            let tag = 12 + quarter * 12..<24 + quarter * 12
+            sealed.withUnsafeMutableBytes { sealed in
+                proof.withUnsafeMutableBytes { proof in
+                    own.withUnsafeBytes { own in
+                        context.withUnsafeBytes {
+                            let text = UnsafeMutableRawBufferPointer(rebasing: sealed[part])
+                            single.seal(
+                                UnsafeRawBufferPointer(text), into: text, nonce: own,
+                                tag: UnsafeMutableRawBufferPointer(rebasing: proof[tag]), context: $0)
+                        }
+                    }
+                }
+            }
+        }
+        let sum = BlockSum(words: proof.withUnsafeBytes { $0.loadUnaligned(as: SIMD8<UInt64>.self) })
+        let isOpen = sealed.withUnsafeMutableBytes { BlockCipher(key).open($0, block: 5, sum) }
+        #expect(isOpen && sealed == plain)
     }
 
     @Test func valuesOpenWhereTheyBelongAndEqualTextsAreFoundAgain() {
