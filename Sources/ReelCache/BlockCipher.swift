@@ -3,9 +3,9 @@ import ReelCore
 /// Seals and opens the blocks of one data file, under a key of its own.
 ///
 /// Each quarter of a block has a tag, so that a short read decrypts no more than that. The nonce of a quarter is the
-/// block's, 96 random bits, with its last byte XORed with the quarter's number. So 94 bits tell two blocks apart, and the
-/// bound of 2^32 on random nonces of 96 bits (`AuthenticatedCipher`) is one of 2^31 blocks: a file of 16 TiB has 2^27,
-/// and is as a rule written once.
+/// block's, 96 random bits, with its last byte XORed with the quarter's number. So 94 bits tell two blocks apart, and
+/// the bound of 2^32 on random nonces of 96 bits (`AuthenticatedCipher`) is one of 2^31 blocks: a file of 16 TiB has
+/// 2^27, and is as a rule written once.
 final class BlockCipher: Sendable {
     static let quarters = 4
     /// Bytes of a quarter. A short block has as many as its bytes touch, of which the last one is short.
@@ -29,7 +29,8 @@ final class BlockCipher: Sendable {
                 withContext(block, bytes.count, quarter) {
                     cipher.seal(
                         UnsafeRawBufferPointer(rebasing: bytes[part]),
-                        into: UnsafeMutableRawBufferPointer(rebasing: sealed[part]), nonce: nonce, tag: tag, context: $0)
+                        into: UnsafeMutableRawBufferPointer(rebasing: sealed[part]), nonce: nonce, tag: tag,
+                        context: $0)
                 }
             }
         }

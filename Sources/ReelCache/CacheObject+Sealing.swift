@@ -46,7 +46,8 @@ extension CacheObject {
         let count = file.descriptor.read(into: memory, at: whole.lower + Int64(quarters.lowerBound))
         // The disk is sick, and the next bytes better go elsewhere.
         if count < 0 { store.disk.failed(.system("pread", EIO)) }
-        return count == memory.count && file.cipher?.open(memory, quarters, of: Int(whole.count), block: block, sum) ?? false
+        guard count == memory.count, let cipher = file.cipher else { return false }
+        return cipher.open(memory, quarters, of: Int(whole.count), block: block, sum)
     }
 
     /// Encrypts and writes a whole block of which no byte was there.
