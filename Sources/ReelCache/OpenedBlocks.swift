@@ -53,9 +53,10 @@ final class OpenedBlocks: Sendable {
             return slots[index].buffer
         }
 
-        /// The buffer that was used longest ago, for the next block; nil where there is none, or it is still read.
-        mutating func takeOldest() -> BlockBuffer? {
-            let index = oldest
+        /// A buffer for what is to be kept: that of the block's other quarters, or the one that was used longest ago;
+        /// nil where there is none, or it is still read.
+        mutating func take(for name: Name) -> BlockBuffer? {
+            let index = place(of: name) ?? oldest
             guard isKnownUniquelyReferenced(&slots[index].buffer) else { return nil }
             defer { slots[index] = Slot() }
             return slots[index].buffer
@@ -82,7 +83,7 @@ final class OpenedBlocks: Sendable {
     /// more; nil: they are copied.
     func keep(_ bytes: UnsafeRawBufferPointer, _ name: Name, _ buffer: BlockBuffer? = nil) {
         if let buffer { return insert(name, 0..<bytes.count, buffer) }
-        let copy = takeBuffer()
+        let copy = takeBuffer(for: name)
         copy.bytes.copyMemory(from: bytes)
         insert(name, 0..<bytes.count, copy)
     }
@@ -105,14 +106,14 @@ final class OpenedBlocks: Sendable {
         _ name: Name, _ range: Range<Int>, of quarters: Range<Int>, into buffer: UnsafeMutableRawBufferPointer,
         open: (UnsafeMutableRawBufferPointer) -> Bool
     ) -> Bool {
-        let opened = takeBuffer()
+        let opened = takeBuffer(for: name)
         guard open(UnsafeMutableRawBufferPointer(rebasing: opened.bytes[quarters])) else { return false }
         opened.copy(range, into: buffer)
         insert(name, quarters, opened)
         return true
     }
 
-    private func takeBuffer() -> BlockBuffer { state.withLock { $0.takeOldest() } ?? BlockBuffer() }
+    private func takeBuffer(for name: Name) -> BlockBuffer { state.withLock { $0.take(for: name) } ?? BlockBuffer() }
 
     private func insert(_ name: Name, _ range: Range<Int>, _ buffer: BlockBuffer) {
         _ = state.withLock { $0.insert(name, range, buffer) }
