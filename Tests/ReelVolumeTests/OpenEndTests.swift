@@ -125,8 +125,10 @@ import Testing
                 offset += Int64(part.count)
             }
             #expect(offset == length && wrong == 0)
-            // So far behind its reader nothing is left of what the disk did not take.
-            #expect(fixture.read(file, 20 << 20, 4096) == .failure(.failed))
+            // So far behind its reader nothing is left of what the disk did not take; a slow one may have left it room.
+            let behind = fixture.read(file, 20 << 20, 4096)
+            #expect(behind == .failure(.failed) || behind == .success(bytes(20 << 20, 20 << 20 + 4096)))
+            #expect(fixture.volume.status().bytesInMemory <= 32 << 20)
             fixture.volume.close(file)
         }
     }
