@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 import TestKit
 import Testing
 
@@ -80,15 +79,6 @@ import Testing
         return Dictionary(fields.filter { $0.count == 2 }.map { ($0[0], $0[1]) }) { $1 }
     }
 
-    private final class Shared<Value: Sendable>: Sendable {
-        private let mutex: Mutex<Value>
-        init(_ value: Value) { mutex = Mutex(value) }
-        var value: Value {
-            get { mutex.withLock { $0 } }
-            set { mutex.withLock { $0 = newValue } }
-        }
-    }
-
     /// A service that takes one session's token at a time.
     private func service(_ token: Shared<String>, refusal: (status: Int, code: String)) throws -> ScriptedServer {
         try ScriptedServer { request in
@@ -107,21 +97,21 @@ import Testing
         try withTransport(to: server) {
             sign(server, token: "first")(&$0)
             $0.keySource = { deliver in
-                reads.value += 1
+                reads.change { $0 += 1 }
                 let key = SigningKey(id: "AKIDEXAMPLE", secret: "secret", token: token.value)
                 Thread("keys") { deliver(key) }?.detach()
             }
         } _: { origin in
             #expect(fetch(origin, request(server.url("/a"))).failure == nil)
             #expect(reads.value == 0)
-            token.value = "second"
+            token.set("second")
             let recorders = (0..<8).map { _ in Recorder() }
             for recorder in recorders { origin.start(request(server.url("/a")), recorder) }
             for recorder in recorders { #expect(recorder.finished().failure == nil) }
             #expect(reads.value == 1)
             // A session that is over for good is not asked for all the time.
-            token.value = "third"
-            reads.value = 0
+            token.set("third")
+            reads.set(0)
             #expect(fetch(origin, request(server.url("/a"))).failure == nil)
             #expect(reads.value == 1)
         }
@@ -135,7 +125,7 @@ import Testing
             try withTransport(to: server) {
                 sign(server, token: "first")(&$0)
                 $0.keySource = { deliver in
-                    reads.value += 1
+                    reads.change { $0 += 1 }
                     deliver(SigningKey(id: "AKIDEXAMPLE", secret: "secret", token: "again"))
                 }
             } _: { origin in

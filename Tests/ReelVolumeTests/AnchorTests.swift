@@ -34,7 +34,7 @@ import Testing
         let fixture = try VolumeFixture(server.url("/").text, news: news)
         defer { fixture.remove() }
         let volume = AnchoredVolume(fixture.volume, name: "mounted", modified: 5)
-        anchored.value = volume
+        anchored.set(volume)
         let kernel = Kernel()
         volume.connect(kernel)
         let caller = Caller(filesystem: volume)

@@ -253,7 +253,7 @@ extension ScriptedServer {
             var made = entry("source\(number)", server.url("/film.mkv").text)
             let connect = made.connect
             made.connect = { (line) throws(CatalogueFailure) in
-                lines.value += [ObjectIdentifier(line)]
+                lines.change { $0 += [ObjectIdentifier(line)] }
                 return try connect(line)
             }
             return made

@@ -43,7 +43,7 @@ import Testing
         let asked = server.requests.filter { $0.path != "/feed.xml" }
         #expect(asked.count { $0.path == "/bytes" } == 1 && asked.count { $0.path == "/whole" } == 1)
         #expect(asked.allSatisfy { $0["range"] == "bytes=0-63" })
-        names.value.append("late")
+        names.change { $0.append("late") }
         #expect(eventually { fixture.names() == .success(first + ["By late.mkv"]) })
         #expect(server.requests.count { $0.path == "/broken" } == 1, "a name once given stays")
         server.stop()

@@ -41,9 +41,9 @@ import Testing
         }
 
         func write(_ numbers: some Sequence<Int>, query: String = "", end: String = "#EXT-X-ENDLIST\n") {
-            text.value =
+            text.set(
                 "#EXTM3U\n#EXT-X-TARGETDURATION:2\n"
-                + numbers.map { "#EXTINF:2,\ns\($0).ts\(query)\n" }.joined() + end
+                    + numbers.map { "#EXTINF:2,\ns\($0).ts\(query)\n" }.joined() + end)
         }
 
         var whole: [UInt8] { segments.flatMap { $0.whole } }
@@ -237,7 +237,7 @@ import Testing
     @Test("A server without ranges is joined as well, and each piece is read from its first byte")
     func withoutRanges() throws {
         try with([300_000, 200_000, 100_000]) { stage, fixture in
-            stage.override.value = { request in
+            stage.override.set { request in
                 guard request.path.hasSuffix(".ts"), let number = Int(request.path.dropFirst(7).dropLast(3)) else {
                     return nil
                 }
@@ -387,9 +387,9 @@ import Testing
     @Test("A segment that cannot be had is an error, and not a hole", arguments: [404, 403, 500])
     func missing(_ status: Int) throws {
         try with([300_000, 300_000, 300_000]) { stage, fixture in
-            stage.override.value = { $0.path == "/film/s1.ts" ? ServerStep.answer(status) : nil }
+            stage.override.set { $0.path == "/film/s1.ts" ? ServerStep.answer(status) : nil }
             if case .success = fixture.open("index.ts") { Issue.record("opened without a length") }
-            stage.override.value = nil
+            stage.override.set(nil)
             let isSame = try bytes(fixture) == stage.whole
             #expect(isSame)
         }
@@ -399,7 +399,7 @@ import Testing
     func signatures() throws {
         try with([400_000, 400_000, 400_000, 400_000, 400_000]) { stage, fixture in
             let valid = Shared("one")
-            stage.override.value = { request in
+            stage.override.set { request in
                 guard request.path.hasSuffix(".ts"), !request.target.hasSuffix("X-Amz-Signature=" + valid.value)
                 else { return nil }
                 return ServerStep.answer(403)
@@ -413,7 +413,7 @@ import Testing
             let file = try fixture.open("index.ts").get()
             defer { fixture.volume.close(file) }
             #expect(fixture.read(file, 0, 1000) == .success(Array(stage.whole.prefix(1000))))
-            valid.value = "two"
+            valid.set("two")
             sign()
             let found = fixture.read(file, 900_000, 100_000)
             let isSame = found == .success(Array(stage.whole[900_000..<1_000_000]))
@@ -486,7 +486,7 @@ import Testing
         #expect(fixture.names().map { Set($0) } == .success(Set(names)))
         let isSame = try bytes(fixture, names[0]) == film.whole + film.whole
         #expect(isSame)
-        isGone.value = true
+        isGone.set(true)
         let start = server.requests.count
         #expect(
             eventually(within: .seconds(10)) {

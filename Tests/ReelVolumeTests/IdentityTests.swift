@@ -71,16 +71,16 @@ import Testing
             return (request.target.hasSuffix("=other") ? other : film).answer(request)
         }
         defer { server.stop() }
-        list.value = "#EXTM3U\n/get.mkv?token=one\n"
+        list.set("#EXTM3U\n/get.mkv?token=one\n")
         let fixture = try VolumeFixture(server.url("/list.m3u").text, timeout: .seconds(5), prebuffer: 0)
         defer { fixture.remove() }
         try read(["get.mkv": film], fixture)
-        list.value = "#EXTM3U\n/get.mkv?token=two\n"
+        list.set("#EXTM3U\n/get.mkv?token=two\n")
         try fixture.restart()
         try read(["get.mkv": film], fixture)
         #expect(fixture.receivedBytes < 1000)
         for (token, file) in [("other", other), ("three", film), ("other", other)] {
-            list.value = "#EXTM3U\n/get.mkv?token=\(token)\n"
+            list.set("#EXTM3U\n/get.mkv?token=\(token)\n")
             try fixture.restart()
             try read(["get.mkv": file], fixture)
         }
@@ -100,7 +100,7 @@ import Testing
         let fixture = try VolumeFixture(server.url("/films/").text, timeout: .seconds(5), prebuffer: 0)
         defer { fixture.remove() }
         try read(["a.mkv": film], fixture)
-        target.value = hosts[1].url("/two/a.mkv", host: "localhost")
+        target.set(hosts[1].url("/two/a.mkv", host: "localhost"))
         try fixture.restart()
         let page = fixture.receivedBytes
         // What is confirmed comes without a body.

@@ -135,7 +135,7 @@ private struct SlowSource: Source {
             if isDown.value { return ServerStep.answer(503) }
             switch (request.method, request.path, String(decoding: request.body, as: UTF8.self)) {
             case ("PROPFIND", "/tree/", "page 1"):
-                attempts.value += 1
+                attempts.change { $0 += 1 }
                 // One that breaks off tells nothing.
                 if attempts.value == 1 {
                     return [.head(207, [("Content-Length", "99")]), .body(Array("one.mkv\nnone.mkv\n".utf8)), .close]
@@ -175,7 +175,7 @@ private struct SlowSource: Source {
             // What it is known by is not where it comes from.
             #expect(try fixture.lookup("one.mkv").get().attributes.length == 300_000)
             #expect(fixture.volume.status().files.map(\.path) == ["one.mkv"])
-            isDown.value = true
+            isDown.set(true)
             #expect(
                 eventually {
                     if fixture.names() != .success(["one.mkv", "sub", "two.mkv"]) {
@@ -227,7 +227,7 @@ private struct SlowSource: Source {
             "paged+" + server.url("/tree/").text, refresh: .zero, kinds: [PagedSource.self] + SourceKinds.all)
         defer { fixture.remove() }
         fixture.stop()
-        pages.value = .max
+        pages.set(.max)
         let start = now()
         try fixture.start()
         #expect(now() - start < .seconds(8), "two seconds were given")
@@ -249,8 +249,9 @@ private struct SlowSource: Source {
         defer { server.stop() }
         let fixture = Shared<VolumeFixture?>(nil)
         let opening = startThread {
-            fixture.value = try? VolumeFixture(
-                "slow+" + server.url("/").text, timeout: .seconds(30), kinds: [SlowSource.self] + SourceKinds.all)
+            fixture.set(
+                try? VolumeFixture(
+                    "slow+" + server.url("/").text, timeout: .seconds(30), kinds: [SlowSource.self] + SourceKinds.all))
         }
         // What is read ahead lies in the buffers of sockets and of the transport besides.
         #expect(eventually { server.bodyBytesSent > 4 << 20 })

@@ -137,7 +137,7 @@ import Testing
             try readWhole(fixture, film)
             let second = try look(fixture)
             #expect(second.length == length && second.modified != first.modified && second.inode == first.inode)
-            listed.value = film.version
+            listed.set(film.version)
             refresh(fixture, server)
             let shown = try look(fixture)
             // Another time zone is seen by the listing alone.
@@ -160,7 +160,7 @@ import Testing
             let kernel = Kernel()
             fixture.volume.connect(kernel)
             film.change(to: .init(seed: 7, length: 2_000_000, entityTag: "\"v2\"", lastModified: 1_700_009_015))
-            listed.value = film.version
+            listed.set(film.version)
             refresh(fixture, server)
             #expect(eventually { (try? look(fixture))?.modified ?? first.modified > first.modified + 8000 })
             #expect(eventually { kernel.forgotten.withLock { $0.contains("film.mkv") } })

@@ -48,7 +48,7 @@ import Testing
             fixture = try VolumeFixture(
                 credentials.map { "http://\($0)@127.0.0.1:\(port)/films/" } ?? source.text, timeout: timeout,
                 prebuffer: 0, mirrors: [second.url("/pub/films/")]
-            ) { record in log.value += [record] }
+            ) { record in log.change { $0 += [record] } }
         }
 
         func end() {

@@ -127,7 +127,7 @@ import Testing
             mirrors.find(url, version, at: 1) {
                 asked += 1
             } _: { standing in
-                told.value += ["\(standing)"]
+                told.change { $0 += ["\(standing)"] }
             }
         }
         #expect(asked == 1 && told.value.isEmpty)

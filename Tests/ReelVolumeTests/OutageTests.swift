@@ -94,14 +94,14 @@ import Testing
         defer { fixture.remove() }
         let file = try fixture.open("film.mkv").get()
         #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
-        isMute.value = true
+        isMute.set(true)
         let first = took { #expect(fixture.read(file, 20_000_000, 4096) == .failure(.timedOut)) }
         #expect(first > .seconds(1.5) && first < .seconds(3.5))
         #expect(eventually(within: .seconds(2)) { fixture.volume.status().outages.map(\.kind) == ["silent"] })
         let next = took { #expect(fixture.read(file, 25_000_000, 4096) == .failure(.timedOut)) }
         #expect(next < .seconds(1.5))
         #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
-        isMute.value = false
+        isMute.set(false)
         // A probe that waits is given up within seconds, the next one is answered.
         #expect(eventually(within: .seconds(8)) { fixture.volume.status().outages.isEmpty })
         #expect(fixture.read(file, 20_000_000, 4096).isRight(film, 20_000_000, 4096))
@@ -204,7 +204,7 @@ import Testing
         let fixture = try VolumeFixture(server.url("/"))
         defer { fixture.remove() }
         #expect(fixture.names() == .success(["film.mkv"]))
-        isMute.value = true
+        isMute.set(true)
         fixture.stop()
         #expect(try took { try fixture.start() } < .seconds(3.5))
         let looking = took { #expect(fixture.names() == .success(["film.mkv"])) }

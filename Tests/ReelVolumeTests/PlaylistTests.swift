@@ -41,7 +41,7 @@ import Testing
             let kernel = Kernel()
             fixture.volume.connect(kernel)
             #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
-            list.value = "#EXTM3U\n#EXTINF:1,Second\n/b.mp3\n#EXTINF:2,Third\n/c.mp3\n"
+            list.set("#EXTM3U\n#EXTINF:1,Second\n/b.mp3\n#EXTINF:2,Third\n/c.mp3\n")
             #expect(eventually { fixture.names() == .success(["Second.mp3", "Third.mp3"]) })
             #expect(eventually { Set(kernel.forgotten.withLock { $0 }) == ["First.mp3", "Third.mp3"] })
             let count = server.requests.count
@@ -66,8 +66,8 @@ import Testing
         }
         defer { server.stop() }
         func sign() {
-            list.value =
-                "#EXTM3U\n/film.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=\(valid.value)\n"
+            list.set(
+                "#EXTM3U\n/film.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=\(valid.value)\n")
         }
         sign()
         let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(3))
@@ -78,7 +78,7 @@ import Testing
         let url = try fixture.volume.extendedAttribute("user.reelfs.url", of: fixture.lookup("film.mkv").get().node)
             .get()
         #expect(url.elementsEqual(server.url("/film.mkv").text.utf8))
-        valid.value = "two"
+        valid.set("two")
         sign()
         try fixture.restart()
         file = try fixture.open("film.mkv").get()
@@ -89,7 +89,7 @@ import Testing
         let place = SourcePlace.url(server.url("/list.m3u"))
         #expect(fixture.store.entries(at: place)?.entries.map(\.url.text) == [server.url("/film.mkv").text])
         // A link that is no longer good opens nothing that is not there.
-        list.value += "/other.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=one\n"
+        list.change { $0 += "/other.mkv?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=one\n" }
         try fixture.restart()
         #expect(throws: VolumeError.accessDenied) { try fixture.lookup("other.mkv").get() }
     }
@@ -101,7 +101,7 @@ import Testing
         let expires = Shared("20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=old")
         let server = try ScriptedServer { request in
             if request.path == "/list.m3u" {
-                requests.value += 1
+                requests.change { $0 += 1 }
                 let lines = ["one", "two"].map { "/\($0).mkv?X-Amz-Date=\(expires.value)\n" }
                 return ServerStep.answer(body: "#EXTM3U\n" + lines.joined())
             }
@@ -110,7 +110,7 @@ import Testing
         defer { server.stop() }
         let fixture = try VolumeFixture(server.url("/list.m3u"), timeout: .seconds(5), refresh: .seconds(3600))
         defer { fixture.remove() }
-        expires.value = "20240501T123456Z&X-Amz-Expires=4000000000&X-Amz-Signature=new"
+        expires.set("20240501T123456Z&X-Amz-Expires=4000000000&X-Amz-Signature=new")
         #expect(fixture.names() == .success(["one.mkv", "two.mkv"]) && requests.value == 1)
         for name in ["one.mkv", "two.mkv"] {
             let file = try fixture.open(name).get()
@@ -138,9 +138,9 @@ import Testing
 
     @Test func anEntryKeepsItsNameForAsLongAsItsURLIsListed() throws {
         try withList { fixture, list, _ in
-            list.value = "#EXTM3U\n#EXTINF:1,Song\n/a.mp3\n#EXTINF:2,Song\n/b.mp3\n"
+            list.set("#EXTM3U\n#EXTINF:1,Song\n/a.mp3\n#EXTINF:2,Song\n/b.mp3\n")
             #expect(eventually { fixture.names() == .success(["First.mp3", "Second.mp3"]) })
-            list.value = "#EXTM3U\n#EXTINF:0,Second\n/new.mp3\n#EXTINF:2,Other\n/b.mp3\n"
+            list.set("#EXTM3U\n#EXTINF:0,Second\n/new.mp3\n#EXTINF:2,Other\n/b.mp3\n")
             let names = Result<[String], VolumeError>.success(["Second (2).mp3", "Second.mp3"])
             #expect(eventually { fixture.names() == names })
             let url = try fixture.volume.extendedAttribute(
@@ -148,7 +148,7 @@ import Testing
             ).get()
             #expect(String(decoding: url, as: UTF8.self).hasSuffix("/b.mp3"))
             // Over a remount, too.
-            list.value = "#EXTM3U\n#EXTINF:2,Another\n/b.mp3\n"
+            list.set("#EXTM3U\n#EXTINF:2,Another\n/b.mp3\n")
             try fixture.restart()
             #expect(fixture.names() == .success(["Second.mp3"]))
         }
@@ -157,7 +157,7 @@ import Testing
     @Test(arguments: [nil, "<html>Log in<input type=password></html>", ""])
     func anErrorLeavesTheListMarked(_ trouble: String?) throws {
         try withList { fixture, list, server in
-            list.value = trouble
+            list.set(trouble)
             #expect(
                 eventually {
                     if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }
@@ -166,13 +166,13 @@ import Testing
             server.stop()
             try fixture.restart()
             #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
-            list.value = Self.two
+            list.set(Self.two)
         }
     }
 
     @Test func aListWithoutEntriesIsNotBelievedAtOnce() throws {
         try withList { fixture, list, _ in
-            list.value = "#EXTM3U\n"
+            list.set("#EXTM3U\n")
             #expect(
                 eventually {
                     if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }

@@ -102,7 +102,7 @@ import Testing
             let kernel = Kernel()
             fixture.volume.connect(kernel)
             #expect(fixture.names() == all)
-            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            library.root.set(.names(["one.mkv", "sub/", "new.mkv"]))
             let asked = library.requests("/").count
             #expect(try failures(fixture) == [])
             #expect(library.requests("/").count == asked + 1)
@@ -122,7 +122,7 @@ import Testing
         try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
             #expect(try failures(fixture, recursive: true) == [])
             #expect(library.requests("/sub/").count == 1)
-            library.sub.value = .names(["four.mkv"])
+            library.sub.set(.names(["four.mkv"]))
             #expect(try failures(fixture, recursive: true) == [])
             #expect(library.requests("/sub/").count == 2)
             #expect(fixture.volume.tree.nodes.counts.known == 1)
@@ -135,16 +135,16 @@ import Testing
     func commandedInTrouble() throws {
         try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
             #expect(fixture.names("sub") == .success(["three.mkv"]))
-            library.sub.value = .status(403)
+            library.sub.set(.status(403))
             #expect(try failures(fixture, recursive: true) == ["sub: status-403; it keeps what it had"])
-            library.sub.value = .names([])
+            library.sub.set(.names([]))
             #expect(try failures(fixture, "sub") == ["sub: empty; it keeps what it had"])
             #expect(fixture.names("sub") == .success(["three.mkv"]))
-            library.sub.value = .names(["three.mkv", "five.mkv"])
+            library.sub.set(.names(["three.mkv", "five.mkv"]))
             #expect(try failures(fixture, "sub") == [])
             #expect(fixture.names("sub") == .success(["three.mkv", "five.mkv"]))
-            library.root.value = .names(["new/"])
-            library.sub.value = .status(403)
+            library.root.set(.names(["new/"]))
+            library.sub.set(.status(403))
             #expect(try failures(fixture, recursive: true) == ["new: access is denied"])
         }
     }
@@ -177,7 +177,7 @@ import Testing
             fixture.volume.connect(kernel)
             #expect(fixture.names() == all)
             #expect(fixture.lookup("new.mkv").map(\.node) == .failure(.notFound))
-            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            library.root.set(.names(["one.mkv", "sub/", "new.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
             // The kernel is told when the names are there, not before.
             #expect(eventually { Set(kernel.forgotten.withLock { $0 }) == ["two.mkv", "new.mkv"] })
@@ -212,7 +212,7 @@ import Testing
             #expect(isHeld(fixture, afterReading: 4, withAttributes: true) == false)
             #expect(isHeld(fixture, afterReading: 5, withAttributes: false) == false)
             #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
-            library.root.value = .names(["one.mkv", "sub/", "new.mkv"])
+            library.root.set(.names(["one.mkv", "sub/", "new.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
             #expect(isHeld(fixture, afterReading: 0, withAttributes: true) == false)
             #expect(isHeld(fixture, afterReading: 5, withAttributes: true) == true)
@@ -225,7 +225,7 @@ import Testing
                 fixture.volume.openDirectory(rootNode, done)
             }
             let old = try opened.get()
-            library.root.value = .names(["one.mkv", "two.mkv", "sub/", "new.mkv"])
+            library.root.set(.names(["one.mkv", "two.mkv", "sub/", "new.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv", "two.mkv", "sub", "new.mkv"]) })
             #expect(isHeld(fixture, afterReading: 6, withAttributes: true) == true)
             old.items(from: 0, withAttributes: true) { _ in true }
@@ -239,7 +239,7 @@ import Testing
             fixture.volume.connect(kernel)
             #expect(fixture.names("sub") == .success(["three.mkv"]))
             let before = try fixture.lookup("sub").get()
-            library.date.value = "22-Nov-2026 10:00"
+            library.date.set("22-Nov-2026 10:00")
             #expect(
                 eventually {
                     (try? fixture.lookup("sub").get())?.attributes.modified == before.attributes.modified + 86_400
@@ -264,7 +264,7 @@ import Testing
                     _ = fixture.names()
                     return library.requests().count >= count + 3
                 })
-            library.root.value = .names(["one.mkv", "new.mkv"])
+            library.root.set(.names(["one.mkv", "new.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv", "new.mkv"]) })
             let now = try fixture.lookup("one.mkv").get()
             #expect(now.attributes.length == 7 && now.node == corrected.node)
@@ -324,10 +324,10 @@ import Testing
             #expect(fixture.names() == all)
             let before = fixture.volume.tree.attributes(of: fixture.volume.tree.root)
             switch trouble {
-            case "500": library.root.value = .status(500)
-            case "a login page": library.root.value = .login
-            case "cut short": library.root.value = .cut
-            case "silence": library.root.value = .silence
+            case "500": library.root.set(.status(500))
+            case "a login page": library.root.set(.login)
+            case "cut short": library.root.set(.cut)
+            case "silence": library.root.set(.silence)
             default: library.server.stop()
             }
             let expected = [
@@ -349,9 +349,9 @@ import Testing
     @Test func aMarkGoesWithTheNextGoodListing() throws {
         try withLibrary(timeout: .seconds(2)) { fixture, library in
             #expect(fixture.names() == all)
-            library.root.value = .status(503)
+            library.root.set(.status(503))
             #expect(eventually { fixture.names() == all && mark(fixture) != nil })
-            library.root.value = .names(["one.mkv", "two.mkv", "sub/"])
+            library.root.set(.names(["one.mkv", "two.mkv", "sub/"]))
             #expect(eventually { fixture.names() == all && mark(fixture) == nil })
             #expect(fixture.volume.status().staleDirectories.isEmpty)
         }
@@ -360,7 +360,7 @@ import Testing
     @Test func anEmptyListingIsBelievedWhenItComesTwice() throws {
         try withLibrary { fixture, library in
             #expect(fixture.names() == all)
-            library.root.value = .names([])
+            library.root.set(.names([]))
             #expect(eventually { fixture.names() == all && mark(fixture)?.hasPrefix("empty ") == true })
             let count = library.requests().count
             #expect(eventually(within: .seconds(15)) { fixture.names() == .success([]) })
@@ -372,19 +372,19 @@ import Testing
     @Test func aDirectoryThatIsNotFoundOnceStaysAndTwiceIsStale() throws {
         try withLibrary { fixture, library in
             #expect(fixture.names("sub") == .success(["three.mkv"]))
-            library.sub.value = .status(404)
+            library.sub.set(.status(404))
             #expect(eventually { fixture.names("sub") == .success(["three.mkv"]) && mark(fixture, "sub") != nil })
             #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .failure(.stale) })
             #expect(fixture.names() == all)
             // An error does not bring it back.
-            library.sub.value = .status(503)
+            library.sub.set(.status(503))
             #expect(
                 eventually(within: .seconds(15)) {
                     if fixture.names("sub") != .failure(.stale) { Issue.record("it is back") }
                     return mark(fixture, "sub")?.hasPrefix("status-503") == true
                 })
             #expect(fixture.names("sub") == .failure(.stale))
-            library.sub.value = .names(["four.mkv"])
+            library.sub.set(.names(["four.mkv"]))
             #expect(eventually(within: .seconds(15)) { fixture.names("sub") == .success(["four.mkv"]) })
         }
     }
@@ -392,7 +392,7 @@ import Testing
     @Test func theSourceItselfIsNeverGone() throws {
         try withLibrary { fixture, library in
             #expect(fixture.names() == all)
-            library.root.value = .status(410)
+            library.root.set(.status(410))
             let count = library.requests().count
             #expect(
                 eventually(within: .seconds(20)) {
@@ -404,7 +404,7 @@ import Testing
 
     @Test func aListingThatSaysItHasNotChangedIsNotSentAgain() throws {
         try withLibrary { fixture, library in
-            library.tag.value = "\"t1\""
+            library.tag.set("\"t1\"")
             // The first was fetched without a tag.
             #expect(
                 eventually {
@@ -419,8 +419,8 @@ import Testing
                     return library.requests().count >= count + 2
                 })
             #expect(fixture.volume.tree.attributes(of: fixture.volume.tree.root).modified == before)
-            library.tag.value = "\"t2\""
-            library.root.value = .names(["one.mkv"])
+            library.tag.set("\"t2\"")
+            library.root.set(.names(["one.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv"]) })
         }
     }
@@ -429,7 +429,7 @@ import Testing
     func aListingWithLessAtMountTimeDoesNotReplaceAKnownOne(_ what: String) throws {
         try withLibrary(refresh: .seconds(300)) { fixture, library in
             #expect(fixture.names() == all)
-            library.root.value = what == "empty" ? .names([]) : what == "truncated" ? .truncated : .cut
+            library.root.set(what == "empty" ? .names([]) : what == "truncated" ? .truncated : .cut)
             try fixture.restart()
             #expect(fixture.names() == all)
         }

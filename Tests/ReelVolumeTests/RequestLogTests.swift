@@ -24,7 +24,7 @@ import Testing
         defer { server.stop() }
         let told = Shared<[RequestRecord]>([])
         let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0) { record in
-            told.value += [record]
+            told.change { $0 += [record] }
         }
         defer { fixture.remove() }
         let file = try fixture.open("film.mkv").get()
@@ -328,7 +328,7 @@ import Testing
     @Test("What the cache answers of a handle's reads is a line of the user's log, and no request")
     func cacheReads() throws {
         let (film, lines) = (FileOrigin(length: Self.length), Shared<[RequestRecord]>([]))
-        try withFolder(log: { lines.value += [$0] }, { film.answer($0) }) { fixture in
+        try withFolder(log: { line in lines.change { $0 += [line] } }, { film.answer($0) }) { fixture in
             let file = try fixture.open("4.bin").get()
             #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
             let again = try fixture.open("4.bin", by: getpid()).get()

@@ -57,13 +57,13 @@ import Testing
             var file = try fixture.open("film.mkv").get()
             #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
             fixture.volume.close(file)
-            isWell.value = false
+            isWell.set(false)
             try fixture.restart()
             fixture.expire()
             file = try fixture.open("film.mkv").get()
             #expect(fixture.read(file, 0, 100_000).isRight(film, 0, 100_000))
             #expect(fixture.read(file, 3 << 20, 100_000) == .failure(.accessDenied))
-            isWell.value = true
+            isWell.set(true)
             #expect(fixture.read(file, 3 << 20, 100_000).isRight(film, 3 << 20, 100_000))
             fixture.volume.close(file)
         }
@@ -121,7 +121,7 @@ import Testing
         let fixture = try VolumeFixture(server.url("/list.m3u").text, prebuffer: 0, finder: finder)
         defer { fixture.remove() }
         for page in ["one.mkv", "two.mkv"] {
-            name.value = page
+            name.set(page)
             try fixture.restart()
             let file = try fixture.open(page).get()
             #expect(fixture.read(file, 1 << 20, 200_000).isRight(film, 1 << 20, 200_000))

@@ -59,7 +59,7 @@ import Testing
                 source.url("/films/").withLogin(credentials), prebuffer: 0,
                 via: SharedCache(
                     cache.url("/kept/films/"), avoidance: .milliseconds(100), getsCredentials: getsCredentials)
-            ) { record in log.value += [record] }
+            ) { record in log.change { $0 += [record] } }
         }
 
         func end() {
@@ -197,11 +197,11 @@ import Testing
     @Test func itsHitsAndTheirAgeAreTold() throws {
         let pair = try Pair()
         defer { pair.end() }
-        pair.marks.value = [("X-Cache", "MISS")]
+        pair.marks.set([("X-Cache", "MISS")])
         _ = try pair.play(ByteRange(0, 1 << 20))
         let first = try #require(pair.status.shared)
         #expect(first.hits == 0 && first.misses > 0 && first.age == nil)
-        pair.marks.value = [("X-Cache", "Hit from somewhere"), ("Age", "77")]
+        pair.marks.set([("X-Cache", "Hit from somewhere"), ("Age", "77")])
         _ = try pair.play(ByteRange(5 << 20, 6 << 20))
         let second = try #require(pair.status.shared)
         // Bytes that were asked for ahead may have come meanwhile.

@@ -123,7 +123,7 @@ import Testing
     @Test("Twelve are listed at a time, and a program's own listing does not wait for them")
     func demandFirst() throws {
         try withLibrary { fixture, library in
-            library.held.value = Set((3..<35).map { "/\(Self.name($0))/" })
+            library.held.set(Set((3..<35).map { "/\(Self.name($0))/" }))
             read(fixture, 0...2)
             #expect(eventually { library.count == 4 + 12 })
             read(fixture, 35...37)
@@ -139,7 +139,7 @@ import Testing
     func stop() throws {
         let log = Monitor<[RequestRecord]>([])
         try withLibrary(log: log) { fixture, library in
-            library.held.value = Set((3..<40).map { "/\(Self.name($0))/" })
+            library.held.set(Set((3..<40).map { "/\(Self.name($0))/" }))
             read(fixture, 0...2)
             #expect(eventually { library.count == 4 + 12 })
             let start = ContinuousClock.now
@@ -160,7 +160,7 @@ import Testing
     func joined() throws {
         let log = Monitor<[RequestRecord]>([])
         try withLibrary(log: log) { fixture, library in
-            library.held.value = ["/d03/", "/d04/"]
+            library.held.set(["/d03/", "/d04/"])
             read(fixture, 0...2)
             #expect(eventually { library.requests("/d04/") == 1 })
             let reader = startJoinable { fixture.names("d04") == .success(["film.mkv"]) }
@@ -176,7 +176,7 @@ import Testing
     @Test("A listing that was given up is asked for again where a program comes for it at that moment")
     func givenUp() throws {
         try withLibrary { fixture, library in
-            library.held.value = ["/d05/"]
+            library.held.set(["/d05/"])
             let entry = try fixture.lookup("d05").get()
             let node = try #require(fixture.volume.tree.nodes[entry.node])
             let directory = try #require(node.directory)
@@ -197,7 +197,7 @@ import Testing
     func endless() throws {
         try withLibrary(["*": (0..<9).map { Self.name($0) + "/" }]) { fixture, library in
             // Else the folders of the first that is answered would take the whole budget.
-            library.held.value = Set((3..<9).map { "/\(Self.name($0))/" })
+            library.held.set(Set((3..<9).map { "/\(Self.name($0))/" }))
             let all = Result<[String], VolumeError>.success((0..<9).map { Self.name($0) })
             for number in 0...2 { #expect(fixture.names(Self.name(number)) == all) }
             #expect(eventually { library.requests("/d02/d00/") == 1 })
@@ -211,14 +211,14 @@ import Testing
     @Test("Folders that cannot be listed end the walk, and change nothing that a program sees")
     func refused() throws {
         try withLibrary { fixture, library in
-            library.refused.value = Set((3..<40).map { "/\(Self.name($0))/" })
+            library.refused.set(Set((3..<40).map { "/\(Self.name($0))/" }))
             read(fixture, 0...2)
             #expect(eventually { library.count >= 4 + 4 })
             // Those that were under way when the fourth failed.
             settle(fixture)
             #expect(library.count <= 4 + 16)
             #expect(fixture.names("d03") == .failure(.accessDenied))
-            library.refused.value = []
+            library.refused.set([])
             read(fixture, [3, 4])
         }
     }
@@ -249,7 +249,7 @@ import Testing
         folders["/d05/"] = ["x/", "y/"]
         let library = try Library(folders)
         defer { library.server.stop() }
-        library.refused.value = ["/d07/"]
+        library.refused.set(["/d07/"])
         let fixture = try VolumeFixture(library.server.url("/").text, refresh: .seconds(3600), warm: .all)
         defer { fixture.remove() }
         #expect(eventually { fixture.volume.status().warming?.isOver == true })

@@ -1,6 +1,5 @@
 import Glibc
 import ReelCore
-import Synchronization
 import TestKit
 import Testing
 
@@ -36,9 +35,9 @@ import Testing
             let lines = names.map { name, length in
                 "<a href=\"\(name)\">\(name)</a>      21-Nov-2026 10:00      \(length.map { "\($0)" } ?? "-")\n"
             }
-            text.value =
+            text.set(
                 "<html><head><title>Index of /</title></head><body><h1>Index of /</h1><hr><pre><a href=\"../\">../</a>\n"
-                + lines.joined() + "</pre><hr></body></html>"
+                    + lines.joined() + "</pre><hr></body></html>")
         }
 
         var listingRequests: Int { server.requests.count { $0.path.hasSuffix("/") } }
@@ -111,7 +110,7 @@ import Testing
     @Test func aKnownListingOutlivesErrorsAndRemounts() throws {
         try withSite([("one.mkv", 1_000_000), ("two.mkv", 1_000_000)]) { fixture, site in
             #expect(fixture.names() == .success(["one.mkv", "two.mkv"]))
-            site.answer.value = 500
+            site.answer.set(500)
             #expect(fixture.names() == .success(["one.mkv", "two.mkv"]))
             site.server.stop()
             try fixture.restart()
@@ -196,7 +195,7 @@ import Testing
         let fixture = try VolumeFixture(server.url(path))
         defer { fixture.remove() }
         #expect(fixture.names() == .success(["a.mp3"]))
-        isOther.value = true
+        isOther.set(true)
         try fixture.restart()
         #expect(fixture.names() == .success(["a.mp3"]))
     }
@@ -212,16 +211,5 @@ import Testing
         defer { removeTree(parent) }
         #expect(throws: SourceError.self) { try VolumeFixture(server.url("/films/").text, below: parent) }
         #expect(rmdir(parent) == 0, "the fixture leaves its directory")
-    }
-}
-
-/// A value that a test changes while a server's threads read it.
-final class Shared<Value: Sendable>: Sendable {
-    private let state: Mutex<Value>
-    init(_ value: Value) { state = Mutex(value) }
-
-    var value: Value {
-        get { state.withLock { $0 } }
-        set { state.withLock { $0 = newValue } }
     }
 }

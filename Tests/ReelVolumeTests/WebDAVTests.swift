@@ -109,7 +109,7 @@ import Testing
         #expect(fixture.names() == all && fixture.names("sub") == .success(["two.mkv"]))
         fixture.remove()
         for refusal in [405, 501, 200, 401] {
-            library.failure.value = ServerStep.answer(refusal)
+            library.failure.set(ServerStep.answer(refusal))
             let page = try VolumeFixture(library.server.url("/films"), timeout: .seconds(5))
             defer { page.remove() }
             #expect(page.names() == .success(["films"]), "\(refusal)")
@@ -124,7 +124,7 @@ import Testing
     @Test("A collection that shows a page to all and lists only to those who log in is told with its status")
     func pageBeforeLogin() throws {
         let library = try Library(page: Self.webPage)
-        library.failure.value = ServerStep.answer(401)
+        library.failure.set(ServerStep.answer(401))
         defer { library.server.stop() }
         #expect { try VolumeFixture(library.server.url("/films/"), timeout: .seconds(5)) } throws: {
             "\($0)".contains("the origin answers 401")
@@ -142,7 +142,7 @@ import Testing
     @Test(arguments: [404, 401, 403, 500])
     func whereNeitherListsAnythingTheFirstAnswerIsTheReason(_ status: Int) throws {
         let library = try Library(page: ServerStep.answer(status == 500 ? 403 : status))
-        library.failure.value = ServerStep.answer(status == 500 ? 405 : status)
+        library.failure.set(ServerStep.answer(status == 500 ? 405 : status))
         defer { library.server.stop() }
         #expect { try VolumeFixture(library.server.url("/films/"), timeout: .seconds(5)) } throws: {
             "\($0)".contains("the origin answers \(status == 500 ? 403 : status)")
@@ -185,7 +185,7 @@ import Testing
             let file = try fixture.open("one.mkv").get()
             #expect(try fixture.readAll(file).get().count == 300_000)
             fixture.volume.close(file)
-            library.failure.value = Self.failures[number]
+            library.failure.set(Self.failures[number])
             #expect(
                 eventually {
                     if fixture.names() != all { Issue.record("the tree is another") }
@@ -205,7 +205,7 @@ import Testing
     @Test func whatIsNewIsSeenAtTheNextLook() throws {
         try withLibrary { fixture, library in
             #expect(fixture.names() == all)
-            library.names.value = ["one.mkv", "new.mkv"]
+            library.names.set(["one.mkv", "new.mkv"])
             #expect(eventually { fixture.names() == .success(["one.mkv", "new.mkv", "sub"]) })
         }
     }
@@ -213,7 +213,7 @@ import Testing
     /// Of the same length and date: a moment after an open no other question would be asked.
     @Test func anotherEntityTagInTheListingIsAnotherVersionOfTheFile() throws {
         try withLibrary { fixture, library in
-            library.tag.value = "<D:getetag>\"v1\"</D:getetag>"
+            library.tag.set("<D:getetag>\"v1\"</D:getetag>")
             #expect(eventually { fixture.names() == all && library.requests("PROPFIND").count > 1 })
             func bytes() -> [UInt8]? {
                 guard let file = try? fixture.open("one.mkv").get() else { return nil }
@@ -227,11 +227,11 @@ import Testing
             (version.bytes, version.entityTag) = (GeneratedBytes(seed: 2), "\"v2\"")
             library.film.change(to: version)
             // As before: the listing tells nothing new.
-            library.tag.value = "<D:getetag>W/&quot;v1&quot;</D:getetag>"
+            library.tag.set("<D:getetag>W/&quot;v1&quot;</D:getetag>")
             let asked = library.requests("PROPFIND").count
             #expect(eventually { fixture.names() == all && library.requests("PROPFIND").count > asked + 2 })
             #expect(bytes() == first)
-            library.tag.value = "<D:getetag>v2</D:getetag>"
+            library.tag.set("<D:getetag>v2</D:getetag>")
             let isNew = eventually {
                 _ = fixture.names()
                 return bytes() == whole()
@@ -245,7 +245,7 @@ import Testing
     func aServerThatSaysWaitIsAskedAgain(_ status: Int) throws {
         let moments = Shared<[ContinuousClock.Instant]>([])
         let server = try ScriptedServer { _ in
-            moments.value.append(.now)
+            moments.change { $0.append(.now) }
             if moments.value.count == 1 { return ServerStep.answer(status, [("Retry-After", "1")]) }
             return ServerStep.answer(
                 207,
