@@ -2,7 +2,7 @@
 struct Cursor: Hashable, Sendable {
     /// Where reading forward began, the file's index in front left out.
     private(set) var start: Int64
-    private let beginning: Beginning
+    private var beginning: Beginning
     /// Bytes of the last reads that the kernel may have asked for by itself: where its readahead is longer than a block
     /// it comes as a few reads at once, the first of them of two blocks. Of a scanner's reads those of one block count
     /// too.
@@ -99,6 +99,8 @@ struct Cursor: Hashable, Sendable {
 
     /// - Parameter isScan: a program that looks into many files reads: it is not expected to go on.
     mutating func advance(to range: ByteRange, now: Duration, isScan: Bool = false) {
+        // Of reads that the kernel sends at once, threads may bring the first one last.
+        if range.lower == 0, beginning == .elsewhere, start <= range.upper { (beginning, start) = (.head, 0) }
         measuredBytes += max(0, range.upper - position)
         leisure += max(.zero, now - lastRead)
         if now - measuredSince >= .seconds(1) || measuredBytes >= Readahead.telling && now > measuredSince {

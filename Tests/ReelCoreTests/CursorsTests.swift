@@ -26,6 +26,20 @@ import Testing
         #expect(cursors.all.count == 2 && cursors.last?.run == 4096)
     }
 
+    @Test func aFilesFirstReadsMayComeInAnyOrder() {
+        let (first, second) = (ByteRange(0, Self.piece), ByteRange(Self.piece, 2 * Self.piece))
+        for reads in [[first, second], [second, first]] {
+            var cursors = cursors()
+            for range in reads { cursors.touch(range, now: .zero) }
+            #expect(cursors.headRun == 2 * Self.piece && cursors.anyProven, "\(reads)")
+        }
+        // What was left out between the two was not read.
+        var cursors = cursors()
+        cursors.touch(ByteRange(2 * Self.piece, 3 * Self.piece), now: .zero)
+        cursors.touch(first, now: .zero)
+        #expect(cursors.headRun == nil && !cursors.anyProven)
+    }
+
     @Test func ofNinePlacesTheOneReadLeastRecentlyIsForgotten() {
         var cursors = cursors()
         for place in 0..<Readahead.cursorLimit {
