@@ -14,8 +14,9 @@ package final class AnchoredVolume: MountedVolume {
 
     private struct State {
         var kernel: (any KernelCache)?
-        /// As the kernel was told last.
-        var isThere = false
+        /// As the last look found it; nil: there was none. Only a look changes it: answers to the kernel that did so
+        /// too would take the change away from the look that tells the kernel of it.
+        var isThere: Bool?
     }
 
     /// Slot 0 of no generation of a `NodeTable`, and no folder of a catalogue.
@@ -41,14 +42,6 @@ package final class AnchoredVolume: MountedVolume {
             return state.isThere == isThere ? nil : state.kernel
         }
         kernel?.forgetEntry(name, in: rootNode)
-        kernel?.forgetDirectory(rootNode)
-    }
-
-    /// Whether the kernel is told of the file now.
-    private var isThere: Bool {
-        let isThere = volume.isTrusted
-        state.withLock { $0.isThere = isThere }
-        return isThere
     }
 
     // MARK: The mount
@@ -72,7 +65,10 @@ package final class AnchoredVolume: MountedVolume {
 
     package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
         guard parent == rootNode, name == self.name else { return volume.lookup(name, in: parent, completion) }
+        let isThere = volume.isTrusted
         completion(isThere ? .success(Entry(node: Self.node, attributes: attributes)) : .failure(.notFound))
+        // The kernel takes this answer for newer than what a look told it meanwhile.
+        if volume.isTrusted != isThere { state.withLock { $0.kernel }?.forgetEntry(name, in: rootNode) }
     }
 
     package func forget(_ node: NodeID, count: UInt64) {
@@ -121,10 +117,10 @@ package final class AnchoredVolume: MountedVolume {
         volume.openDirectory(node) { [self] result in
             completion(
                 result.map { directory in
+                    // Without the entry: the kernel would go on with it after the file has gone.
                     let item = DirectoryItem(
-                        name: name, inode: attributes.inode, isDirectory: false, nextOffset: Self.end,
-                        entry: Entry(node: Self.node, attributes: attributes))
-                    return AnchoredDirectory(directory, item, isThere: isThere)
+                        name: name, inode: attributes.inode, isDirectory: false, nextOffset: Self.end)
+                    return AnchoredDirectory(directory, volume.isTrusted ? item : nil)
                 })
         }
     }
@@ -173,12 +169,13 @@ private final class AnchoredDirectory: DirectoryHandle {
     /// nil: it is not there.
     private let anchor: DirectoryItem?
 
-    init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem, isThere: Bool) {
+    init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem?) {
         self.directory = directory
-        self.anchor = isThere ? anchor : nil
+        self.anchor = anchor
     }
 
-    var isHeldByKernel: Bool { directory.isHeldByKernel }
+    /// The anchor comes and goes between two looks.
+    let isHeldByKernel = false
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         guard offset != anchor?.nextOffset else { return }

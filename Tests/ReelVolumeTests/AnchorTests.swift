@@ -55,6 +55,31 @@ import Testing
         #expect(eventually(within: .seconds(5)) { (try? caller.names().get()) == ["film.mkv", "mounted"] })
         volume.close(file)
     }
+
+    @Test("The kernel hears that it has gone although programs looked in between")
+    func looksInBetween() throws {
+        let film = FileOrigin(length: 30_000_000)
+        let server = try ScriptedServer(Self.script(film))
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/").text)
+        defer { fixture.remove() }
+        let volume = AnchoredVolume(fixture.volume, name: "mounted", modified: 5)
+        let kernel = Kernel()
+        volume.connect(kernel)
+        let caller = Caller(filesystem: volume)
+        volume.check()
+        #expect(caller.names() == .success(["film.mkv", "mounted"]))
+        let told = kernel.forgotten.withLock { $0.count }
+        let file = try caller.open("film.mkv").get()
+        server.stop()
+        #expect(caller.read(file, 20_000_000, 4096) == .failure(.offline))
+        #expect(caller.names() == .success(["film.mkv"]))
+        guard case .failure(.notFound) = caller.lookup("mounted") else { throw Unexpected() }
+        #expect(kernel.forgotten.withLock { $0.count } == told)
+        volume.check()
+        #expect(kernel.forgotten.withLock { $0.count } == told + 1)
+        volume.close(file)
+    }
 }
 
 private struct Unexpected: Error {}
