@@ -18,6 +18,13 @@ struct BlockTable: Sendable {
         var isUnkept = false
         /// The bytes in memory are whole, and are on the disk, encrypted, with this proof.
         var sealed: BlockSum?
+
+        /// The checksum of the whole block, unless it has to be read back for that.
+        func whole(_ block: ByteRange) -> UInt64? {
+            guard let memory else { return pieces.whole(block) }
+            guard pieces.cover(block) else { return nil }
+            return checksum(UnsafeRawBufferPointer(rebasing: memory.bytes[..<Int(block.count)]))
+        }
     }
 
     var states: BlockStates
@@ -96,7 +103,8 @@ struct BlockTable: Sendable {
     /// - Returns: whether all bytes of the block are there.
     mutating func add(_ bytes: UnsafeRawBufferPointer, at range: ByteRange, of block: Int, failures: Int?) -> Bool {
         guard self[block] == .partial else { return false }
-        inFlight[block]?.pieces.add(bytes, at: range)
+        let isInMemory = inFlight[block]?.memory != nil
+        inFlight[block]?.pieces.add(isInMemory ? nil : bytes, at: range)
         // A sync that failed meanwhile did not see them, and may have lost them.
         if let failures, failures != failedSyncs { doubtSync(of: block) }
         return inFlight[block]?.pieces.cover(self.bytes(of: block)) ?? false
@@ -152,7 +160,7 @@ struct BlockTable: Sendable {
         guard !inFlight.contains(where: { $0.value.memory != nil && $0.value.sealed == nil }),
             states.filledBlocks == count
         else { return false }
-        return rest == 0 || inFlight[Int(count)]?.pieces.whole(ByteRange(length - rest, length)) != nil
+        return rest == 0 || inFlight[Int(count)]?.whole(ByteRange(length - rest, length)) != nil
     }
 
     /// The version ends here, and is like any other from now on. - Returns: reserved bytes that its last block does not
@@ -165,7 +173,7 @@ struct BlockTable: Sendable {
         inFlight[last]?.room -= surplus
         if flight.sealed != nil {
             _ = sealWritten(last, now: now)
-        } else if let sum = flight.pieces.whole(bytes(of: last)) {
+        } else if let sum = flight.whole(bytes(of: last)) {
             _ = seal(last, BlockSum(plain: sum), now: now)
         }
         return surplus

@@ -14,13 +14,15 @@ extension CacheObject {
         restoreLength()
         let blocks = file.blocks(touching: range)
         if file.cipher != nil {
-            for block in blocks {
-                let part = range.clamped(to: file.bytes(of: block))
-                let slice = bytes.part(part, from: range.lower)
-                if part == file.bytes(of: block), writeSealed(slice, block) { continue }
-                try keepInMemory(slice, part, block)
+            // One change, as each looks at the file twice.
+            return try file.change { () throws(CacheError) in
+                for block in blocks {
+                    let part = range.clamped(to: file.bytes(of: block))
+                    let slice = bytes.part(part, from: range.lower)
+                    if part == file.bytes(of: block), writeSealed(slice, block) { continue }
+                    try keepInMemory(slice, part, block)
+                }
             }
-            return
         }
         let (new, isInMemory) = file.withBlocks { table in
             (table.untouched(blocks), blocks.contains { table.inFlight[$0]?.memory != nil })
@@ -88,8 +90,8 @@ extension CacheObject {
             table.add(bytes, at: part, of: block, failures: failures) ? table.inFlight[block]?.pieces : nil
         }
         guard let whole else { return }
-        guard let sum = sum(of: block, whole) else { return loseDamaged([block..<block + 1]) }
         if sealFromMemory(block) { return }
+        guard let sum = sum(of: block, whole) else { return loseDamaged([block..<block + 1]) }
         let now = store.clock.now()
         let isOnDisk = file.withBlocks { $0.seal(block, sum, now: now) && $0[block] != .memory }
         if isOnDisk { store.committer.filled(file.bytes(of: block).count, block, of: file, sum) }

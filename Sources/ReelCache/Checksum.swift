@@ -11,10 +11,11 @@ func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt64 { XXH3_64bits(bytes.bas
 final class RunningChecksum: @unchecked Sendable {
     private let state: OpaquePointer
 
-    init() {
+    init(of bytes: UnsafeRawBufferPointer) {
         guard let state = XXH3_createState() else { fatalError("out of memory") }
         self.state = state
         XXH3_64bits_reset(state)
+        add(bytes)
     }
 
     deinit { XXH3_freeState(state) }
@@ -29,31 +30,32 @@ final class RunningChecksum: @unchecked Sendable {
 struct Pieces: Sendable {
     struct Piece: Sendable {
         var range: ByteRange
-        let checksum: RunningChecksum
+        /// nil where bytes of it are in memory, which needs none.
+        fileprivate(set) var checksum: RunningChecksum?
     }
 
     private(set) var all: [Piece] = []
     /// Another program changed the file: its bytes must be read back before they count.
     var isDoubtful = false
 
-    /// - Parameter range: in the file, as long as `bytes`.
-    mutating func add(_ bytes: UnsafeRawBufferPointer, at range: ByteRange) {
+    /// - Parameters:
+    ///   - bytes: nil where they are in memory.
+    ///   - range: in the file, as long as `bytes`.
+    mutating func add(_ bytes: UnsafeRawBufferPointer?, at range: ByteRange) {
         // Bytes that come again replace the earlier ones.
         all.removeAll { range.lower <= $0.range.lower && $0.range.upper <= range.upper }
         if let index = all.firstIndex(where: { $0.range.upper == range.lower }) {
             all[index].range.upper = range.upper
-            all[index].checksum.add(bytes)
+            if let bytes { all[index].checksum?.add(bytes) } else { all[index].checksum = nil }
         } else {
-            let checksum = RunningChecksum()
-            checksum.add(bytes)
-            all.append(Piece(range: range, checksum: checksum))
+            all.append(Piece(range: range, checksum: bytes.map { RunningChecksum(of: $0) }))
         }
     }
 
     /// The checksum of the whole block, where its bytes came in one run and no other program has touched them since.
     func whole(_ block: ByteRange) -> UInt64? {
         guard all.count == 1, all[0].range == block, !isDoubtful else { return nil }
-        return all[0].checksum.value
+        return all[0].checksum?.value
     }
 
     /// Whether the pieces cover the whole block.
@@ -71,11 +73,12 @@ struct Pieces: Sendable {
         all.lazy.filter { $0.range.upper > offset }.map { max($0.range.lower, offset) }.min()
     }
 
-    /// Whether `bytes`, read back, have the checksums of the pieces.
+    /// Whether `bytes`, read back, have the checksums of the pieces that were written.
     /// - Parameter block: where the first of `bytes` lies.
     func agree(with bytes: UnsafeRawBufferPointer, of block: ByteRange) -> Bool {
         all.allSatisfy { piece in
-            ReelCache.checksum(bytes.part(piece.range, from: block.lower)) == piece.checksum.value
+            guard let sum = piece.checksum?.value else { return true }
+            return ReelCache.checksum(bytes.part(piece.range, from: block.lower)) == sum
         }
     }
 }

@@ -180,9 +180,12 @@ final class DataFile: Sendable {
         // Copied under the lock: bytes that come meanwhile are added to these sums.
         let written = withBlocks { blocks in
             blocks.inFlight[block]?.pieces.all.filter { !$0.range.clamped(to: range).isEmpty }
-                .map { ($0.range, $0.checksum.value) }
+                .map { ($0.range, $0.checksum?.value) }
         }
-        return written?.allSatisfy { descriptor.read($0, $1, into: buffer, range) } ?? false
+        guard let written else { return false }
+        return written.allSatisfy { piece, sum in
+            if let sum { descriptor.read(piece, sum, into: buffer, range) } else { false }
+        }
     }
 
     /// Calls with all bytes of a block; nil where they cannot be read.

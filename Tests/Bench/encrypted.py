@@ -21,7 +21,7 @@ ROWS = [
     Row("sent, again", "  read again", 3, (Want("<=", 0, None, "encrypted"),)),
 ]
 # What a plain and an encrypted first read differ by is less than what one differs from the next.
-COLD = 4
+COLD = 8
 WARM = 3
 
 

@@ -222,6 +222,26 @@ struct BlockTableTests {
         begin(&state)
     }
 
+    /// The first half was written to the disk, and its checksum is that of no more.
+    @Test func aBlockThatGoesOnInMemoryHasTheChecksumOfAllItsBytes() throws {
+        var state = state()
+        let memory = try memory()
+        let half = memory.whole.count / 2
+        memory.whole.copyBytes(from: (0..<memory.whole.count).map { UInt8(truncatingIfNeeded: $0 / 1000) })
+        let range = state.bytes(of: 5)
+        let middle = range.lower + Int64(half)
+        state.begin([5])
+        let first = UnsafeRawBufferPointer(rebasing: memory.bytes[..<half])
+        var isWhole = state.add(first, at: ByteRange(range.lower, middle), of: 5, failures: 0)
+        #expect(!isWhole)
+        _ = state.moveToMemory(5, memory)
+        let second = UnsafeRawBufferPointer(rebasing: memory.bytes[half...])
+        isWhole = state.add(second, at: ByteRange(middle, range.upper), of: 5, failures: nil)
+        let flight = try #require(state.inFlight[5])
+        #expect(isWhole && flight.whole(range) == checksum(memory.bytes))
+        #expect(flight.pieces.whole(range) == nil && flight.pieces.agree(with: memory.bytes, of: range))
+    }
+
     /// A discard had taken it out when a sync failed, and could not write its rows: the sync did not see it.
     @Test func whatIsPutBackAfterASyncThatFailedIsNeverClaimed() {
         var state = state()

@@ -33,7 +33,7 @@ struct OpenEndTests {
                 let part = range.clamped(to: table.bytes(of: block))
                 let bytes = [UInt8](repeating: 7, count: Int(part.count))
                 let isWhole = bytes.withUnsafeBytes { table.add($0, at: part, of: block, failures: 0) }
-                let sum = table.inFlight[block]?.pieces.whole(table.bytes(of: block))
+                let sum = table.inFlight[block]?.whole(table.bytes(of: block))
                 #expect(isWhole == (sum != nil))
                 let isSealed = sum.map { table.seal(block, BlockSum(plain: $0), now: 0) } ?? true
                 #expect(isSealed)
