@@ -109,13 +109,14 @@ import Testing
         try withFilms(["film.mp4": film]) { fixture, server in
             let file = try fixture.open("film.mp4").get()
             expect(fixture, file, film, 0, 64 << 10)
+            // Who reads on before the head has been looked at asks by himself.
+            #expect(eventually { fixture.volume.status().files.first?.seconds == 90 })
             let index = isBehind ? film.length - 1_500_000 : 24
             for offset in stride(from: index, to: index + 1_500_000, by: 100_000) {
                 expect(fixture, file, film, offset, Int(min(100_000, film.length - offset)))
             }
             if isBehind { expect(fixture, file, film, 64 << 10, 192 << 10) }
-            #expect(ranges(server, "film.mp4").count <= 3)
-            #expect(eventually { fixture.volume.status().files.first?.seconds == 90 })
+            #expect(ranges(server, "film.mp4").count <= 3, "\(ranges(server, "film.mp4"))")
             let fetched = fixture.volume.files.all[0].statistics.sums.all
             #expect(fetched <= 1_500_000 * 3 / 2, "\(ranges(server, "film.mp4"))")
             fixture.volume.close(file)
@@ -140,9 +141,11 @@ import Testing
             }
             #expect(eventually { hasCues() })
             #expect(eventually { fixture.volume.files.all[0].object.present.covers(cues) })
-            let count = ranges(server, name).count
+            // What runs ahead of the reader elsewhere is asked for at any time.
+            func asked() -> [ByteRange] { ranges(server, name).filter { $0.overlaps(cues) } }
+            let before = asked()
             expect(fixture, file, film, cues.lower + 500_000, 64 << 10)
-            #expect(ranges(server, name).count == count)
+            #expect(asked() == before)
             fixture.volume.close(file)
         }
     }
@@ -165,7 +168,6 @@ import Testing
             let targets = [20, 40].map { $0 * Self.mebibyte + 300_000 }
             let readers = targets.enumerated().map { index, target in
                 let range = ByteRange(target, target + 200_000)
-                let count = ranges(server, name).count
                 let reader = startThread { expect(fixture, file, film, target, 200_000) }
                 #expect(
                     eventually {
@@ -173,7 +175,8 @@ import Testing
                         for range in ranges(server, name) { asked.insert(range) }
                         return asked.ranges.contains { $0.contains(range) }
                     }, "\(ranges(server, name))")
-                #expect(ranges(server, name).count - count <= 3, "\(ranges(server, name))")
+                let asked = ranges(server, name).filter { $0.overlaps(range) }
+                #expect(asked.count <= 2, "\(asked)")
                 return reader
             }
             second.open()
