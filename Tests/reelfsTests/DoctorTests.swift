@@ -142,7 +142,17 @@ struct DoctorTests {
     @Test("Speed is measured with one, two and four connections, each byte asked for once")
     func speed() throws {
         let film = FileOrigin(length: 64 << 20)
-        let server = try ScriptedServer { film.answer($0) }
+        let (two, four) = (Gate(), Gate())
+        // Each request of a stage is answered once all of them are there, so that none takes over another's connection.
+        let server = try ScriptedServer { request in
+            if request.number == 4 { two.open() }
+            if request.number == 8 { four.open() }
+            return switch request.number {
+            case 3...4: [.wait(two)] + film.answer(request)
+            case 5...8: [.wait(four)] + film.answer(request)
+            default: film.answer(request)
+            }
+        }
         defer { server.stop() }
         let lines = try Self.examine(server.url("/film.mkv"))
         let speed = try #require(lines.last)
@@ -155,7 +165,8 @@ struct DoctorTests {
         #expect(server.requests.dropFirst(2).allSatisfy { $0["if-range"] == "\"v1\"" })
         // The server counts behind its sending.
         #expect(eventually { server.bodyBytesSent >= 24 << 20 | 2 })
-        #expect(server.bodyBytesSent == 24 << 20 | 2 && server.connectionCount == 4)
+        #expect(server.bodyBytesSent == 24 << 20 | 2)
+        #expect(server.connectionCount == 4)
     }
 
     @Test("A slow body is cut off and told with what came of it")
