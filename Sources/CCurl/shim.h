@@ -7,6 +7,14 @@ typedef size_t (*reel_data_callback)(char *bytes, size_t size, size_t count, voi
 typedef int (*reel_request_callback)(void *context, char *address, char *local, int port, int local_port);
 typedef curl_socket_t (*reel_socket_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
 
+// Values of options: releases of libcurl declare them as enumerations or as macros of type long.
+static const long reel_require_tls = CURLUSESSL_ALL;
+static const long reel_http_1_1 = CURL_HTTP_VERSION_1_1;
+static const long reel_ftp_single_cwd = CURLFTPMETHOD_SINGLECWD;
+static const long reel_ftp_no_cwd = CURLFTPMETHOD_NOCWD;
+// CURLE_TOO_LARGE, known from 8.6.0 on.
+static const CURLcode reel_too_large = (CURLcode)100;
+
 // curl_easy_setopt(3), curl_multi_setopt(3) and curl_easy_getinfo(3) are variadic, and macros that want a constant
 // option: one function for each type of argument.
 static inline CURLcode reel_set_long(CURL *easy, CURLoption option, long value) {

@@ -25,7 +25,8 @@ extension OriginFailure {
             CURLE_SSL_CRL_BADFILE, CURLE_USE_SSL_FAILED, CURLE_SSL_CLIENTCERT:
             self = .untrusted(text)
         // A single header line over curl's 100 KiB ends as "out of memory" up to 8.5, as "too large" later.
-        case CURLE_OUT_OF_MEMORY where !hasHead: self = .wrongAnswer("\(place.origin): a header is too large")
+        case CURLE_OUT_OF_MEMORY where !hasHead, reel_too_large where !hasHead:
+            self = .wrongAnswer("\(place.origin): a header is too large")
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING,
             CURLE_HTTP_RETURNED_ERROR, CURLE_URL_MALFORMAT, CURLE_FILESIZE_EXCEEDED:
             self = .wrongAnswer(text)

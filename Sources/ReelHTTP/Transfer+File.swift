@@ -59,9 +59,8 @@ extension Transfer {
             // A server would else have the client connect anywhere.
             easy.set(CURLOPT_FTP_SKIP_PASV_IP, 1)
             // Servers take the name of a folder in LIST for options and patterns, and not in CWD.
-            let method = asksFolder ? CURLFTPMETHOD_SINGLECWD : CURLFTPMETHOD_NOCWD
-            easy.set(CURLOPT_FTP_FILEMETHOD, Int(method.rawValue))
-            if isExplicit || place.scheme == "ftps" { easy.set(CURLOPT_USE_SSL, Int(CURLUSESSL_ALL.rawValue)) }
+            easy.set(CURLOPT_FTP_FILEMETHOD, asksFolder ? reel_ftp_single_cwd : reel_ftp_no_cwd)
+            if isExplicit || place.scheme == "ftps" { easy.set(CURLOPT_USE_SSL, reel_require_tls) }
             easy.lane = host.freeLane(isNew: avoidsIdle || probe != nil)
             easy.lane?.attach(to: easy)
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }

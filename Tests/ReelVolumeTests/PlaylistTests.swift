@@ -15,9 +15,10 @@ import Testing
             .map { String(decoding: $0, as: UTF8.self) }
     }
 
-    private func write(_ text: String, to path: String) {
-        let file = fopen(path, "w")
-        #expect(file != nil && fputs(text, file) >= 0 && fclose(file) == 0)
+    private func write(_ text: String, to path: String) throws {
+        let file = try #require(fopen(path, "we"))
+        #expect(fputs(text, file) >= 0)
+        #expect(fclose(file) == 0)
     }
 
     /// What the test changes: the list's text; nil answers 503.
@@ -186,12 +187,12 @@ import Testing
     @Test func aLocalListIsReadAgainOnceItHasChanged() throws {
         let path = "/tmp/reelfs-list-\(getpid())-\(UInt32.random(in: 0 ... .max)).txt"
         defer { unlink(path) }
-        write("http://127.0.0.1:9/a.mp3\n", to: path)
+        try write("http://127.0.0.1:9/a.mp3\n", to: path)
         let fixture = try VolumeFixture(path, refresh: .seconds(300))
         defer { fixture.remove() }
         let (one, two) = (["a.mp3"], ["b.mp3", "a.mp3"])
         for _ in 0..<3 { #expect(fixture.names() == .success(one)) }
-        write("http://127.0.0.1:9/b.mp3\nhttp://127.0.0.1:9/a.mp3\n", to: path)
+        try write("http://127.0.0.1:9/b.mp3\nhttp://127.0.0.1:9/a.mp3\n", to: path)
         #expect(eventually { fixture.names() == .success(two) })
         unlink(path)
         #expect(
@@ -199,7 +200,7 @@ import Testing
                 if fixture.names() != .success(two) { Issue.record("the tree is another") }
                 return mark(fixture)?.hasPrefix("unreachable ") == true
             })
-        write("http://127.0.0.1:9/a.mp3\n", to: path)
+        try write("http://127.0.0.1:9/a.mp3\n", to: path)
         #expect(eventually { fixture.names() == .success(one) && mark(fixture) == nil })
     }
 }
