@@ -1,7 +1,7 @@
-import CCurl
+import CCrypto
 import ReelCore
 
-/// The keys of an S3 service, by which libcurl signs requests (AWS Signature Version 4). Neither prints nor reflects
+/// The keys of an S3 service, by which requests are signed (AWS Signature Version 4). Neither prints nor reflects
 /// them.
 package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The access key, which signed requests show.
@@ -31,14 +31,74 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
             && token.map(isHeaderValue) ?? true
     }
 
-    /// Has libcurl sign a request (CURLOPT_AWS_SIGV4(3)).
-    /// - Returns: the header lines that go with it, which libcurl signs as all of ours.
-    func sign(_ easy: borrowing EasyHandle, in region: String) -> [String] {
-        // Without it curl would send the secret key as a password. Some systems' libcurl is built without it.
-        guard easy.set(CURLOPT_AWS_SIGV4, "aws:amz:\(region):s3") else { return [] }
-        easy.set(CURLOPT_USERNAME, id)
-        easy.set(CURLOPT_PASSWORD, secret)
-        // Stands for the hash of the body. Services refuse a request without it, and not each libcurl sends one.
-        return ["x-amz-content-sha256: UNSIGNED-PAYLOAD"] + (token.map { ["x-amz-security-token: " + $0] } ?? [])
+    /// The header fields that prove a request to be of the key's owner: AWS Signature Version 4 (AWS, "Signature
+    /// Calculations for the Authorization Header"), with the body left out of it.
+    ///
+    /// Not libcurl's own (CURLOPT_AWS_SIGV4(3)): newer releases refuse each path that is to be sent as it is, so that
+    /// keys with dot segments cannot be had, and releases differ in how they escape a path and sort a query.
+    ///
+    /// Signed are the host and Amazon's own headers alone, as a proxy may change the others on their way.
+    ///
+    /// - Parameters:
+    ///   - target: path and query as they are sent, in the spelling of `SignedTarget`.
+    ///   - host: as libcurl sends it, with the port where it is not the scheme's.
+    ///   - headers: those of the request; of Amazon's own each must be there once.
+    ///   - moment: seconds since 1970. Services refuse what is a quarter of an hour off.
+    /// - Returns: the fields to add.
+    func sign(
+        _ method: String, _ target: String, of host: String, headers: [(name: String, value: String)],
+        in region: String, at moment: Int64
+    ) -> [(name: String, value: String)] {
+        let time = isoTime(moment).replacing(" ", with: "T").filter { $0 != "-" && $0 != ":" } + "Z"
+        let day = time.prefix(8)
+        var added: [(name: String, value: String)] = [
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("x-amz-date", time),
+        ]
+        if let token { added.append(("x-amz-security-token", token)) }
+        let signed = ([("host", host)] + added + headers.map { (asciiLowercased($0.name), $0.value) })
+            .filter { $0.0 == "host" || $0.0.hasPrefix("x-amz-") }
+            .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+        let names = signed.map(\.0).joined(separator: ";")
+        let mark = target.utf8.firstIndex(of: UInt8(ascii: "?"))
+        let request = [
+            method, String(target[..<(mark ?? target.endIndex)]),
+            mark.map { String(target[target.utf8.index(after: $0)...]) } ?? "",
+            signed.map { "\($0.0):\(singleSpaced($0.1))\n" }.joined(), names, "UNSIGNED-PAYLOAD",
+        ].joined(separator: "\n")
+        let scope = "\(day)/\(region)/s3/aws4_request"
+        let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(hexadecimal(sha256(request)))"
+        let key = scope.utf8.split(separator: UInt8(ascii: "/")).reduce(Array("AWS4\(secret)".utf8)) {
+            keyedSHA256($0, Array($1))
+        }
+        let signature = hexadecimal(keyedSHA256(key, Array(text.utf8)))
+        added.append(
+            (
+                "Authorization",
+                "AWS4-HMAC-SHA256 Credential=\(id)/\(scope), SignedHeaders=\(names), Signature=\(signature)"
+            ))
+        return added
     }
+}
+
+/// A header's value as it is signed: without blanks around it, and with one space for each row of them.
+private func singleSpaced(_ value: String) -> String {
+    String(decoding: Array(value.utf8.split { $0 == 0x20 || $0 == 0x09 }.joined(separator: [0x20])), as: UTF8.self)
+}
+
+/// FIPS 180-4; EVP_Digest(3).
+private func sha256(_ text: String) -> [UInt8] {
+    let bytes = Array(text.utf8)
+    var sum = [UInt8](repeating: 0, count: 32)
+    guard EVP_Digest(bytes, bytes.count, &sum, nil, EVP_sha256(), nil) == 1 else {
+        fatalError("libcrypto has no SHA-256")
+    }
+    return sum
+}
+
+/// HMAC-SHA-256 (RFC 2104; HMAC(3)).
+private func keyedSHA256(_ key: [UInt8], _ message: [UInt8]) -> [UInt8] {
+    var result = [UInt8](repeating: 0, count: 32)
+    guard HMAC(EVP_sha256(), key, Int32(key.count), message, message.count, &result, nil) != nil
+    else { fatalError("libcrypto has no HMAC-SHA-256") }
+    return result
 }

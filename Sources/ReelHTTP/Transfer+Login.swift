@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 import ReelCore
 
 /// How one request proves who asks, and how often that was refused.
@@ -36,19 +37,24 @@ extension Transfer {
 
     /// Adds what the user gave for the origin: headers, certificate, and one login. A header of the user's own goes
     /// before a signature, that before a token, and that before user and password.
+    /// - Parameter target: path and query as they are sent.
     /// - Returns: header lines.
-    func addLogin(to easy: borrowing EasyHandle, _ disclosure: Disclosure) -> [String] {
+    func addLogin(to easy: borrowing EasyHandle, _ disclosure: Disclosure, _ target: String) -> [String] {
         let configuration = loop.configuration
         route.login.way = .fixed
         var lines = disclosure.secrets ? configuration.headers.map(headerLine) : []
         if disclosure.secrets { configuration.clientCertificate?.show(with: easy) }
+        let given = request.headers + (disclosure.secrets ? configuration.headers : [])
+        guard !given.contains(where: { asciiLowercased($0.name) == "authorization" }) else { return lines }
         if disclosure.secrets, configuration.signs(request), let key = loop.keys.current {
             route.login.way = .signature(serial: key.serial)
-            return lines + key.secret.sign(easy, in: route.region ?? TransportConfiguration.firstRegion)
+            let fields = key.secret.sign(
+                request.upload == nil ? request.method : "PUT", target,
+                of: String(route.place.origin.dropFirst(route.place.scheme.utf8.count + 3)), headers: given,
+                in: route.region ?? TransportConfiguration.firstRegion, at: Int64(time(nil)))
+            return lines + fields.map(headerLine)
         }
-        let given = request.headers + (disclosure.secrets ? configuration.headers : [])
-        guard disclosure.credentials, !given.contains(where: { asciiLowercased($0.name) == "authorization" })
-        else { return lines }
+        guard disclosure.credentials else { return lines }
         if disclosure.secrets, let token = loop.tokens.current {
             route.login.way = .token(serial: token.serial)
             lines.append("Authorization: Bearer " + token.secret)

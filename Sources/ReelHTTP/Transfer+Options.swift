@@ -38,7 +38,7 @@ extension Transfer {
         if isOfFileServer { reel_allow_files_only(easy.pointer) } else { reel_allow_http_only(easy.pointer) }
         reel_leave_resolver(easy.pointer)
         easy.set(CURLOPT_NOSIGNAL, 1)
-        easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        easy.set(CURLOPT_HTTP_VERSION, reel_http_1_1)
         let connectLimit = min(request.connectLimit ?? configuration.connectTimeout, configuration.connectTimeout)
         easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectLimit / .milliseconds(1)))
         if request.connectLimit != nil || avoidsIdle { easy.set(CURLOPT_FRESH_CONNECT, 1) }
@@ -61,8 +61,9 @@ extension Transfer {
 
     private func setRequestOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration) {
         // A URL cannot hold each path and query that S3 has.
-        let target = route.place == route.original ? request.signed?.text : nil
-        easy.set(CURLOPT_URL, target.map { route.place.origin + $0 } ?? route.place.text)
+        let signed = route.place == route.original ? request.signed?.text : nil
+        let target = signed ?? String(route.place.text.dropFirst(route.place.origin.count))
+        easy.set(CURLOPT_URL, route.place.origin + target)
         // ResourceURL has removed the dot segments; any others are there on purpose.
         easy.set(CURLOPT_PATH_AS_IS, 1)
         easy.set(CURLOPT_DISALLOW_USERNAME_IN_URL, 1)
@@ -70,7 +71,6 @@ extension Transfer {
         easy.set(CURLOPT_HTTP_CONTENT_DECODING, 0)
         easy.set(CURLOPT_USERAGENT, configuration.userAgent)
         if let range = request.range { easy.set(CURLOPT_RANGE, "\(range.lower)-\(range.upper - 1)") }
-        // Not as a header of ours: libcurl would sign it, and the load balancers of Google Cloud Storage change it.
         easy.set(CURLOPT_ACCEPT_ENCODING, "identity")
         var lines = setMethod(of: easy)
         switch request.condition {
@@ -82,7 +82,7 @@ extension Transfer {
         }
         let disclosure = disclosure
         if disclosure.headers { lines += request.headers.map(headerLine) }
-        lines += addLogin(to: easy, disclosure)
+        lines += addLogin(to: easy, disclosure, target)
         if let jar = cookieJar(disclosure) {
             jar.attach(to: easy)
             easy.cookies = jar
@@ -99,7 +99,6 @@ extension Transfer {
             easy.set(CURLOPT_INFILESIZE, Int(upload.length))
             easy.set(CURLOPT_READFUNCTION, sendBody)
             easy.set(CURLOPT_READDATA, context: Unmanaged.passUnretained(easy.context).toOpaque())
-            // Not `Expect:` as below: libcurl 7.88 signs lines without a value, and services then refuse the signature.
             // A service that has no use for the body says so before it comes. A short one is sent rather than waited
             // with.
             easy.set(CURLOPT_EXPECT_100_TIMEOUT_MS, upload.length < 64 << 10 ? 1 : 100)

@@ -122,7 +122,7 @@ func isHeaderValue(_ value: String) -> Bool {
     value.utf8.allSatisfy { ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x09 }
 }
 
-/// Whether a text may stand among the four of CURLOPT_AWS_SIGV4(3), which curl takes no longer than this.
+/// Whether a text may stand in the scope of a signature.
 private func isSigningRegion(_ text: String) -> Bool {
     (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && !"/:,".utf8.contains($0) }
 }

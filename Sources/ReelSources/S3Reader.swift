@@ -14,16 +14,9 @@ struct S3Reader: FolderReader {
     /// The entries so far: their keys behind the prefix, those of folders with a slash.
     private var taken: Set<[UInt8]> = []
     /// The marks of the pages that were asked for.
-    private var marks: Set<Mark> = []
+    private var marks: Set<[UInt8]> = []
     private var hasMarker = false
     private var page: [UInt8] = []
-
-    /// The place in the listing where its next page begins.
-    private enum Mark: Hashable {
-        case token([UInt8])
-        /// Behind this key.
-        case key([UInt8])
-    }
 
     init(_ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool) {
         (self.folder, self.bucket, self.isNew) = (folder, bucket, isNew)
@@ -35,7 +28,7 @@ struct S3Reader: FolderReader {
 
     mutating func start() throws(SourceRefusal) -> FolderStep { try ask(from: nil) }
 
-    private func ask(from mark: Mark?) throws(SourceRefusal) -> FolderStep {
+    private func ask(from mark: [UInt8]?) throws(SourceRefusal) -> FolderStep {
         guard let folder, let bucket, folder.suffix(below: bucket) != nil else {
             throw .useless("it lies in no bucket")
         }
@@ -43,11 +36,7 @@ struct S3Reader: FolderReader {
         var fields = [
             ("delimiter", [0x2F]), ("encoding-type", Array("url".utf8)), ("list-type", [0x32]), ("prefix", prefix),
         ]
-        switch mark {
-        case .token(let token): fields.insert(("continuation-token", token), at: 0)
-        case .key(let key): fields.append(("start-after", key))
-        case nil: break
-        }
+        if let mark { fields.insert(("continuation-token", mark), at: 0) }
         let query = fields.map { $0.0 + "=" + String(decoding: s3Escaped($0.1[...]), as: UTF8.self) }
         let path = bucket.path == "/" ? "/" : String(bucket.path.dropLast())
         guard let url = ResourceURL(bucket.origin + path + "?" + query.joined(separator: "&")) else {
@@ -75,21 +64,8 @@ struct S3Reader: FolderReader {
             return .entries(entries.list())
         }
         // A mark that comes again would lead round in a circle.
-        guard let mark = Self.mark(behind: listed), marks.insert(mark).inserted else { throw .cutShort }
+        guard let mark = listed.token, marks.insert(mark).inserted else { throw .cutShort }
         return try ask(from: mark)
-    }
-
-    /// The mark of the next page; nil: the page gives none.
-    ///
-    /// libcurl 8.14 and its neighbours decode the query before they sign it, and take `%2B` for a space: the service
-    /// refuses the signature. A token is often base64, and may hold a plus where the page's last key holds none.
-    private static func mark(behind page: S3Page) -> Mark? {
-        guard let token = page.token else { return nil }
-        let ends = [page.objects.last?.key, page.prefixes.last.map { page.decoded($0) }].compactMap { $0 }
-        let plus = UInt8(ascii: "+")
-        guard token.contains(plus), let last = ends.max(by: { $0.lexicographicallyPrecedes($1) }), !last.contains(plus)
-        else { return .token(token) }
-        return .key(last)
     }
 
     private mutating func add(_ object: S3Page.Object) throws(SourceRefusal) {

@@ -19,6 +19,27 @@ import Testing
         #expect(!text.contains("EXAMPLE"))
     }
 
+    /// The signatures are those that botocore 1.43 makes of the same requests.
+    @Test(arguments: [
+        (
+            "GET", "/films/a/../.%2F//b?list-type=2&prefix=a%2Bb", "127.0.0.1:9000", "session",
+            "0db2b5a8ebd4d7a91f378b2c19c56089ae397156f38320ba18a6cd15a2c16723"
+        ),
+        (
+            "PUT", "/a%20b", "films.s3.amazonaws.com", nil as String?,
+            "d9686ae10d0409cd7093f806a41be56b76a9c9d7d9fb7f3157011fa3f71a8464"
+        ),
+    ])
+    func aSignatureIsThatOfAmazonsOwnLibrary(
+        _ method: String, _ target: String, _ host: String, _ token: String?, _ signature: String
+    ) {
+        let key = SigningKey(id: "AKIDEXAMPLE", secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", token: token)
+        let headers = token == nil ? [] : [("Range", "bytes=0-9"), ("X-Amz-Request-Payer", "requester   twice ")]
+        let fields = key.sign(method, target, of: host, headers: headers, in: "us-east-1", at: 1_369_353_600)
+        #expect(fields.first { $0.name == "x-amz-date" }?.value == "20130524T000000Z")
+        #expect(fields.last?.value.hasSuffix(", Signature=" + signature) == true)
+    }
+
     private func request(_ url: ResourceURL, _ target: String? = nil, isRegional: Bool = false) -> OriginRequest {
         var request = OriginRequest(url: url, range: ByteRange(0, 4), stallLimit: .seconds(5))
         request.signed = SignedTarget(text: target ?? url.path, isRegional: isRegional)
@@ -53,7 +74,20 @@ import Testing
         }
     }
 
-    /// A proxy may change the others on their way; libcurl itself leaves `Range` out.
+    @Test func aHeaderOfTheUsersOwnGoesBeforeASignature() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
+        try withTransport(to: server) {
+            sign(server)(&$0)
+            $0.headers = [("authorization", "Bearer own")]
+        } _: { origin in
+            #expect(fetch(origin, request(server.url("/a"))).failure == nil)
+            let sent = try #require(server.requests.first)
+            #expect(sent.headers.filter { $0.name == "authorization" }.map(\.value) == ["Bearer own"])
+            #expect(sent["x-amz-date"] == nil)
+        }
+    }
+
+    /// A proxy may change the others on their way.
     @Test func theHostAndAllOfAmazonsHeadersAreSignedAndNoneThatProxiesChange() throws {
         let server = try ScriptedServer { _ in ServerStep.answer(200, [], body: "here") }
         try withTransport(to: server) {
