@@ -67,7 +67,9 @@ test:  ## Every test, with real servers, players and mounts
 	@Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED)
 	@# Beside the build, which takes longer.
 	Tests/install-python $(PYTHON_SERVERS) & swift build --build-tests && wait $$!
-	swift test --skip-build --disable-xctest
+	@# What counts bytes beside other tests counts the load, too.
+	swift test --skip-build --disable-xctest --no-parallel --filter SerialTests
+	swift test --skip-build --disable-xctest --skip SerialTests
 
 test-system: deb  ## The package in small systems of its own: installed, removed, and booted (root)
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)

@@ -52,13 +52,6 @@ extension EndToEnd {
             }
         }
 
-        @discardableResult
-        private func succeed(_ words: [String], in directory: String = "/") throws -> String {
-            let end = try ChildProcess.run(words, directory: directory, within: .seconds(40))
-            #expect(end.status == 0, "\(words.joined(separator: " ")): \(end.errors)")
-            return end.output
-        }
-
         private func replaced(_ text: String, _ word: String, _ other: String) -> String {
             text == word ? other : text
         }

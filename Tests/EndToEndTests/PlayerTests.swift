@@ -55,48 +55,6 @@ extension EndToEnd {
             }
         }
 
-        /// As Jellyfin asks. What the kernel reads ahead of a program is more than ffprobe reads of such films.
-        @Test(
-            "A probe of a film costs three requests and no more than its index and its beginning",
-            arguments: [("behind.mp4", 900_000), ("film.mkv", 700_000)])
-        func probe(_ name: String, most: Int64) throws {
-            try withScene { scene in
-                let root = scene.work("root")
-                mkdir(root, 0o755)
-                let picture = ["-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25:duration=8"]
-                let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=8"]
-                let codecs = ["-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac"]
-                try succeed(["ffmpeg", "-v", "error"] + picture + sound + codecs + [root + "/" + name])
-                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
-                defer { server.stop() }
-                let log = scene.work("requests.json")
-                let mount = try scene.mount(server.url, ["--request-log", log])
-                let sizes = ["-analyzeduration", "200M", "-probesize", "1G", "-threads", "0"]
-                let shown = ["-print_format", "json", "-show_streams", "-show_chapters", "-show_format"]
-                try succeed(["ffprobe", "-v", "error"] + sizes + shown + [mount.file(name)])
-
-                func requests() -> [String] {
-                    String(decoding: (try? readWhole(log)) ?? [], as: UTF8.self).split(separator: "\n")
-                        .map { String($0) }
-                        .filter { !$0.contains("\"why\":\"listing\"") && !$0.contains("\"from\":\"cache\"") }
-                }
-                // A request is written down when it has ended.
-                #expect(eventually { requests().contains { $0.contains("\"tail\"") } && requests().count >= 2 })
-                let bytes = requests().map { line in
-                    line.split(separator: "\"bytes\":").last.flatMap { Int64($0.prefix { $0.isNumber }) } ?? .max / 100
-                }
-                let length = try readWhole(root + "/" + name).count
-                #expect(length > 2 << 20 && bytes.count <= 3 && bytes.reduce(0, +) <= most, "\(length): \(requests())")
-            }
-        }
-
-        @discardableResult
-        private func succeed(_ words: [String]) throws -> String {
-            let end = try ChildProcess.run(words, within: .seconds(40))
-            #expect(end.status == 0, "\(words.joined(separator: " ")): \(end.output)\(end.errors)")
-            return end.output
-        }
-
         private func lines(_ text: String, without word: String) -> [Substring] {
             text.split(separator: "\n").filter { !$0.contains(word) }
         }

@@ -1,4 +1,14 @@
 import Glibc
+import TestKit
+import Testing
+
+/// Runs a program that ends with status 0. - Returns: its output.
+@discardableResult
+func succeed(_ words: [String], in directory: String = "/") throws -> String {
+    let end = try ChildProcess.run(words, directory: directory, within: .seconds(40))
+    #expect(end.status == 0, "\(words.joined(separator: " ")): \(end.output)\(end.errors)")
+    return end.output
+}
 
 /// True for a process that lives: a zombie with other threads does, as one of them may be deep in a sync.
 func isRunning(_ pid: pid_t) -> Bool {

@@ -35,8 +35,7 @@ import Testing
             truncate(path, 0)
             truncate(path, Int(4 * BlockSize.block))
         case .flipped:
-            let file = try Descriptor(path, O_RDWR)
-            try [UInt8(0xFF)].withUnsafeBytes { try file.write($0, at: BlockSize.block + 77) }
+            try Descriptor(path, O_RDWR).invert(BlockSize.block + 77)
         case .replaced:
             let file = try Descriptor(path, O_RDWR)
             for block in 0..<4 {

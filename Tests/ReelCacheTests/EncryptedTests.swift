@@ -262,7 +262,7 @@ struct EncryptedTests {
         let store = try fixture.open()
         let object = try store.fill(file, 0..<2)
         let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
-        try [UInt8(1)].withUnsafeBytes { try data.write($0, at: BlockSize.block + 5) }
+        try data.invert(BlockSize.block + 5)
         var bytes = [UInt8](repeating: 0, count: Int(BlockSize.block))
         func read(_ count: Int) -> CacheRead {
             bytes.withUnsafeMutableBytes {
@@ -283,7 +283,7 @@ struct EncryptedTests {
         let object = try store.fill(file, 0..<2)
         let data = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
         let quarter = Int64(BlockCipher.quarterSize)
-        try [UInt8(1)].withUnsafeBytes { try data.write($0, at: BlockSize.block + 2 * quarter + 5) }
+        try data.invert(BlockSize.block + 2 * quarter + 5)
         store.objectStore.opened?.forgetAll()
         var bytes = [UInt8](repeating: 0, count: Int(2 * quarter))
         func read(_ range: Range<Int64>) -> CacheRead {

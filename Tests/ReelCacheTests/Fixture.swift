@@ -69,6 +69,15 @@ final class Fixture: Sendable {
     func crashImage(of store: Store) throws -> Fixture { try store.committer.betweenCommits { try crashImage() } }
 }
 
+extension Descriptor {
+    /// Inverts the byte at `offset`: a constant could be what stands there, once in 256 ciphertexts.
+    func invert(_ offset: Int64) throws {
+        var byte: UInt8 = 0
+        try #require(pread(number, &byte, 1, off_t(offset)) == 1)
+        try withUnsafeBytes(of: ~byte) { try write($0, at: offset) }
+    }
+}
+
 extension BlockSum: ExpressibleByIntegerLiteral {
     public init(integerLiteral value: UInt64) { self.init(plain: value) }
 }

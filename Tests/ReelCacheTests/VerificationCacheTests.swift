@@ -51,7 +51,7 @@ import Testing
         try withClosedFile { fixture, store, file in
             if !whileOpen { store.verified.keep(file, now: later) }
             let other = try Descriptor(try #require(fixture.objectFiles.first), O_RDWR)
-            try [UInt8(0xFF)].withUnsafeBytes { try other.write($0, at: 77) }
+            try other.invert(77)
             if whileOpen { store.verified.keep(file, now: later) }
             let isOffered = try isOffered(store)
             #expect(!isOffered)

@@ -3,8 +3,9 @@ import TestKit
 import Testing
 
 extension EndToEnd {
-    /// What the programs of media libraries cost the origin, which a real nginx is.
-    @Suite struct LibraryTests {
+    /// What the programs of media libraries cost the origin, which is a real nginx. How much a mount reads ahead of a
+    /// program depends on how fast both are, so these tests run alone.
+    @Suite struct LibrarySerialTests {
         /// What a program may cause to be asked for of one film.
         struct Cost: Sendable {
             var bytes: Int64
@@ -59,9 +60,7 @@ extension EndToEnd {
                 let mount = try scene.mount(server.url, ["--request-log", log])
                 for number in 0..<Self.films {
                     let film = mount.file(name(number))
-                    let end = try ChildProcess.run(
-                        [scanner.testDescription] + scanner.words + [film] + scanner.behind, within: .seconds(30))
-                    #expect(end.status == 0, "\(end.errors)")
+                    try succeed([scanner.testDescription] + scanner.words + [film] + scanner.behind)
                 }
                 try mount.unmount()
                 for number in Self.films - 2..<Self.films {
@@ -74,6 +73,41 @@ extension EndToEnd {
                     let isCheap = lines.count <= most.requests && bytes.reduce(0, +) <= most.bytes
                     #expect(isCheap && !lines.isEmpty, "\(lines.map { $0.split(separator: "\"range\":").last ?? "" })")
                 }
+            }
+        }
+
+        /// As Jellyfin asks. What the kernel reads ahead of a program is more than ffprobe reads of such films.
+        @Test(
+            "A probe of a film costs three requests and no more than its index and its beginning",
+            arguments: [("behind.mp4", 900_000), ("film.mkv", 700_000)])
+        func probe(_ name: String, most: Int64) throws {
+            try withScene { scene in
+                let root = scene.work("root")
+                mkdir(root, 0o755)
+                let picture = ["-f", "lavfi", "-i", "testsrc2=size=640x360:rate=25:duration=8"]
+                let sound = ["-f", "lavfi", "-i", "sine=frequency=440:duration=8"]
+                let codecs = ["-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac"]
+                try succeed(["ffmpeg", "-v", "error"] + picture + sound + codecs + [root + "/" + name])
+                let server = try RealServer(.nginx, root: root, place: scene.work("server"))
+                defer { server.stop() }
+                let log = scene.work("requests.json")
+                let mount = try scene.mount(server.url, ["--request-log", log])
+                let sizes = ["-analyzeduration", "200M", "-probesize", "1G", "-threads", "0"]
+                let shown = ["-print_format", "json", "-show_streams", "-show_chapters", "-show_format"]
+                try succeed(["ffprobe", "-v", "error"] + sizes + shown + [mount.file(name)])
+
+                func requests() -> [String] {
+                    String(decoding: (try? readWhole(log)) ?? [], as: UTF8.self).split(separator: "\n")
+                        .map { String($0) }
+                        .filter { !$0.contains("\"why\":\"listing\"") && !$0.contains("\"from\":\"cache\"") }
+                }
+                // A request is written down when it has ended.
+                #expect(eventually { requests().contains { $0.contains("\"tail\"") } && requests().count >= 2 })
+                let bytes = requests().map { line in
+                    line.split(separator: "\"bytes\":").last.flatMap { Int64($0.prefix { $0.isNumber }) } ?? .max / 100
+                }
+                let length = try readWhole(root + "/" + name).count
+                #expect(length > 2 << 20 && bytes.count <= 3 && bytes.reduce(0, +) <= most, "\(length): \(requests())")
             }
         }
 
@@ -92,8 +126,7 @@ extension EndToEnd {
                 ["-stream_loop", "3", "-i", short, "-c", "copy", scene.work("film.mkv")],
             ]
             for words in words {
-                let end = try ChildProcess.run(["ffmpeg", "-v", "error"] + words, within: .seconds(40))
-                #expect(end.status == 0, "\(end.errors)")
+                try succeed(["ffmpeg", "-v", "error"] + words)
             }
             for number in 0..<Self.films {
                 #expect(link(scene.work("film." + suffix(number)), root + "/" + name(number)) == 0)
