@@ -117,13 +117,13 @@ extension EndToEnd {
         /// Of 16 MB, every second one an mp4 with its index at the end.
         private func makeFilms(_ root: String, _ scene: Scene) throws {
             let short = scene.work("short.mkv")
-            let picture = ["-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:duration=3"]
-            let sound = ["-f", "lavfi", "-i", "sine=r=48000:duration=3"]
+            let picture = ["-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:duration=1"]
+            let sound = ["-f", "lavfi", "-i", "sine=r=48000:duration=1"]
             let codecs = ["-c:v", "mpeg4", "-q:v", "1", "-c:a", "aac"]
             let words = [
                 picture + sound + codecs + [short],
-                ["-stream_loop", "3", "-i", short, "-c", "copy", scene.work("film.mp4")],
-                ["-stream_loop", "3", "-i", short, "-c", "copy", scene.work("film.mkv")],
+                ["-stream_loop", "11", "-i", short, "-c", "copy", scene.work("film.mp4")],
+                ["-stream_loop", "11", "-i", short, "-c", "copy", scene.work("film.mkv")],
             ]
             for words in words {
                 try succeed(["ffmpeg", "-v", "error"] + words)
