@@ -23,7 +23,7 @@ extension Ledger {
 
     private func secondsAhead(of cursor: Cursor) -> Double {
         if waits(cursor) { return 0 }
-        let enough = Int64(cursor.playingRate * Readahead.seconds)
+        let enough = Int64(min(cursor.playingRate, 1e12) * Readahead.seconds)
         let limit = min(length, cursor.position + min(enough, Readahead.longest))
         let missing = present.firstMissing(from: min(cursor.position, length), limit: limit)
         return missing >= limit ? .infinity : Double(missing - cursor.position) / cursor.playingRate

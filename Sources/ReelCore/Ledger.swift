@@ -348,7 +348,7 @@ package struct Ledger: Sendable {
         if stream.end == BlockSize.openEnd {
             planner.streams.remove(id)
             if let failure { breakOff(ReadFailure(failure)) }
-            return planner.waiting.complete(ByteRange(0, .max)) + planner.demand(now: now)
+            return planner.waiting.complete() + planner.demand(now: now)
         }
         if stream.position >= stream.end {
             planner.streams.remove(id)
@@ -382,7 +382,8 @@ package struct Ledger: Sendable {
     /// The origin has another version: no more bytes can come for this one.
     package mutating func supersede() -> [Action] {
         isSuperseded = true
-        return planner.stop { _ in true } + planner.waiting.fail(planner.waiting.all.map(\.id), .changed)
+        let covered = planner.waiting.complete()
+        return covered + planner.stop { _ in true } + planner.waiting.fail(planner.waiting.all.map(\.id), .changed)
     }
 
     /// The origin has this version, after all.
@@ -392,6 +393,8 @@ package struct Ledger: Sendable {
     package mutating func tick(now: Duration) -> [Action] {
         var actions: [Action] = []
         if notice() { actions += planner.demand(now: now) }
+        // The cache may keep a part of what it then fails to take as a whole.
+        actions += planner.waiting.complete()
         actions += planner.waiting.endLate(planner.streams, now: now)
         actions += planner.streams.startRetries(now: now)
         if limits.mayHedge {

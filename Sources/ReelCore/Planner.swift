@@ -41,13 +41,15 @@ struct Planner: Sendable {
                     offset = min(stream.end, read.range.upper)
                 } else if streams.acceptsRanges {
                     let reader = cursors.proven(at: read.range)
+                    let started: Started
                     if let reader, read.readsOn, offset == read.range.lower, answersSeek(cursors.all[reader]) {
-                        actions += answerSeek(at: offset, now)
+                        started = answerSeek(at: offset, now)
                     } else {
                         let reader = reader.map { cursors.all[$0] }
-                        actions.append(start(at: offset, count: demand(of: read, by: reader, from: offset), now: now))
+                        started = start(at: offset, count: demand(of: read, by: reader, from: offset), now: now)
                     }
-                    offset = streams.all.last!.end
+                    actions += started.actions
+                    offset = started.end
                     cursors.countEarly(reader, offset - max(read.range.upper, cursors.reach(at: read.range)))
                     if reader != nil { askedAhead += max(0, offset - read.range.upper) }
                 } else if streams.comesOnce {
@@ -57,7 +59,7 @@ struct Planner: Sendable {
                 } else {
                     let needs = needs(now)
                     actions += stop { needs.isOvertaken($0) }
-                    actions.append(start(at: 0, count: present.length, now: now))
+                    actions += start(at: 0, count: present.length, now: now).actions
                     break
                 }
             }
@@ -97,16 +99,16 @@ struct Planner: Sendable {
 
     /// After a seek, where connections are slow: two requests at a time bring the bytes that a player needs for its
     /// first picture, and a third the bytes before them in their block, which would be in their way.
-    private mutating func answerSeek(at offset: Int64, _ now: Duration) -> [Ledger.Action] {
+    private mutating func answerSeek(at offset: Int64, _ now: Duration) -> Started {
         let front = streams.startOfRequest(at: offset)
         // Known first, so that the others begin behind it; sent last.
-        let before = front < offset ? [start(at: front, count: offset - front, now: now, upTo: offset)] : []
-        let first = start(at: offset, count: Readahead.seekFirst, now: now)
-        let end = streams.all.last!.end
+        let before = front < offset ? start(at: front, count: offset - front, now: now, upTo: offset).actions : []
+        let (first, end) = start(at: offset, count: Readahead.seekFirst, now: now)
         guard end < present.length, streams.firstUnplanned(from: end, limit: present.length) == end else {
-            return [first] + before
+            return (first + before, end)
         }
-        return [first, start(at: end, count: Readahead.seekNext, now: now)] + before
+        let next = start(at: end, count: Readahead.seekNext, now: now)
+        return (first + next.actions + before, next.end)
     }
 
     // MARK: Bytes fetched ahead
@@ -142,9 +144,10 @@ struct Planner: Sendable {
                 isUrgent || frontier - cursor.position < window / 2,
                 busyRequests(of: cursor, upTo: horizon, requests: requests) < requests
             else { return actions }
-            actions.append(start(at: frontier, count: min(segment, horizon - frontier), .readahead, now: now))
-            cursors.countEarly(index, streams.all.last!.end - max(frontier, cursors.reach(of: cursor)))
-            askedAhead += max(0, streams.all.last!.end - frontier)
+            let started = start(at: frontier, count: min(segment, horizon - frontier), .readahead, now: now)
+            actions += started.actions
+            cursors.countEarly(index, started.end - max(frontier, cursors.reach(of: cursor)))
+            askedAhead += started.end - frontier
         }
     }
 
@@ -212,8 +215,9 @@ struct Planner: Sendable {
         while true {
             offset = streams.firstUnplanned(from: offset, limit: range.upper)
             guard offset < range.upper else { return actions }
-            actions.append(start(at: offset, count: range.upper - offset, .prebuffer, now: now))
-            offset = streams.all.last!.end
+            let started = start(at: offset, count: range.upper - offset, .prebuffer, now: now)
+            actions += started.actions
+            offset = started.end
         }
     }
 
@@ -223,19 +227,29 @@ struct Planner: Sendable {
         guard !streams.all.contains(where: { $0.purpose == .prefetch }),
             streams.acceptsRanges || streams.isEmpty && !streams.comesOnce
         else { return resume(now: now) }
-        let offset = streams.firstUnplanned(from: 0, limit: present.length)
-        guard offset < present.length else { return resume(now: now) }
-        return [start(at: offset, count: present.length - offset, .prefetch, now: now)]
+        var offset: Int64 = 0
+        while true {
+            offset = streams.firstUnplanned(from: offset, limit: present.length)
+            guard offset < present.length else { return resume(now: now) }
+            let started = start(at: offset, count: present.length - offset, .prefetch, now: now)
+            if !started.actions.isEmpty { return started.actions }
+        }
     }
 
     // MARK: Streams that start, pause and end
 
+    /// The actions that start requests, and the byte behind the last one that they bring.
+    private typealias Started = (actions: [Ledger.Action], end: Int64)
+
+    /// - Returns: no action, and `offset`, where the byte there has come meanwhile.
     private mutating func start(
         at offset: Int64, count: Int64, _ purpose: Stream.Purpose = .demand, now: Duration, upTo limit: Int64 = .max
-    ) -> Ledger.Action {
-        let (action, isCut) = streams.start(at: offset, count: count, purpose, now: now, upTo: limit)
-        if isCut { cursors.doubtFrontiers() }
-        return action
+    ) -> Started {
+        guard let started = streams.start(at: offset, count: count, purpose, now: now, upTo: limit) else {
+            return ([], offset)
+        }
+        if started.isCut { cursors.doubtFrontiers() }
+        return ([started.action], started.end)
     }
 
     private func needs(_ now: Duration) -> ReaderNeeds {

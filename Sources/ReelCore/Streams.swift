@@ -106,10 +106,12 @@ struct Streams: Sendable {
     /// Makes one range request around `offset`, which is missing: from the start of its piece (`alignment`), so that
     /// whole blocks come, up to the next byte that is there or on its way. Without ranges: everything.
     /// - Parameter limit: no byte from here on is asked for.
-    /// - Returns: the action that starts it, and whether bytes of an older stream are no longer on their way.
+    /// - Returns: the action that starts it, where it ends, and whether bytes of an older stream are no longer on their
+    ///   way; nil where the byte at `offset` has come since it was found missing: a request that was let go of still
+    ///   writes.
     mutating func start(
         at offset: Int64, count: Int64, _ purpose: Stream.Purpose, now: Duration, upTo limit: Int64 = .max
-    ) -> (Ledger.Action, isCut: Bool) {
+    ) -> (action: Ledger.Action, end: Int64, isCut: Bool)? {
         let length = present.length
         var range = ByteRange(0, length)
         var isCut = false
@@ -120,6 +122,7 @@ struct Streams: Sendable {
             range.upper = last + min(alignment, length - last)
             range.upper = present.firstCovered(from: offset, limit: min(range.upper, limit))
             for other in all where other.position > offset { range.upper = min(range.upper, other.position) }
+            guard range.upper > offset else { return nil }
             // An older stream on its way here ends where this one begins: no byte is fetched twice.
             for index in all.indices where all[index].position <= offset && all[index].end > range.lower {
                 // Its bytes behind the new one are not on their way any more.
@@ -127,8 +130,9 @@ struct Streams: Sendable {
                 all[index].end = max(range.lower, all[index].position)
             }
         }
+        guard !range.isEmpty else { return nil }
         let id = add(range, purpose, now: now)
-        return (.start(id, range, isDemanded: purpose == .demand), isCut)
+        return (.start(id, range, isDemanded: purpose == .demand), range.upper, isCut)
     }
 
     /// A read waits for bytes of this stream. - Returns: whether its request has to be promoted.

@@ -32,7 +32,7 @@ struct WaitingReads: Sendable {
     // MARK: Ends of reads
 
     /// Removes the reads that overlap `range` and whose bytes are all there.
-    mutating func complete(_ range: ByteRange) -> [Ledger.Action] {
+    mutating func complete(_ range: ByteRange = ByteRange(0, .max)) -> [Ledger.Action] {
         var actions: [Ledger.Action] = []
         all.removeAll { read in
             guard read.range.overlaps(range), present.covers(read.range) else { return false }

@@ -49,6 +49,16 @@ import Testing
         #expect(ledger.statistics.sums.wasted == 0)
     }
 
+    /// The last byte that was missing there has come: the next gap is asked for, and not nothing.
+    @Test func aGapThatClosesMeanwhileIsPassedOver() {
+        let block = BlockSize.block
+        let bytes = TestBytes(length: Self.length, there: [ByteRange(block, 2 * block)])
+        var ledger = Ledger(bytes)
+        ledger.opened()
+        bytes.comeMeanwhile(block)
+        #expect(starts(ledger.prefetch(now: .zero)).map(\.range) == [ByteRange(2 * block, Self.length)])
+    }
+
     @Test func aCancelledOneEndsUnlessAReadWaitsForIt() throws {
         for waits in [false, true] {
             var ledger = Ledger(TestBytes(length: Self.length))

@@ -76,17 +76,27 @@ import Testing
         let bytes = TestBytes(length: Self.length, there: start.there)
         var streams = Streams(bytes, acceptsRanges: true, alignment: start.alignment)
         for range in start.older { _ = streams.add(range, .readahead, now: .zero) }
-        let (action, isCut) = streams.start(
+        let started = streams.start(
             at: start.offset, count: start.count, .readahead, now: .zero, upTo: start.limit)
         let id = streams.all.last!.id
-        #expect(action == .start(id, start.expected, isDemanded: false) && isCut == start.isCut)
+        #expect(started?.action == .start(id, start.expected, isDemanded: false) && started?.isCut == start.isCut)
+        #expect(started?.end == start.expected.upper)
         if let oldEnd = start.oldEnd { #expect(streams.all[0].end == oldEnd) }
     }
 
     @Test func withoutRangesARequestBringsAll() {
         var streams = Streams(TestBytes(length: Self.length), acceptsRanges: false)
-        let (action, _) = streams.start(at: 5, count: 1, .demand, now: .zero)
-        #expect(action == .start(1, ByteRange(0, Self.length), isDemanded: true))
+        let started = streams.start(at: 5, count: 1, .demand, now: .zero)
+        #expect(started?.action == .start(1, ByteRange(0, Self.length), isDemanded: true))
+    }
+
+    @Test func forAByteThatHasComeMeanwhileNothingStarts() {
+        let bytes = TestBytes(length: Self.length)
+        var streams = Streams(bytes, acceptsRanges: true)
+        _ = streams.add(ByteRange(0, 8 * Self.block), .readahead, now: .zero)
+        bytes.comeMeanwhile(Self.block)
+        let started = streams.start(at: 3 * Self.block, count: Self.block, .prefetch, now: .zero)
+        #expect(started == nil && streams.all.map(\.rest) == [ByteRange(0, 8 * Self.block)])
     }
 
     @Test func bytesThereOrUnderWayArePlanned() {

@@ -10,6 +10,8 @@ final class TestBytes: PresentBytes {
         var length: Int64
         var there = ByteRangeSet()
         var removals: UInt64 = 0
+        var comesMeanwhile: Int64 = 0
+        var came: [ByteRange] = []
 
         func firstRange(endingBehind offset: Int64) -> ByteRange? { there.ranges.first { $0.upper > offset } }
     }
@@ -38,6 +40,17 @@ final class TestBytes: PresentBytes {
         }
     }
 
+    /// When a gap is measured next, so many bytes of it have come: a request that was let go of still writes.
+    func comeMeanwhile(_ count: Int64) { state.withLock { $0.comesMeanwhile = count } }
+
+    /// The bytes that came so.
+    func takeCame() -> [ByteRange] {
+        state.withLock { state in
+            defer { (state.came, state.comesMeanwhile) = ([], 0) }
+            return state.came
+        }
+    }
+
     var isComplete: Bool { covers(ByteRange(0, length)) }
     var removals: UInt64 { state.withLock { $0.removals } }
     func covers(_ range: ByteRange) -> Bool { firstMissing(from: range.lower, limit: range.upper) >= range.upper }
@@ -51,7 +64,13 @@ final class TestBytes: PresentBytes {
 
     func firstCovered(from offset: Int64, limit: Int64) -> Int64 {
         state.withLock { state in
-            state.firstRange(endingBehind: offset).map { min(limit, max(offset, $0.lower)) } ?? limit
+            if state.comesMeanwhile > 0 {
+                let range = ByteRange(offset, min(offset + state.comesMeanwhile, state.length))
+                state.comesMeanwhile = 0
+                state.there.insert(range)
+                state.came.append(range)
+            }
+            return state.firstRange(endingBehind: offset).map { min(limit, max(offset, $0.lower)) } ?? limit
         }
     }
 

@@ -25,6 +25,19 @@ import Testing
         #expect(waiting.all.map(\.id) == [1])
     }
 
+    /// The cache kept the bytes, and then had no room for those behind them: nothing tells of any arrival.
+    @Test(arguments: ["tick", "supersede"]) func aReadWhoseBytesAreThereGetsThemWithoutAnArrival(_ event: String) {
+        var ledger = Ledger(bytes)
+        ledger.opened()
+        let deadline = Duration.seconds(30)
+        let actions = ledger.park(1, ByteRange(0, 4096), deadline: deadline, now: .zero)
+        guard case .start(let id, _, _) = actions.first else { return #expect(Bool(false), "\(actions)") }
+        bytes.add(ByteRange(0, BlockSize.block))
+        _ = ledger.ended(id, .wrongAnswer("no room"), now: .zero, random: 0.5)
+        let ends = event == "tick" ? ledger.tick(now: deadline) : ledger.supersede()
+        #expect(ends == [.complete(1)] && ledger.isIdle)
+    }
+
     @Test func aReadWaitsForTheStreamThatBringsAMissingByteOfIt() {
         let waiting = waiting([ByteRange(0, 10)])
         bytes.add(ByteRange(0, 6))
