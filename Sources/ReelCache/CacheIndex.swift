@@ -78,7 +78,7 @@ final class CacheIndex: Sendable {
         if copy == nil { copy = try openTables(IndexConnection(inMemory: (), directory.cipher)) }
         guard let connection = copy else { throw .index(SQLITE_CORRUPT) }
         try connection.claim(source: source, in: directory)
-        try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(DataFile.longest)")
+        try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(BlockSize.longestFile)")
         return CacheIndex(directory, connection, failure: failure)
     }
 
@@ -161,7 +161,7 @@ extension IndexConnection {
     /// Punches bytes that no row tells of out of objects that were in use when the last daemon died, and removes
     /// superseded objects.
     fileprivate func tidyAfterCrash(_ directory: CacheDirectory) throws(CacheError) {
-        let nonsense = "superseded OR length NOT BETWEEN 0 AND \(DataFile.longest)"
+        let nonsense = "superseded OR length NOT BETWEEN 0 AND \(BlockSize.longestFile)"
         var gone = try rows(where: nonsense)
         for row in try rows(where: "unclean AND NOT (\(nonsense))") {
             let table = try blocks(of: row)

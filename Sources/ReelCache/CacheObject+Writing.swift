@@ -8,7 +8,7 @@ extension CacheObject {
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }
-        let most = file.isOpenEnded ? DataFile.longest : file.length
+        let most = file.isOpenEnded ? BlockSize.longestFile : file.length
         guard offset >= 0, offset <= most, Int64(bytes.count) <= most - offset else { throw .badLength }
         let range = ByteRange(offset, offset + Int64(bytes.count))
         restoreLength()

@@ -7,10 +7,8 @@ import Synchronization
 ///
 /// Where the disk or the index did not take it, it has neither file nor row, and its bytes are in memory.
 final class DataFile: Sendable {
-    /// The longest file of ext4. A longer resource is not cached.
-    static let longest: Int64 = 16 << 40
-    /// The extents of such a file. The index is not trusted to name only these.
-    static let extents = 0..<Int(longest / BlockSize.extent)
+    /// The extents of the longest file. The index is not trusted to name only these.
+    static let extents = 0..<Int(BlockSize.longestFile / BlockSize.extent)
 
     /// `objects.id`; below zero where there is no row.
     let row: Int64

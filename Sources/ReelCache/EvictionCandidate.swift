@@ -66,7 +66,7 @@ extension IndexConnection {
             let extent = Int(clamping: row.integer(1))
             let bytes = BlockStates.bytes(
                 of: UInt64(bitPattern: row.integer(2)), inExtent: extent,
-                length: max(0, min(row.integer(5), DataFile.longest)))
+                length: max(0, min(row.integer(5), BlockSize.longestFile)))
             found.append(
                 EvictionCandidate(
                     object: row.integer(0), extent: extent, isEdge: row.flag(4), lastUse: row.integer(3),

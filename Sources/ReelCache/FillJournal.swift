@@ -84,7 +84,7 @@ extension IndexConnection {
     func recover(_ journal: FillJournal, _ directory: CacheDirectory) throws(CacheError) {
         for (id, entries) in Dictionary(grouping: journal.entries, by: \.object) {
             guard let row = try rows(where: "id = \(id) AND NOT superseded").first,
-                (0...DataFile.longest).contains(row.version.length), let descriptor = directory.open(row)
+                (0...BlockSize.longestFile).contains(row.version.length), let descriptor = directory.open(row)
             else { continue }
             let file = DataFile(row, descriptor, try blocks(of: row), cipher)
             for entry in entries

@@ -65,9 +65,10 @@ extension IndexConnection {
         let known = try first("SELECT \(columns) FROM resources WHERE key = ?", [key(text)]) {
             row -> StoredInformation? in
             guard let row = opened(row, from: 0, of: "resource \(text)") else { return nil }
-            // A length below zero counts as none: the index is not trusted.
+            // A length that no file has counts as none: the index is not trusted.
+            let length = row.optionalInteger(0).flatMap { (0...BlockSize.longestFile).contains($0) ? $0 : nil }
             let information = ContentInformation(
-                length: row.optionalInteger(0).flatMap { $0 < 0 ? nil : $0 }, validator: Validator(row, at: 1),
+                length: length, validator: Validator(row, at: 1),
                 mediaType: row.optionalText(4), acceptsRanges: row.flag(5))
             return StoredInformation(information: information, checkedAt: row.moment(6) ?? 0)
         }

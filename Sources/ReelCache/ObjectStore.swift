@@ -56,7 +56,8 @@ final class ObjectStore: Sendable {
     // MARK: Opening
 
     func object(for version: Version) throws(CacheError) -> CacheObject {
-        guard version.length >= 0, version.length <= DataFile.longest || version.isOpenEnded else { throw .badLength }
+        let isPossible = (0...BlockSize.longestFile).contains(version.length) || version.isOpenEnded
+        guard isPossible else { throw .badLength }
         do throws(CacheError) {
             return try objectOnDisk(version)
         } catch {

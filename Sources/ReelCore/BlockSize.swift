@@ -8,7 +8,7 @@ package enum BlockSize {
     package static let extent: Int64 = block * Int64(blocksPerExtent)
     /// The transport gathers so many bytes of a fast body before it hands them over: no write is longer.
     package static let gathered: Int64 = 512 << 10
-    /// The longest file in bytes: a length from outside that is above it is not believed.
+    /// The longest file in bytes, which is ext4's. A length from outside that is above it is not believed.
     package static let longestFile: Int64 = 16 << 40
     /// The length of a version whose end is not known yet: more than any file has.
     package static let openEnd: Int64 = 1 << 62

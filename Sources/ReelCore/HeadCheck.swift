@@ -30,6 +30,7 @@ package func judge(
         guard let asked, let contentRange = head.contentRange, let range = contentRange.range,
             let total = contentRange.total
         else { return .failure(.wrongAnswer("\(head.status) without a usable Content-Range")) }
+        if total > BlockSize.longestFile { return .failure(tooLong) }
         guard range.lower == asked.lower, range.upper == min(asked.upper, total) else {
             // A resource that has become shorter cannot give the asked range either.
             if let known, total != known.length, !isTrusted(validator, known) { return .failure(.changed) }
@@ -42,6 +43,7 @@ package func judge(
         let information = ContentInformation(length: total, validator: validator, mediaType: head.mediaType)
         return versionFailure(information, known).map { .failure($0) } ?? .range(information)
     case 200:
+        if let length = head.contentLength, length > BlockSize.longestFile { return .failure(tooLong) }
         let information = ContentInformation(
             length: head.contentLength, validator: validator, mediaType: head.mediaType, acceptsRanges: asked == nil)
         if isForeignPage(head, requested: requested, known: known) {
@@ -52,6 +54,8 @@ package func judge(
         return .failure(.status(head.status, retryAfter: nil))
     }
 }
+
+private let tooLong = OriginFailure.wrongAnswer("a length of more than 16 TiB")
 
 private func versionFailure(_ new: ContentInformation, _ known: ContentInformation?) -> OriginFailure? {
     guard let known else { return nil }

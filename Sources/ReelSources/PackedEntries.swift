@@ -31,7 +31,11 @@ struct PackedEntries {
 
         var length: Int64? {
             get { flags.contains(.hasLength) ? lengthOrZero : nil }
-            set { (lengthOrZero, flags) = (newValue ?? 0, flags.with(.hasLength, newValue != nil)) }
+            set {
+                // No file has another length, so it counts as not told.
+                let length = newValue.flatMap { (0...BlockSize.longestFile).contains($0) ? $0 : nil }
+                (lengthOrZero, flags) = (length ?? 0, flags.with(.hasLength, length != nil))
+            }
         }
 
         var modified: Int64? {

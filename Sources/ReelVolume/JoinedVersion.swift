@@ -13,9 +13,6 @@ final class JoinedVersion: Sendable {
         let length: Int64
     }
 
-    /// A film in the best quality there is takes a thousandth of it.
-    private static let longest: Int64 = 1 << 48
-
     let parts: [Part]
     /// Where in the file each part begins.
     private let starts: [Int64]
@@ -27,9 +24,9 @@ final class JoinedVersion: Sendable {
         starts.reserveCapacity(parts.count)
         for part in parts {
             starts.append(length)
-            guard (0...Self.longest).contains(part.length) else { return nil }
+            guard (0...BlockSize.longestFile).contains(part.length) else { return nil }
             length += part.length
-            if length > Self.longest { return nil }
+            if length > BlockSize.longestFile { return nil }
         }
         self.parts = parts
         self.starts = starts

@@ -246,8 +246,6 @@ package struct VolumeOptions: Sendable {
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
     /// Told what becomes of the tree; nil: nobody asks.
     package let news: TreeNews?
-    /// Larger than any file, and small enough that no product of it overflows.
-    private static let largestPrebuffer: Int64 = 1 << 44
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
@@ -267,7 +265,7 @@ package struct VolumeOptions: Sendable {
         self.cacheKey = cacheKey
         self.timeout = timeout
         self.refresh = refresh
-        self.prebuffer = min(max(0, prebuffer), VolumeOptions.largestPrebuffer)
+        self.prebuffer = min(max(0, prebuffer), BlockSize.longestFile)
     }
 }
 

@@ -12,7 +12,7 @@ extension FuzzTarget {
             guard let connection = try openTables(IndexConnection(inMemory: ())) else { return }
             for _ in 0..<4 where !input.isEmpty { try insert(&input, connection) }
             // The first that a store does with an index.
-            try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(DataFile.longest)")
+            try connection.run("DELETE FROM objects WHERE length NOT BETWEEN 0 AND \(BlockSize.longestFile)")
             for row in try connection.rows(where: "1") {
                 let known = try connection.information(for: row.version.key)?.information
                 try require(known?.length ?? 0 >= 0, "a length below zero")

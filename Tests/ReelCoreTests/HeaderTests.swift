@@ -20,6 +20,23 @@ import Testing
         #expect(ContentRange(text) == expected)
     }
 
+    /// 2^62 would be taken for an end that is not known (`BlockSize.openEnd`).
+    @Test(arguments: [BlockSize.longestFile, BlockSize.longestFile + 1, BlockSize.openEnd, Int64.max - 1])
+    func aLengthBeyondTheLongestFileIsNoAnswer(_ length: Int64) {
+        let answers: [(Int, [(String, String)], ByteRange?)] = [
+            (206, [("Content-Range", "bytes 0-9/\(length)")], ByteRange(0, 10)),
+            (200, [("Content-Length", "\(length)")], ByteRange(0, 10)),
+            (200, [("Content-Length", "\(length)")], nil),
+            (200, [("Content-Range", "bytes 0-9/\(length)"), ("Content-Length", "10")], ByteRange(0, 10)),
+        ]
+        for (status, headers, asked) in answers {
+            let head = head(status, headers)
+            let verdict = judge(head, to: head.url, asked: asked, isConditional: false, known: nil)
+            let isRefused = if case .failure(.wrongAnswer) = verdict { true } else { false }
+            #expect(isRefused == (length > BlockSize.longestFile), "\(verdict)")
+        }
+    }
+
     @Test(
         arguments: [
             ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777),

@@ -30,7 +30,7 @@ import Testing
             entries.append(
                 SourceEntry(
                     name: name, url: url(text), isDirectory: isDirectory,
-                    length: [nil, 0, 5, .max].randomElement(using: &random)!,
+                    length: [nil, 0, 5, BlockSize.longestFile].randomElement(using: &random)!,
                     modified: [nil, 0, -5, .min, .max].randomElement(using: &random)!))
         }
         let list = EntryList(entries)
@@ -74,6 +74,14 @@ import Testing
         #expect(EntryList(entries).isEmpty)
         let longest = String(repeating: "x", count: 255)
         #expect(EntryList([SourceEntry(name: longest, url: url("http://h/x"), isDirectory: false)])[0].name == longest)
+    }
+
+    @Test("A length that no file has is not told", arguments: [-1, BlockSize.longestFile + 1, BlockSize.openEnd, .max])
+    func lengths(length: Int64) {
+        let lengths = [length, BlockSize.longestFile]
+        let entries = lengths.map { SourceEntry(name: "\($0)", url: url("http://h/x"), isDirectory: false, length: $0) }
+        let list = EntryList(entries)
+        #expect((0..<2).map { list[$0].length } == [nil, BlockSize.longestFile])
     }
 
     @Test("The first of two of one name is found")
