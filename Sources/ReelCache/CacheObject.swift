@@ -13,6 +13,11 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
+    /// Frees a block in memory of which some bytes are there, with `discard`, where no request brings the others. Called
+    /// as `relinquish` is.
+    /// - Parameter isScarce: also where a request is still to bring them, or a read waits for the block.
+    func relinquishPart(_ block: Int, isScarce: Bool)
+
     /// Whether a program has it open: pruning on a person's request spares it then.
     var isInUse: Bool { get }
 }
@@ -20,6 +25,8 @@ package protocol ObjectHolder: AnyObject, Sendable {
 extension ObjectHolder {
     /// A holder counts as in use unless it says otherwise.
     package var isInUse: Bool { true }
+    /// A holder keeps blocks in part unless it says otherwise.
+    package func relinquishPart(_: Int, isScarce _: Bool) {}
 }
 
 /// How a read of the cache ended.

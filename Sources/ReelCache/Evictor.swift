@@ -18,8 +18,8 @@ struct Evictor: Sendable {
     let reached: @Sendable (CrashPoint) -> Void
     /// Counts what it evicts.
     let tally = EvictionTally()
-    /// Counts the blocks that the disk does not take.
-    let memory = MemoryAccount(limit: MemoryAccount.keptLimit)
+    /// Counts the blocks that are in memory.
+    let memory: MemoryAccount
 
     // MARK: For what is about to be written
 
@@ -40,25 +40,34 @@ struct Evictor: Sendable {
         return quota.reserve(bytes)
     }
 
-    /// A block in memory, for bytes that the disk does not take. - Throws: `.full` where no other block can go.
+    /// A block in memory, for bytes that the disk does not take, or not yet. - Throws: `.full` where no other block can
+    /// go.
     func memoryBlock(_ count: Int64) throws(CacheError) -> MemoryBlock {
-        for isScarce in [false, true] {
+        // Blocks in part go before whole ones where no request fills them any more, and after them where one waits.
+        for (inPart, isScarce) in [(true, false), (false, false), (false, true), (true, true)] {
             if let block = MemoryBlock(count, memory) { return block }
-            // An eighth at a time: the search for blocks costs more than freeing them.
-            let goal = MemoryAccount.keptLimit / 8
-            let before = memory.bytes
-            for object in files.objects.sorted(by: { $0.file.lastUse < $1.file.lastUse }) where object.file.isInMemory {
-                let freed = before - memory.bytes
-                guard freed < goal else { break }
-                // The longest unused extents first.
-                let blocks = object.file.memoryBlocks.map { block in
-                    (object.file.withBlocks { $0.states.lastUse(ofExtent: block / 64) }, block)
-                }.sorted { $0 < $1 }.map { $1..<$1 + 1 }
-                _ = object.holder?.relinquish(blocks, scarce: isScarce ? goal - freed : nil)
-            }
+            freeMemory(inPart: inPart, isScarce: isScarce)
         }
         guard let block = MemoryBlock(count, memory) else { throw .full }
         return block
+    }
+
+    /// Lets blocks go that are in memory. - Parameter isScarce: also those that a reader will need.
+    private func freeMemory(inPart: Bool, isScarce: Bool) {
+        // An eighth at a time: the search for blocks costs more than freeing them.
+        let goal = memory.bytes - MemoryAccount.keptLimit / 8
+        for object in files.objects.sorted(by: { $0.file.lastUse < $1.file.lastUse }) where object.file.isInMemory {
+            guard memory.bytes > goal, let holder = object.holder else { continue }
+            // The longest unused extents first.
+            let blocks = object.file.memoryBlocks.filter { object.file.isFilled($0) != inPart }.map { block in
+                (object.file.withBlocks { $0.states.lastUse(ofExtent: block / 64) }, block)
+            }.sorted { $0 < $1 }.map(\.1)
+            if inPart {
+                for block in blocks where memory.bytes > goal { holder.relinquishPart(block, isScarce: isScarce) }
+            } else {
+                _ = holder.relinquish(blocks.map { $0..<$0 + 1 }, scarce: isScarce ? memory.bytes - goal : nil)
+            }
+        }
     }
 
     // MARK: By extents

@@ -1,3 +1,4 @@
+import ReelCore
 import Synchronization
 
 /// Counts the bytes of the blocks that are in memory.
@@ -11,6 +12,11 @@ final class MemoryAccount: Sendable {
 
     /// - Parameter limit: bytes.
     init(limit: Int64) { self.limit = limit }
+
+    /// For one cache. A block that is encrypted is in memory until it is whole: each connection may be in one.
+    convenience init(isEncrypted: Bool) {
+        self.init(limit: Self.keptLimit + (isEncrypted ? Int64(ConnectionLimit.most) * BlockSize.block : 0))
+    }
 
     var bytes: Int64 { used.load(ordering: .relaxed) }
 

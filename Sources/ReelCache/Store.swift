@@ -75,7 +75,8 @@ package final class Store: Sendable {
         verified = VerificationCache()
         evictor = Evictor(
             index: index, files: files, quota: quota, disk: disk, clock: UseClock(after: lastUse),
-            commits: CommitThread(), age: limits.age, reached: reached)
+            commits: CommitThread(), age: limits.age, reached: reached,
+            memory: MemoryAccount(isEncrypted: cipher != nil))
         metadata = Metadata(index, evictor.commits, reached)
         committer = Committer(index, files, metadata, evictor, verified)
         objectStore = ObjectStore(evictor, committer, verified)

@@ -1,5 +1,17 @@
 /// Tells which blocks an open file can give up when the cache is full.
 extension Ledger {
+    /// Whether a block of which some bytes are there can go: no request brings the others, and no read waits for it.
+    /// - Parameter isScarce: it can go as well where no request brings bytes of it at this moment. As each connection
+    ///   is in one block at a time, no more blocks than connections have to stay then.
+    package func isAbandoned(_ block: Int, isScarce: Bool) -> Bool {
+        let bytes = BlockSize.bytes(of: block, length: length)
+        if isScarce {
+            return !planner.streams.all.contains { $0.isSent && $0.retryAt == nil && bytes.contains($0.position) }
+        }
+        return !planner.streams.all.contains { $0.rest.overlaps(bytes) }
+            && !planner.waiting.all.contains { $0.range.overlaps(bytes) }
+    }
+
     /// The blocks of `blocks` that are filled and that no reader is near, in the same order.
     /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes
     ///   that were read ahead are then fetched twice, but bytes that a read waits for need the room.

@@ -1,5 +1,12 @@
 import Synchronization
 
+/// How many connections the transport has at once: a process may mostly have 1024 files open.
+package enum ConnectionLimit {
+    /// From so many on an origin that has one gets no more, and an origin that has none gets one, up to `most`.
+    package static let usual = 256
+    package static let most = usual * 3 / 2
+}
+
 /// One attempt to fetch bytes of a resource. The transport never retries it: the ledger, which knows the waiting reads,
 /// decides that.
 package struct OriginRequest: Sendable {

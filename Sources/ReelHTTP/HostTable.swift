@@ -9,9 +9,6 @@ final class HostTable {
     static let limit = 1024
     /// Redirects remembered of all hosts together; each host may have a few beyond it.
     private static let redirectLimit = 1024
-    /// From so many connections in all an origin that has one gets no more, and an origin that has none gets one, up to
-    /// half as many again: a process may mostly have 1024 files open.
-    private static let connectionLimit = 256
 
     private let slots: Int
     private let news: TransportNews
@@ -106,7 +103,7 @@ final class HostTable {
 
     /// A list may name hundreds of hosts that never answer; each socket is one of the process's descriptors.
     private func hasRoom(for queue: HostQueue<Transfer>, beside connections: Int) -> Bool {
-        connections < Self.connectionLimit || queue.hasUrgent
-            || queue.connections == 0 && connections < Self.connectionLimit * 3 / 2
+        connections < ConnectionLimit.usual || queue.hasUrgent
+            || queue.connections == 0 && connections < ConnectionLimit.most
     }
 }

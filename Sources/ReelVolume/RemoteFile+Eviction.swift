@@ -20,6 +20,10 @@ extension RemoteFile {
 extension RemoteFile: ObjectHolder {
     var isInUse: Bool { openHandles > 0 }
 
+    func relinquishPart(_ block: Int, isScarce: Bool) {
+        if state.withLock({ $0.ledger.isAbandoned(block, isScarce: isScarce) }) { _ = drop(block..<block + 1) }
+    }
+
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
         var runs = state.withLock { state in

@@ -173,6 +173,43 @@ struct EncryptedTests {
         store.close()
     }
 
+    /// Gives up blocks in part, but those that requests fill.
+    private final class Filler: ObjectHolder {
+        let object: CacheObject
+        let filling: Range<Int>
+
+        init(_ object: CacheObject, filling: Range<Int>) {
+            (self.object, self.filling) = (object, filling)
+            object.holder = self
+        }
+
+        func relinquish(_: [Range<Int>], scarce _: Int64?) -> Int64 { 0 }
+
+        func relinquishPart(_ block: Int, isScarce: Bool) {
+            if !filling.contains(block) { try? object.discard(block..<block + 1) }
+        }
+    }
+
+    /// Each connection is in the middle of a block, and readers that have gone elsewhere have left many more.
+    @Test func blocksInPartMakeWayAndNoWriteFails() throws {
+        let fixture = Fixture(isEncrypted: true)
+        let store = try fixture.open()
+        let (connections, all) = (ConnectionLimit.most, 1000)
+        let object = try store.object(for: version("http://secret.host/b", blocks: all))
+        let holder = Filler(object, filling: 0..<connections)
+        let piece = content(0, 1000)
+        for block in 0..<all {
+            try piece.withUnsafeBytes { try object.write($0, at: Int64(block) * BlockSize.block) }
+        }
+        func isThere(_ block: Int) -> Bool {
+            let start = Int64(block) * BlockSize.block
+            return object.present.covers(ByteRange(start, start + 1000))
+        }
+        #expect(holder.filling.allSatisfy(isThere) && isThere(all - 1) && !isThere(connections))
+        #expect(store.failure == nil && store.bytesInMemory <= 80 << 20 && store.usage.used == 0)
+        store.close()
+    }
+
     @Test func plainAndEncryptedNeverMix() throws {
         for isEncrypted in [false, true] {
             let fixture = Fixture(isEncrypted: isEncrypted)

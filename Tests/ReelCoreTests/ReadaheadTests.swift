@@ -901,6 +901,28 @@ import Testing
             Set(more).isSuperset(of: blocks) && more.contains(Int(end / BlockSize.block)))
     }
 
+    @Test func aBlockInPartCanGoWhereNoRequestBringsTheRestOfIt() {
+        let block = BlockSize.block
+        var ledger = Ledger(length: 8 * block)
+        ledger.opened()
+        // A read of two blocks, of which the first half of the first one has come; and some bytes of the third.
+        let starts = ledger.park(1, ByteRange(0, 2 * block), deadline: .seconds(30), now: .zero, readsOn: false)
+        guard case .start(let id, let range, _) = starts.first else { return #expect(Bool(false), "\(starts)") }
+        ledger.requested(id, now: .zero)
+        _ = ledger.arrived(id, ByteRange(0, block / 2), now: .zero)
+        ledger.bytes.add(ByteRange(2 * block, 2 * block + 1000))
+        func abandoned(isScarce: Bool) -> [Int] {
+            (0..<8).filter { ledger.isAbandoned($0, isScarce: isScarce) }
+        }
+        #expect(range == ByteRange(0, 2 * block))
+        #expect(abandoned(isScarce: false) == Array(2..<8))
+        // The request is in the first block.
+        #expect(abandoned(isScarce: true) == Array(1..<8))
+        // It waits for its next attempt.
+        _ = ledger.ended(id, .interrupted("x"), now: .zero, random: 0.5)
+        #expect(abandoned(isScarce: false) == Array(2..<8) && abandoned(isScarce: true) == Array(0..<8))
+    }
+
     // MARK: Retry
 
     @Test func pausesGrowEndAndHonourRetryAfter() {
