@@ -74,10 +74,9 @@ extension IndexConnection {
         }
         // A killed daemon may have left an object's row, which is written first, without content information.
         if let known, let known { return known }
-        let rows = try rows(
-            where: "key = ? AND NOT superseded AND length <> \(BlockSize.openEnd) ORDER BY last_use DESC LIMIT 1",
-            [key(text)])
-        return rows.first.map { row in
+        let lengths = "length BETWEEN 0 AND \(BlockSize.longestFile)"
+        let rows = try rows(where: "key = ? AND NOT superseded AND \(lengths) ORDER BY last_use DESC", [key(text)])
+        return rows.first { $0.name != nil }.map { row in
             let (length, validator) = (row.version.length, row.version.validator)
             return StoredInformation(
                 information: ContentInformation(length: length, validator: validator), checkedAt: 0)

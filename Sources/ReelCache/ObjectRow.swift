@@ -18,19 +18,22 @@ struct ObjectRow: Sendable {
         id = row.integer(0)
         name = FileName(bytes: row.bytes(6))
         let key = index.keyText(row, 1)
-        let columns = index.opened(row, from: 3, of: Self.context(name, key))
+        let length = row.integer(2)
+        let columns = index.opened(row, from: 3, of: Self.context(name, key ?? "", length))
         version = Version(
             key: key ?? "",
             validator: columns.map { Validator($0, at: 3) } ?? Validator(entityTag: nil, lastModified: nil),
-            length: row.integer(2))
+            length: length)
         if key == nil || columns == nil { name = nil }
         cached = row.integer(7)
         lastUse = row.integer(8)
         isSuperseded = row.flag(9)
     }
 
-    /// What the sealed columns of a row belong to.
-    static func context(_ name: FileName?, _ key: String?) -> String { "object \(name?.text ?? "") \(key ?? "")" }
+    /// What the sealed columns of a row belong to: they prove what stands in clear beside them.
+    static func context(_ name: FileName?, _ key: String, _ length: Int64) -> String {
+        "version \(name?.text ?? "") \(length) \(key)"
+    }
 
     /// How well this row fits a wanted validator; nil where it is another version.
     func fit(_ wanted: Validator) -> Int? {
@@ -70,7 +73,7 @@ extension IndexConnection {
     func insert(_ version: Version, _ name: FileName, lastUse: Int64) throws(CacheError) -> Int64 {
         let values = [
             [key(version.key), .integer(version.length)],
-            sealed(version.validator.columns, of: ObjectRow.context(name, version.key)),
+            sealed(version.validator.columns, of: ObjectRow.context(name, version.key, version.length)),
             [.bytes(name.bytes), .integer(lastUse)],
         ]
         let columns = "key, length, tag, weak, modified, file, last_use, cached, unclean, superseded"
@@ -86,9 +89,31 @@ extension IndexConnection {
         if wanted.entityTag?.isWeak ?? true, let tag = mine.entityTag { best.entityTag = tag }
         best.lastModified = wanted.lastModified ?? mine.lastModified
         guard best != mine else { return }
-        let sql = "UPDATE objects SET tag = ?, weak = ?, modified = ? WHERE id = ?"
-        let values = sealed(best.columns, of: ObjectRow.context(row.name, row.version.key))
-        try run(sql, values + [.integer(row.id)])
+        var version = row.version
+        version.validator = best
+        try set(version, row.name, of: row.id)
+    }
+
+    /// Changes length and validator of a row.
+    func set(_ version: Version, _ name: FileName?, of id: Int64) throws(CacheError) {
+        let values = sealed(version.validator.columns, of: ObjectRow.context(name, version.key, version.length))
+        let sql = "UPDATE objects SET length = ?, tag = ?, weak = ?, modified = ? WHERE id = ?"
+        try run(sql, [.integer(version.length)] + values + [.integer(id)])
+    }
+
+    /// Takes over the rows of an index of version 3, in which nothing proves a version's length: as long as they are
+    /// there they hold for the length that they have now.
+    func proveLengths(_ cipher: CacheCipher) throws(CacheError) {
+        let rows = try all("SELECT id, key, length, tag, file FROM objects") { row -> (id: Int64, sealed: [UInt8])? in
+            guard let name = FileName(bytes: row.bytes(4)), let key = keyText(row, 1),
+                let values = cipher.open(row.bytes(3), of: "object \(name.text) \(key)")
+            else { return nil }
+            return (row.integer(0), cipher.seal(values, of: ObjectRow.context(name, key, row.integer(2))))
+        }
+        // A row that does not open is believed by no read, and goes with its bytes.
+        for row in rows.compactMap(\.self) {
+            try run("UPDATE objects SET tag = ? WHERE id = ?", [.bytes(row.sealed), .integer(row.id)])
+        }
     }
 
     /// Sets the bytes in filled blocks, and notes that the file may hold bytes outside of them.

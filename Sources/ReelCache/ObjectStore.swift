@@ -156,7 +156,7 @@ final class ObjectStore: Sendable {
             version.length = length
             try index.write { (index) throws(CacheError) in
                 if let old = try index.row(of: version), !old.isSuperseded { try remove(old, index) }
-                try index.run("UPDATE objects SET length = ? WHERE id = ?", [.integer(length), .integer(file.row)])
+                try index.set(version, file.name, of: file.row)
             }
             return true
         } catch {

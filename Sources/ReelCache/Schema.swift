@@ -5,8 +5,11 @@ enum Schema {
     /// The number in `user_version`; 0 is a new file. An index of version 1, without checksums, is set aside like a
     /// damaged one.
     static let version = 2
-    /// The number of an encrypted index: the same tables, whose texts are sealed.
-    static let sealedVersion = 3
+    /// The number of an encrypted index: the same tables, whose texts are sealed. One of version 3 is taken over.
+    static let sealedVersion = 4
+    private static let olderSealedVersion = 3
+
+    static func isSealed(_ version: Int) -> Bool { (olderSealedVersion...sealedVersion).contains(version) }
 
     /// In the form in which `sqlite_schema` gives them back, so that an index with other tables, views or triggers is
     /// not used.
@@ -69,9 +72,9 @@ func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnec
         throw CacheError.newerIndex(found: found, known: wanted)
     }
     // An index of an older format is plain, and of no use.
-    if found == Schema.sealedVersion, wanted != found { throw CacheError.encrypted }
+    if Schema.isSealed(found), connection.cipher == nil { throw CacheError.encrypted }
     if found == Schema.version, wanted != found { throw CacheError.plain }
-    guard found == 0 || found == wanted else { return nil }
+    guard found == 0 || found == Schema.version || Schema.isSealed(found) else { return nil }
     if found == 0 {
         try connection.transaction { () throws(CacheError) in
             for statement in Schema.statements { try connection.run(statement) }
@@ -80,5 +83,12 @@ func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnec
     }
     let tablesOnly = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     let tables = try connection.all(tablesOnly) { $0.text(0) }
-    return Set(tables) == Set(Schema.statements) ? connection : nil
+    guard Set(tables) == Set(Schema.statements) else { return nil }
+    if let cipher = connection.cipher, found != 0, found != wanted {
+        try connection.transaction { () throws(CacheError) in
+            try connection.proveLengths(cipher)
+            try connection.run("PRAGMA user_version=\(wanted)")
+        }
+    }
+    return connection
 }

@@ -173,6 +173,55 @@ struct EncryptedTests {
         store.close()
     }
 
+    /// Whoever can write to the disk cannot make a film shorter.
+    @Test func aLengthThatWasChangedIsNotBelieved() throws {
+        let fixture = Fixture(isEncrypted: true)
+        var store = try fixture.open()
+        try store.fill(file, 0..<3)
+        store.close()
+        let index = try IndexConnection(fixture.index)
+        try index.run("UPDATE objects SET length = ?", [.integer(2 * BlockSize.block)])
+        try index.run("DELETE FROM resources")
+        store = try fixture.open()
+        #expect(store.information(for: file.key) == nil)
+        let shorter = Version(key: file.key, validator: file.validator, length: 2 * BlockSize.block)
+        for version in [shorter, file] { #expect(try store.object(for: version).filledBlocks.isEmpty) }
+        store.close()
+    }
+
+    /// Version 3 of an encrypted index: the same but for what the sealed columns of `objects` belong to.
+    @Test func anIndexOfTheFormatBeforeIsTakenOver() throws {
+        let fixture = Fixture(isEncrypted: true)
+        var store = try fixture.open()
+        try store.fill(file, 0..<3)
+        store.close()
+        do {
+            let index = try IndexConnection(fixture.index, fixture.cipher)
+            let rows = try index.all("SELECT id, tag, lower(hex(file)) FROM objects") {
+                ($0.integer(0), $0.bytes(1), $0.text(2))
+            }
+            for (id, sealed, name) in rows {
+                let values = try #require(
+                    fixture.cipher.open(sealed, of: "version \(name) \(file.length) \(file.key)"))
+                let older = fixture.cipher.seal(values, of: "object \(name) \(file.key)")
+                try index.run("UPDATE objects SET tag = ? WHERE id = ?", [.bytes(older), .integer(id)])
+            }
+            try index.run("PRAGMA user_version=3")
+            #expect(rows.count == 1)
+        }
+        waitForStartingChildren()
+        #expect(throws: CacheError.encrypted) { try Store(existing: fixture.source) }
+        for _ in 0..<2 {
+            store = try fixture.open()
+            let object = try store.object(for: file)
+            #expect((0..<3).allSatisfy { object.holds($0) } && store.failure == nil && store.damagedBlocks == 0)
+            #expect(store.information(for: file.key)?.information.length == file.length)
+            store.close()
+        }
+        #expect(try IndexConnection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 4)
+        #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
+    }
+
     /// Gives up blocks in part, but those that requests fill.
     private final class Filler: ObjectHolder {
         let object: CacheObject
