@@ -4,7 +4,10 @@ import ReelCore
 /// Everything that the master key of an encrypted cache seals: blocks, the index's values, names of directories.
 ///
 /// Texts that are looked up are sealed under a nonce made from them with a keyed hash (HMAC-SHA-256), as SIV does: the
-/// same text gives the same bytes, and different ones tell nothing but their lengths. Other values have random nonces.
+/// same text gives the same bytes, and different ones tell nothing but their lengths. Other values have random nonces:
+/// one key seals them all as long as the cache is there, so the bound of 2^32 (`AuthenticatedCipher`) is one of rows
+/// written. A million rows that are written again each hour reach it in half a year; two nonces are the same by then
+/// with a chance of 2^-33, and would show how the two rows differ.
 package final class CacheCipher: Sendable {
     private let blocks: SecretBytes
     private let hashes: SecretBytes
@@ -35,7 +38,8 @@ package final class CacheCipher: Sendable {
     // MARK: Texts to be found again
 
     func lookup(_ text: String) -> [UInt8] {
-        seal(Array(text.utf8), lookups, Array(hash(1, text).prefix(AuthenticatedCipher.nonceSize)), [])
+        let nonce = Array(hash(1, text).prefix(AuthenticatedCipher.nonceSize))
+        return Array(text.utf8).withUnsafeBytes { seal($0, lookups, nonce, []) }
     }
 
     /// nil for anything that `lookup` has not made with this key.
@@ -46,32 +50,35 @@ package final class CacheCipher: Sendable {
     // MARK: Values
 
     /// - Parameter context: what the value belongs to: it does not open elsewhere.
-    func seal(_ bytes: some Collection<UInt8>, of context: String) -> [UInt8] {
+    func seal(_ bytes: UnsafeRawBufferPointer, of context: String) -> [UInt8] {
         seal(bytes, values, randomBytes(AuthenticatedCipher.nonceSize), Array(context.utf8))
     }
+
+    func seal(_ bytes: [UInt8], of context: String) -> [UInt8] { bytes.withUnsafeBytes { seal($0, of: context) } }
 
     /// nil for anything that was not sealed with this key, for this context.
     func open(_ sealed: [UInt8], of context: String) -> [UInt8]? { open(sealed, values, Array(context.utf8)) }
 
     // MARK: Forms
 
-    /// Nonce, ciphertext, tag.
+    /// Nonce, ciphertext, tag. Copies the bytes nowhere else: they may be a key.
     private func seal(
-        _ bytes: some Collection<UInt8>, _ cipher: AuthenticatedCipher, _ nonce: [UInt8], _ context: [UInt8]
+        _ bytes: UnsafeRawBufferPointer, _ cipher: AuthenticatedCipher, _ nonce: [UInt8], _ context: [UInt8]
     ) -> [UInt8] {
-        var result = nonce + bytes + [UInt8](repeating: 0, count: AuthenticatedCipher.tagSize)
-        result.withUnsafeMutableBytes { all in
-            let end = all.count - AuthenticatedCipher.tagSize
+        let end = nonce.count + bytes.count
+        let size = end + AuthenticatedCipher.tagSize
+        return [UInt8](unsafeUninitializedCapacity: size) { result, count in
+            let all = UnsafeMutableRawBufferPointer(result)
+            all.copyBytes(from: nonce)
             nonce.withUnsafeBytes { nonce in
                 context.withUnsafeBytes { context in
-                    let text = UnsafeMutableRawBufferPointer(rebasing: all[nonce.count..<end])
                     cipher.seal(
-                        UnsafeRawBufferPointer(text), into: text, nonce: nonce,
-                        tag: UnsafeMutableRawBufferPointer(rebasing: all[end...]), context: context)
+                        bytes, into: UnsafeMutableRawBufferPointer(rebasing: all[nonce.count..<end]), nonce: nonce,
+                        tag: UnsafeMutableRawBufferPointer(rebasing: all[end..<size]), context: context)
                 }
             }
+            count = size
         }
-        return result
     }
 
     private func open(_ sealed: [UInt8], _ cipher: AuthenticatedCipher, _ context: [UInt8]) -> [UInt8]? {
@@ -87,6 +94,8 @@ package final class CacheCipher: Sendable {
                 }
             }
         }
+        // Behind a wrong tag may be a key all the same.
+        if !isOpen { wipe(&bytes) }
         return isOpen ? bytes : nil
     }
 
@@ -99,7 +108,24 @@ package final class CacheCipher: Sendable {
 /// HMAC-SHA-256 (RFC 2104; HMAC(3)).
 func authenticationCode(_ key: UnsafeRawBufferPointer, _ message: [UInt8]) -> [UInt8] {
     var result = [UInt8](repeating: 0, count: 32)
-    guard HMAC(EVP_sha256(), key.baseAddress, Int32(key.count), message, message.count, &result, nil) != nil
-    else { fatalError("libcrypto has no HMAC-SHA-256") }
+    result.withUnsafeMutableBytes { authenticate(message, key, into: $0) }
     return result
+}
+
+extension SecretBytes {
+    /// The same of a message, as a key.
+    func authenticationCode(_ message: [UInt8]) -> SecretBytes {
+        let result = SecretBytes(count: 32)
+        authenticate(message, bytes, into: result.memory)
+        return result
+    }
+}
+
+/// - Parameter result: 32 bytes.
+private func authenticate(
+    _ message: [UInt8], _ key: UnsafeRawBufferPointer, into result: UnsafeMutableRawBufferPointer
+) {
+    let code = result.baseAddress?.assumingMemoryBound(to: UInt8.self)
+    guard HMAC(EVP_sha256(), key.baseAddress, Int32(key.count), message, message.count, code, nil) != nil
+    else { fatalError("libcrypto has no HMAC-SHA-256") }
 }

@@ -31,9 +31,8 @@ package struct TierSeal: Sendable {
     package func slice(of version: Version, at offset: Int64) -> TierSlice {
         let number = offset / TierSlice.size
         let name = name(of: version, "\(number)")
-        let key = authenticationCode(seals.bytes, name)
         let range = ByteRange(number * TierSlice.size, min(version.length, (number + 1) * TierSlice.size))
-        return TierSlice(range, name: name, key: key, encrypts: encrypts)
+        return TierSlice(range, name: name, key: seals.authenticationCode(name), encrypts: encrypts)
     }
 
     /// The name of the claim to fetch the slices around a byte of a version, and their bytes.
@@ -73,15 +72,15 @@ package struct TierSlice: Sendable {
     package let range: ByteRange
     /// Two hexadecimal digits, a slash, and 62 more: no folder of a server that keeps objects as files gets too many.
     package let name: String
-    /// Empty where the blocks are encrypted.
-    private let key: [UInt8]
+    private let key: SecretBytes
+    /// nil where the blocks are plain.
     private let cipher: BlockCipher?
 
-    fileprivate init(_ range: ByteRange, name: [UInt8], key: [UInt8], encrypts: Bool) {
+    fileprivate init(_ range: ByteRange, name: [UInt8], key: SecretBytes, encrypts: Bool) {
         self.range = range
         self.name = Self.path(of: name)
-        self.key = encrypts ? [] : key
-        cipher = encrypts ? key.withUnsafeBytes { BlockCipher(SecretBytes($0)) } : nil
+        self.key = key
+        cipher = encrypts ? BlockCipher(key) : nil
     }
 
     fileprivate static func path(of name: [UInt8]) -> String {
@@ -145,9 +144,7 @@ package struct TierSlice: Sendable {
 
     private func plainSum(of bytes: UnsafeMutableRawBufferPointer, _ block: Int) -> BlockSum {
         let facts = SIMD4(UInt64(block), UInt64(bytes.count), checksum(UnsafeRawBufferPointer(bytes)), 0)
-        let code = key.withUnsafeBytes { key in
-            withUnsafeBytes(of: facts) { authenticationCode(key, Array($0)) }
-        }
+        let code = withUnsafeBytes(of: facts) { authenticationCode(key.bytes, Array($0)) }
         let words = code.withUnsafeBytes { $0.loadUnaligned(as: SIMD4<UInt64>.self) }
         return BlockSum(words: SIMD8(lowHalf: words, highHalf: .zero))
     }
