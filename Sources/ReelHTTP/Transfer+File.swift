@@ -111,9 +111,13 @@ extension Transfer {
         let lower = request.range?.lower ?? 0
         var facts = answer.file.facts ?? told
         var range = request.range
-        if answer.file.facts == nil, !answer.file.asksHead, let rest = told.length {
-            facts.length = route.place.fileProtocol == .ftp ? lower + rest : rest
+        // FTP reports the length of the body, which begins at the offset.
+        let before = answer.file.facts == nil && !answer.file.asksHead && route.place.fileProtocol == .ftp ? lower : 0
+        guard (facts.length ?? 0) <= BlockSize.longestFile - before else {
+            fail(isTooLong)
+            return false
         }
+        facts.length = facts.length.map { before + $0 }
         if let length = facts.length, let asked = range {
             guard asked.lower < length else {
                 fail(.status(416, retryAfter: nil))
@@ -184,11 +188,14 @@ extension Transfer {
         let text = route.place.text
         let length = reel_get_offset(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T).asLength ?? 0
         let modified = reel_get_offset(handle, CURLINFO_FILETIME_T).asLength
+        guard length <= BlockSize.longestFile else { return .failed(isTooLong) }
         if let range = request.range, range.lower >= length { return .failed(.status(416, retryAfter: nil)) }
         if home.files.count >= Self.mostFiles { home.files = [:] }
         home.files[text] = FileFacts(length: length, modified: modified)
         return route.mayRepeat ? .askOriginal : .failed(.changed)
     }
+
+    private var isTooLong: OriginFailure { .wrongAnswer("\(host.name): a file of more than 16 TiB") }
 
     /// As many as programs have open at a time.
     private static var mostFiles: Int { 256 }

@@ -215,6 +215,27 @@ import Testing
         #expect(empty.failure == nil && empty.heads.first?.contentLength == 0 && empty.bytes.isEmpty)
     }
 
+    @Test(
+        "A length that only the reply to RETR tells counts from the offset, and none above 16 TiB is believed",
+        arguments: [Int64(ScriptedFileServer.length) - 131_072, BlockSize.longestFile - 131_071, .max])
+    func theLengthOfABody(_ announced: Int64) throws {
+        let server = try ScriptedFileServer(opening: "150 Opening BINARY mode data connection (\(announced) bytes).")
+        defer { server.stop() }
+        let origin = try origin()
+        defer { origin.shutdown() }
+        let range = ByteRange(131_072, 262_144)
+        let record = origin.fetch(server.url("film.mkv"), range)
+        if announced > ScriptedFileServer.length {
+            #expect(record.heads.isEmpty)
+            guard case .wrongAnswer(let reason)? = record.failure else { throw Unexpected(record.failure) }
+            #expect(reason.contains("more than 16 TiB"))
+        } else {
+            let total = Int64(ScriptedFileServer.length)
+            #expect(record.heads.first?.contentRange == ContentRange(range: range, total: total))
+        }
+        #expect(origin.fetch(server.url("none")).failure == .status(404, retryAfter: nil))
+    }
+
     @Test func aNameWithALineEndBecomesNoCommand() throws {
         let server = try ScriptedFileServer()
         defer { server.stop() }

@@ -14,11 +14,13 @@ package final class ScriptedFileServer: Sendable {
 
     /// - Parameters:
     ///   - ending: the reply behind each body, which has come whole before.
+    ///   - opening: the reply before each body. The server then knows no SIZE; nil if it does.
     ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
     ///     their control connection alone; nil: without TLS.
-    package init(ending: String = "226 done", secure place: String? = nil) throws {
+    package init(ending: String = "226 done", opening: String? = nil, secure place: String? = nil) throws {
         scheme = place == nil ? "ftp" : "ftps"
-        let process = try ChildProcess(["python3", "-c", Self.program, ending, "\(Self.length)", place ?? ""])
+        let words = [ending, "\(Self.length)", place ?? "", opening ?? ""]
+        let process = try ChildProcess(["python3", "-c", Self.program] + words)
         var port: UInt16?
         eventually {
             port = process.said.output.split(separator: "\n").first.flatMap { UInt16($0) }
@@ -51,7 +53,7 @@ package final class ScriptedFileServer: Sendable {
     private static let program = """
         import socket, ssl, sys, threading
 
-        ending = sys.argv[1].encode()
+        ending, opening = sys.argv[1].encode(), sys.argv[4].encode()
         files = {"film.mkv": bytes(i % 251 for i in range(int(sys.argv[2]))), "empty": b""}
 
         def listener():
@@ -69,7 +71,7 @@ package final class ScriptedFileServer: Sendable {
             def reply(text):
                 control.sendall(text + b"\\r\\n")
             def send(body, last):
-                reply(b"150 here it comes")
+                reply(opening or b"150 here it comes")
                 other, _ = data.accept()
                 data.close()
                 if context:
@@ -97,6 +99,7 @@ package final class ScriptedFileServer: Sendable {
                 elif word == "REST":
                     start = int(rest)
                     reply(b"350 from there")
+                elif word == "SIZE" and opening: reply(b"500 unknown")
                 elif word in ("SIZE", "MDTM", "RETR") and name not in files: reply(b"550 none")
                 elif word == "SIZE": reply(b"213 %d" % len(files[name]))
                 elif word == "MDTM": reply(b"213 20240506070809")
