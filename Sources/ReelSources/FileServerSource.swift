@@ -101,13 +101,13 @@ private struct FileServerReader: FolderReader {
             return try start()
         }
         if let left = looks {
-            try lines.resolveLink(isFolder: isFolder)
+            lines.resolveLink(isFolder: isFolder)
             looks = left - 1
         } else {
             try lines.finish()
             looks = Self.mostLinks
         }
-        guard let left = looks, left > 0, let url = lines.nextLink else { return .entries(try lines.list()) }
+        guard let left = looks, left > 0, let url = lines.nextLink else { return .entries(lines.list()) }
         // A folder can be entered, and a file cannot. With SFTP libcurl enters one only to list it.
         var request = OriginRequest(url: url)
         request.isHeadEnough = url.fileProtocol == .ftp

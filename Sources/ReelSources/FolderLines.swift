@@ -18,6 +18,7 @@ struct FolderLines: Sendable {
     /// The rest of a line that is too long is dropped.
     private var isTooLong = false
     private var names = UniqueNames()
+    /// The names so far, those of links and of what no URL can name among them.
     private var taken: Set<[UInt8]> = []
     /// Lines that tell of nothing.
     private var strange = 0
@@ -70,12 +71,12 @@ struct FolderLines: Sendable {
             !found.name.contains(where: { [0, 0x0A, 0x0D, 0x2F].contains($0) || isFTP && $0 < 0x20 }),
             folder != nil, taken.insert(found.name).inserted
         else { return }
-        if found.kind == .link { links.append(found) } else { try append(found) }
+        guard taken.count <= limit else { throw .tooManyEntries }
+        if found.kind == .link { links.append(found) } else { append(found) }
     }
 
-    private mutating func append(_ found: FolderLine) throws(SourceRefusal) {
+    private mutating func append(_ found: FolderLine) {
         guard let url = url(of: found) else { return }
-        guard builder.count < limit else { throw .tooManyEntries }
         let name = names.claim(SafeName.make(found.name), beside: builder)
         builder.append(
             SourceEntry(
@@ -107,16 +108,16 @@ struct FolderLines: Sendable {
     }
 
     /// Makes the first link an entry. Its length and date are those of the link itself.
-    mutating func resolveLink(isFolder: Bool) throws(SourceRefusal) {
+    mutating func resolveLink(isFolder: Bool) {
         guard var link = links.popFirst() else { return }
         link.kind = isFolder ? .folder : .link
         (link.length, link.modified) = (nil, nil)
-        try append(link)
+        append(link)
     }
 
     /// The links that are left count as files.
-    mutating func list() throws(SourceRefusal) -> EntryList {
-        while !links.isEmpty { try resolveLink(isFolder: false) }
+    mutating func list() -> EntryList {
+        while !links.isEmpty { resolveLink(isFolder: false) }
         return builder.list()
     }
 }

@@ -8,18 +8,19 @@ struct S3Reader: FolderReader {
     private let prefix: [UInt8]
     /// Whether the folder must have a key: it is the prefix that the user named, and it is listed for the first time.
     private let isNew: Bool
+    private let limit: Int
 
     private var entries = EntryList.Builder()
     private var names = UniqueNames()
-    /// The entries so far: their keys behind the prefix, those of folders with a slash.
+    /// The keys so far behind the prefix, those of folders with a slash; also those that no URL can name.
     private var taken: Set<[UInt8]> = []
     /// The marks of the pages that were asked for.
     private var marks: Set<[UInt8]> = []
     private var hasMarker = false
     private var page: [UInt8] = []
 
-    init(_ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool) {
-        (self.folder, self.bucket, self.isNew) = (folder, bucket, isNew)
+    init(_ folder: ResourceURL?, bucket: ResourceURL?, isNew: Bool, limit: Int = Listing.mostEntries) {
+        (self.folder, self.bucket, self.isNew, self.limit) = (folder, bucket, isNew, limit)
         let below = bucket.flatMap { bucket in folder?.suffix(below: bucket) } ?? []
         prefix = percentDecoded(Array(withoutS3Marks(String(decoding: below, as: UTF8.self)).utf8)[...])
     }
@@ -91,8 +92,9 @@ struct S3Reader: FolderReader {
         _ rest: ArraySlice<UInt8>, isDirectory: Bool, _ object: S3Page.Object
     ) throws(SourceRefusal) {
         let end: [UInt8] = isDirectory ? [0x2F] : []
-        guard taken.insert(rest + end).inserted, let url = folder?.child(s3Path(rest) + end, query: nil) else { return }
-        guard entries.count < Listing.mostEntries else { throw .tooManyEntries }
+        guard taken.insert(rest + end).inserted else { return }
+        guard taken.count <= limit else { throw .tooManyEntries }
+        guard let url = folder?.child(s3Path(rest) + end, query: nil) else { return }
         let name = names.claim(SafeName.make(rest), beside: entries)
         entries.append(
             SourceEntry(

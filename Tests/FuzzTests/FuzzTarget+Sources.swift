@@ -115,7 +115,7 @@ extension FuzzTarget {
                 try lines.take(Array(bytes[start...].prefix(piece)))
             }
             try lines.finish()
-            return try lines.list()
+            return lines.list()
         }
     }
 

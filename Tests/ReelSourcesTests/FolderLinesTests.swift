@@ -19,7 +19,7 @@ import Testing
             try lines.take(Array(bytes[start...].prefix(piece)))
         }
         try lines.finish()
-        return Array(try lines.list())
+        return Array(lines.list())
     }
 
     @Test(
@@ -96,6 +96,22 @@ import Testing
         #expect(try listed("total 0\n").isEmpty)
         // A name with a line end splits its line.
         #expect(try listed("-rw-r--r-- 1 me us 7 Jan  1 2020 a\nb\n").map(\.name) == ["a"])
+    }
+
+    @Test(
+        "Links, and names that are too long for a URL, count as entries do",
+        arguments: [1, 1000])
+    func bounded(_ letters: Int) throws {
+        func take(_ number: Int) throws -> Int {
+            var lines = FolderLines(of: Self.folder, .facts, now: Self.now, limit: 3)
+            // Each letter is nine bytes of a URL.
+            let name = String(repeating: "€", count: letters)
+            for index in 0..<number { try lines.take(Array("type=OS.unix=slink; \(name)\(index)\n".utf8)) }
+            try lines.finish()
+            return lines.list().count
+        }
+        #expect(try take(3) == (letters == 1 ? 3 : 0))
+        #expect(throws: SourceRefusal.tooManyEntries) { try take(4) }
     }
 
     @Test("Ten thousand lines are the same however they come", arguments: [1, 7, 4096])

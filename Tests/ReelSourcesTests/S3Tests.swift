@@ -143,6 +143,21 @@ import Testing
         #expect(asked[1] == asked[0].replacing("?", with: "?continuation-token=\(escaped)&"))
     }
 
+    /// A key of a thousand bytes is too long for a URL where each is escaped.
+    @Test(arguments: [1, 3000])
+    func moreKeysThanAFolderMayHaveAreRefusedAlsoThoseThatNoURLCanName(_ count: Int) throws {
+        let bucket = try #require(ResourceURL("http://h:9000/films/"))
+        func read(_ number: Int) throws -> FolderStep {
+            var reader = S3Reader(bucket, bucket: bucket, isNew: false, limit: 3)
+            _ = try reader.start()
+            reader.take(Array(page((0..<number).map { (String(repeating: "€", count: count) + "\($0)", 1) }).utf8))
+            return try reader.end { false }
+        }
+        guard case .entries(let entries, _) = try read(3) else { throw SourceRefusal.cutShort }
+        #expect(entries.count == (count == 1 ? 3 : 0))
+        #expect(throws: SourceRefusal.tooManyEntries) { try read(4) }
+    }
+
     @Test func aServiceThatGivesOneTokenForEachPageIsCutShort() throws {
         let source = try source()
         let pages = [String](repeating: page([("a", 1)], token: "+"), count: 2)
