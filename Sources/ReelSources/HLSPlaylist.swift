@@ -29,10 +29,10 @@ package struct HLSPlaylist: Sendable {
     /// Of all URLs; empty unless the playlist is on the disk.
     var namedOrigins: Set<String> = []
 
-    /// The one resource that all pieces are unencrypted parts of; nil: there are several.
+    /// The resource that the one piece begins, which stands for it; nil where pieces are to be joined.
     package var resource: ResourceURL? {
-        guard let url = pieces.first?.url else { return nil }
-        return pieces.allSatisfy { $0.range != nil && $0.cipher == nil && $0.url == url } ? url : nil
+        guard pieces.count == 1, pieces[0].cipher == nil, pieces[0].range?.lower == 0 else { return nil }
+        return pieces[0].url
     }
 
     package var isMaster: Bool { !variants.isEmpty }

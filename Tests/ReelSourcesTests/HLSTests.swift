@@ -52,12 +52,17 @@ extension HLSPlaylist {
         #expect(list.fileExtension == "mp4" && list.mediaType == "video/mp4")
     }
 
-    @Test("Byte ranges of one resource are that resource, also where offsets are left out")
+    @Test("Byte ranges that follow each other from the beginning of a resource are that resource, and no others")
     func byteRanges() throws {
-        let list = try media(
-            "#EXT-X-BYTERANGE:100@0\nall.ts\n#EXT-X-BYTERANGE:50\nall.ts\n#EXT-X-BYTERANGE:9@200\nall.ts")
-        #expect(list.shown == ["/films/all.ts 0..<150", "/films/all.ts 200..<209"])
-        #expect(list.resource?.path == "/films/all.ts")
+        let whole = try media("#EXT-X-BYTERANGE:100@0\nall.ts\n#EXT-X-BYTERANGE:50\nall.ts")
+        #expect(whole.shown == ["/films/all.ts 0..<150"] && whole.resource?.path == "/films/all.ts")
+        let gap = try media("#EXT-X-BYTERANGE:150@0\nall.ts\n#EXT-X-BYTERANGE:9@200\nall.ts")
+        #expect(gap.shown == ["/films/all.ts 0..<150", "/films/all.ts 200..<209"] && gap.resource == nil)
+        let clip = try media("#EXT-X-BYTERANGE:9@200\nall.ts\n#EXT-X-BYTERANGE:5\nall.ts")
+        #expect(clip.shown == ["/films/all.ts 200..<214"] && clip.resource == nil)
+        let turned = try media("#EXT-X-MAP:URI=\"all.mp4\",BYTERANGE=\"7@90\"\n#EXT-X-BYTERANGE:90@0\nall.mp4")
+        #expect(turned.pieces.count == 2 && turned.resource == nil)
+        #expect(try media("all.ts").resource == nil)
         let two = try media("#EXT-X-BYTERANGE:100@0\na.ts\n#EXT-X-BYTERANGE:50@0\nb.ts")
         #expect(two.resource == nil && two.pieces.count == 2)
     }

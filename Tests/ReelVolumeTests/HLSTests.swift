@@ -136,6 +136,22 @@ import Testing
         return all
     }
 
+    @Test(
+        "Byte ranges that begin behind the first byte, or leave some out, are a file of these bytes alone",
+        arguments: [[ByteRange(376, 564), ByteRange(752, 940)], [ByteRange(376, 940)]])
+    func clip(_ ranges: [ByteRange]) throws {
+        let stage = try Stage([1000])
+        defer { stage.server.stop() }
+        let lines = ranges.map { "#EXT-X-BYTERANGE:\($0.count)@\($0.lower)\n#EXTINF:2,\ns0.ts\n" }.joined()
+        stage.text.set("#EXTM3U\n#EXT-X-TARGETDURATION:2\n\(lines)#EXT-X-ENDLIST\n")
+        let fixture = try VolumeFixture(stage.playlist.text, timeout: .seconds(5), prebuffer: 0)
+        defer { fixture.remove() }
+        #expect(fixture.names() == .success(["index.ts"]))
+        #expect(try fixture.lookup("index.ts").get().attributes.length == ranges.reduce(0) { $0 + $1.count })
+        let expected = ranges.flatMap { stage.segments[0].whole[Int($0.lower)..<Int($0.upper)] }
+        #expect(try bytes(fixture) == expected)
+    }
+
     @Test("Segments are one file of exact length, each asked for its length once, with the bytes of all")
     func joins() throws {
         try with([300_007, 1, 0, 170_001, 16]) { stage, fixture in
