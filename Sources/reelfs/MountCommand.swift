@@ -88,8 +88,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         at mountpoint: String, _ options: MountOptions, handedDownTo given: Int32? = nil
     ) throws(Failure) -> MountRequest {
         let all = try options.inFile() + self.given
+        // Without those that `-s` ignores.
+        let known = all.filter { OptionTable[hyphenated($0.name)] != nil }
         var request = MountRequest(
-            source: source, mountpoint: mountpoint, options: options, given: all.map(\.absolute))
+            source: source, mountpoint: mountpoint, options: options, given: known.map(\.absolute))
         request.isSuccessor = isSuccessor
         guard let number = MountDevice.descriptor(in: mountpoint) else { return request }
         guard let device = MountDevice(given: given ?? number) else {
