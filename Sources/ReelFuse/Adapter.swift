@@ -62,7 +62,7 @@ final class Adapter: Sendable {
     func directory(_ number: UInt64) -> Unmanaged<DirectoryBox>? { pointer(number).map { Unmanaged.fromOpaque($0) } }
 
     private func pointer(_ number: UInt64) -> UnsafeRawPointer? {
-        let isOwn = KernelNumber.epoch(ofHandle: number) == epoch
+        let isOwn = KernelNumber.mark(ofHandle: number) == KernelNumber.mark(of: epoch)
         let address = isOwn ? KernelNumber.address(number) : earlier[number]
         return address.flatMap { UnsafeRawPointer(bitPattern: UInt($0)) }
     }

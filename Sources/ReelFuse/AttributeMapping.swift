@@ -47,9 +47,11 @@ package struct Ownership: Sendable, Hashable {
         return isDirectory ? S_IFDIR | (0o555 & ~umask) : S_IFREG | (0o444 & ~umask)
     }
 
-    func parameters(of entry: Entry) -> fuse_entry_param {
+    /// - Parameter generation: of the node's number.
+    func parameters(of entry: Entry, generation: UInt64) -> fuse_entry_param {
         var result = fuse_entry_param()
         result.ino = entry.node
+        result.generation = generation
         result.attr = stat(of: entry.attributes)
         result.attr_timeout = KernelTimeout.known
         result.entry_timeout = KernelTimeout.known

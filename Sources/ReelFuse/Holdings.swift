@@ -5,11 +5,11 @@ import ReelVolume
 ///
 /// The kernel gives nothing back at the end of a mount, and the filesystem may live on through other sessions.
 final class Holdings: Sendable {
-    private struct State: Sendable {
+    struct State: Sendable {
         var nodes = NodeCounts()
-        /// The node of each handle, by the kernel's number of it.
+        /// The node of each handle, by the kernel's number of it; of a directory also the last item that the kernel got.
         var files: [UInt64: NodeID] = [:]
-        var directories: [UInt64: NodeID] = [:]
+        var directories: [UInt64: (node: NodeID, last: Inheritance.LastItem?)] = [:]
     }
 
     private let state = Lock(State())
@@ -20,13 +20,21 @@ final class Holdings: Sendable {
         state.withLock { state in
             for node in inheritance.nodes where node.references > 0 { state.nodes.add(node.number, node.references) }
             for file in inheritance.files { state.files[file.number] = file.node }
-            for directory in inheritance.directories { state.directories[directory.number] = directory.node }
+            for directory in inheritance.directories { state.directories[directory.number] = (directory.node, nil) }
         }
     }
 
-    /// The kernel is about to be told nodes, each with one reference.
-    func add(_ nodes: some Sequence<NodeID>) {
-        state.withLock { state in for node in nodes { state.nodes.add(node) } }
+    /// The kernel is about to be told a node, with one reference.
+    func add(_ node: NodeID) { state.withLock { $0.nodes.add(node) } }
+
+    /// The kernel is about to be told items of a directory. - Parameters:
+    ///   - nodes: of the items, each with one reference.
+    ///   - last: nil if there are no more.
+    func add(_ nodes: [NodeID], _ last: Inheritance.LastItem?, of directory: UInt64) {
+        state.withLock { state in
+            for node in nodes { state.nodes.add(node) }
+            if let last { state.directories[directory]?.last = last }
+        }
     }
 
     /// The kernel has given references back. Called before the filesystem learns it, which may use the number again.
@@ -39,15 +47,15 @@ final class Holdings: Sendable {
     func remove(file: UInt64) { state.withLock { $0.files[file] = nil } }
 
     /// The kernel is about to be told a directory's handle.
-    func add(directory: UInt64, _ node: NodeID) { state.withLock { $0.directories[directory] = node } }
+    func add(directory: UInt64, _ node: NodeID) {
+        state.withLock { $0.directories[directory] = (node, nil) }
+    }
 
     /// The kernel has released a directory, or has not taken it.
     func remove(directory: UInt64) { state.withLock { $0.directories[directory] = nil } }
 
-    /// Of handles, the nodes by the kernel's numbers.
-    var all: (nodes: NodeCounts, files: [UInt64: NodeID], directories: [UInt64: NodeID]) {
-        state.withLock { ($0.nodes, $0.files, $0.directories) }
-    }
+    /// What the kernel holds now.
+    var all: State { state.withLock { $0 } }
 
     /// Gives all that is left back, after the last request.
     func giveBack(_ adapter: Adapter) {

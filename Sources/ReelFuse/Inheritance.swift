@@ -15,6 +15,8 @@ package struct Inheritance: Codable, Sendable {
         var parent: NodeID
         var name: String
         var isDirectory: Bool
+        /// What the kernel was told with the number; nil stands for 0.
+        var generation: UInt64?
     }
 
     /// What tells one version of a file from another.
@@ -40,6 +42,15 @@ package struct Inheritance: Codable, Sendable {
         /// As `File.number`.
         var number: UInt64
         var node: NodeID
+        /// nil if the kernel has read nothing of it.
+        var last: LastItem?
+    }
+
+    /// The last item of a directory that the kernel got.
+    struct LastItem: Codable, Sendable {
+        var name: String
+        /// The offset behind it.
+        var nextOffset: Int
     }
 
     /// How the opens of a node read.
@@ -58,18 +69,17 @@ package struct Inheritance: Codable, Sendable {
     var handshake: [UInt8] = []
     /// The kernel agreed to passthrough.
     var isPassthrough = false
-    /// In the numbers that its process gave; see `KernelNumber`.
+    /// Counts the processes that served the mount; see `KernelNumber`.
     var epoch: UInt64 = 0
 
-    /// The epoch of the process that takes it over: one of which the kernel holds no number, if there is one.
+    /// The epoch of the process that takes it over: the first one whose mark no number here bears, if there is one.
     var nextEpoch: UInt64 {
         let handles = files.map(\.number) + directories.map(\.number)
         let used = Set(
-            handles.map { KernelNumber.epoch(ofHandle: $0) } + nodes.map { KernelNumber.epoch(of: $0.number) })
-        let later = (1..<KernelNumber.epochs).map { (epoch % KernelNumber.epochs + $0) % KernelNumber.epochs }.filter {
-            $0 != 0
-        }
-        return later.first { !used.contains($0) } ?? later[0]
+            handles.map { KernelNumber.mark(ofHandle: $0) } + nodes.map { KernelNumber.mark(ofNode: $0.number) })
+        // Numbers without a mark are those of the first process.
+        let later = (1...KernelNumber.marks).map { epoch + $0 }.filter { KernelNumber.mark(of: $0) != 0 }
+        return later.first { !used.contains(KernelNumber.mark(of: $0)) } ?? later[0]
     }
 }
 
@@ -84,7 +94,8 @@ extension Adapter {
         func add(_ node: NodeID, _ place: NodePlace) {
             guard node != rootNode, rows[node] == nil else { return }
             rows[node] = Inheritance.Node(
-                number: node, references: 0, parent: place.parent, name: place.name, isDirectory: place.isDirectory)
+                number: node, references: 0, parent: place.parent, name: place.name, isDirectory: place.isDirectory,
+                generation: generation(of: node))
             if let above = filesystem.place(of: place.parent) { add(place.parent, above) }
         }
         for node in Set(held.files.values) {
@@ -102,34 +113,48 @@ extension Adapter {
                 return Inheritance.File(number: number, node: node, version: version)
             }
         }
-        result.directories = held.directories.map { Inheritance.Directory(number: $0, node: $1) }
+        result.directories = held.directories.map { number, directory in
+            let handle = self.directory(number)?.takeUnretainedValue().handle as? InheritedDirectory
+            return Inheritance.Directory(
+                number: number, node: directory.node, last: directory.last ?? handle?.inherited.last)
+        }
         return result
     }
+
+    /// What the kernel is told with a number; see `KernelNumber`.
+    func generation(of node: NodeID) -> UInt64 { inherited?.nodes.generation(of: node) ?? 0 }
 }
 
-/// The numbers by which the kernel names nodes and handles. Each process that serves a mount marks those that it gives
-/// with its epoch, so that they differ from those that the kernel has from an earlier one; 0 is the first, whose
-/// numbers are the filesystem's and its own.
+/// The numbers by which the kernel names nodes and handles. Each process that serves a mount has an epoch, one above
+/// that of the process before it or a few more, and marks the numbers that it gives, so that they differ from those
+/// that the kernel has from earlier processes; 0 is the first, whose numbers are the filesystem's and its own.
+///
+/// A mark comes again after 63 processes, and the kernel may still remember files that no `Inheritance` lists. So it is
+/// told a generation with each node (`fuse_entry_param`), and drops the pages of an inode of another generation
+/// (fuse_stale_inode, Linux' fs/fuse/dir.c).
 enum KernelNumber {
-    static let epochs: UInt64 = 64
+    static let marks: UInt64 = 64
     /// In a node's number, the highest bits of its slot (`NodeTable`): 64 million nodes are left.
     private static let nodeShift: UInt64 = 26
-    private static let nodeMask = (epochs - 1) << nodeShift
+    private static let nodeMask = (marks - 1) << nodeShift
     /// In a handle's number, which is an address, bits that no address of a process has.
     private static let handleShift: UInt64 = 48
 
-    static func epoch(of node: NodeID) -> UInt64 { (node & nodeMask) >> nodeShift }
+    static func mark(of epoch: UInt64) -> UInt64 { epoch % marks }
+    static func generation(of epoch: UInt64) -> UInt64 { epoch / marks }
+
+    static func mark(ofNode node: NodeID) -> UInt64 { (node & nodeMask) >> nodeShift }
 
     /// The kernel's number of the filesystem's node; nil where it has too many.
     static func node(_ node: NodeID, _ epoch: UInt64) -> NodeID? {
         if node == rootNode { return node }
-        return node & nodeMask == 0 ? node | epoch << nodeShift : nil
+        return node & nodeMask == 0 ? node | mark(of: epoch) << nodeShift : nil
     }
 
     /// The filesystem's number of the kernel's node.
     static func plain(_ node: NodeID) -> NodeID { node & ~nodeMask }
 
-    static func epoch(ofHandle number: UInt64) -> UInt64 { number >> handleShift }
-    static func handle(_ address: UInt64, _ epoch: UInt64) -> UInt64 { address | epoch << handleShift }
+    static func mark(ofHandle number: UInt64) -> UInt64 { number >> handleShift }
+    static func handle(_ address: UInt64, _ epoch: UInt64) -> UInt64 { address | mark(of: epoch) << handleShift }
     static func address(_ handle: UInt64) -> UInt64 { handle & (1 << handleShift - 1) }
 }

@@ -3,7 +3,7 @@ import ReelVolume
 
 /// A filesystem under the numbers that the kernel has from an earlier process, besides its own.
 ///
-/// A node of an earlier process is looked up by its path, and a handle opened anew, before the first call that names
+/// A node of an earlier process is looked up by its path, and a handle opened again, before the first call that names
 /// it; a file that is another version now is stale.
 final class InheritedFilesystem: Filesystem {
     private let filesystem: any Filesystem
@@ -19,11 +19,11 @@ final class InheritedFilesystem: Filesystem {
         nodes = InheritedNodes(inheritance.nodes, epoch: epoch)
         files = Dictionary(inheritance.files.map { ($0.number, InheritedFile($0)) }) { one, _ in one }
         proofs = Dictionary(files.values.map { ($0.inherited.node, $0) }) { one, _ in one }
-        let opened = inheritance.directories.map { ($0.number, InheritedDirectory($0.node)) }
+        let opened = inheritance.directories.map { ($0.number, InheritedDirectory($0)) }
         directories = Dictionary(opened) { one, _ in one }
     }
 
-    /// Opens all handles anew, in the background. - Parameter opened: called for each file.
+    /// Opens all handles again, in the background. - Parameter opened: called for each file.
     func reopen(_ opened: @escaping @Sendable (InheritedFile, any FileHandle) -> Void) {
         for directory in directories.values { reopen(directory) { _ in } }
         for file in files.values {
@@ -79,9 +79,11 @@ final class InheritedFilesystem: Filesystem {
         for completion in waiting { completion(result) }
     }
 
-    /// Opens a version; `stale` where the file is another one now.
+    /// Opens a version; `stale` where the file is another one now. A version without a length cannot be told from
+    /// another body, which would go on in the middle of the first.
     private func open(_ file: InheritedFile, at node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        filesystem.open(node) { [self] result in
+        guard file.length != nil else { return completion(.failure(.stale)) }
+        filesystem.reopen(node) { [self] result in
             guard case .success(let handle) = result, Inheritance.Version(handle) != file.inherited.version else {
                 return completion(result)
             }
@@ -107,14 +109,13 @@ final class InheritedFilesystem: Filesystem {
 
     func reopen(_ directory: InheritedDirectory, _ completion: @escaping Completion<any DirectoryHandle>) {
         guard directory.reopened.then(completion) else { return }
-        openDirectory(directory.node) { _ = directory.reopened.opened($0) }
+        openDirectory(directory.inherited.node) { _ = directory.reopened.opened($0) }
     }
 
     // MARK: Names
 
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        find(parent) { [self] result in
-            guard case .success(let found) = result else { return completion(.failure(.stale)) }
+        at(parent, completion) { [self] found in
             let look: @Sendable () -> Void = { [self] in
                 filesystem.lookup(name, in: found) { [self] result in completion(result.flatMap { tell($0) }) }
             }
@@ -182,6 +183,10 @@ final class InheritedFilesystem: Filesystem {
 
     func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         at(node, completion) { [self] in filesystem.open($0, by: thread, completion) }
+    }
+
+    func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        at(node, completion) { [self] in filesystem.reopen($0, completion) }
     }
 
     func close(_ file: any FileHandle) {

@@ -1,8 +1,9 @@
 import ReelCore
 import ReelThreads
 import ReelVolume
+import Synchronization
 
-/// A handle that an earlier process opened, and that this one opens anew: calls wait until it has.
+/// A handle that an earlier process opened, and that this one opens again: calls wait until it has.
 final class Reopened<Handle: Sendable>: Sendable {
     private enum State: Sendable {
         case idle
@@ -92,15 +93,40 @@ final class InheritedFile: FileHandle {
 /// An open directory that the kernel has from an earlier process.
 final class InheritedDirectory: DirectoryHandle {
     let reopened = Reopened<any DirectoryHandle>()
-    /// The kernel's number.
-    let node: NodeID
+    let inherited: Inheritance.Directory
+    private let isRead = Atomic(false)
 
-    init(_ node: NodeID) { self.node = node }
+    init(_ inherited: Inheritance.Directory) { self.inherited = inherited }
 
     var isHeldByKernel: Bool { false }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
-        reopened.handle?.items(from: offset, withAttributes: withAttributes, add)
+        guard let handle = reopened.handle else { return }
+        let isFirst = !isRead.exchange(true, ordering: .relaxed)
+        let offset = isFirst ? self.offset(offset, in: handle) : offset
+        handle.items(from: offset, withAttributes: withAttributes, add)
+    }
+
+    /// Where a reading goes on that an earlier process began, in a listing that may be another one by now: the last
+    /// name that the kernel got may have moved, and the names around it with it. A name that has gone moves nothing.
+    private func offset(_ offset: Int, in handle: any DirectoryHandle) -> Int {
+        guard offset > 0, let last = inherited.last else { return offset }
+        var moved: Int?
+        func compare(_ item: DirectoryItem) {
+            if item.name.utf8.elementsEqual(last.name.utf8) { moved = item.nextOffset - last.nextOffset }
+        }
+        // Where it was, as a rule.
+        handle.items(from: last.nextOffset - 1, withAttributes: false) { item in
+            compare(item)
+            return false
+        }
+        if moved == nil {
+            handle.items(from: 0, withAttributes: false) { item in
+                compare(item)
+                return moved == nil
+            }
+        }
+        return max(0, offset + (moved ?? 0))
     }
 }
 

@@ -47,6 +47,7 @@ final class InheritedNodes: Sendable {
     }
 
     private let state = Lock(State())
+    /// Of this process.
     private let epoch: UInt64
 
     init(_ nodes: [Inheritance.Node], epoch: UInt64) {
@@ -66,7 +67,7 @@ final class InheritedNodes: Sendable {
         if node == rootNode { return .found(node) }
         return state.withLock { state in
             guard let row = state.rows[node] else {
-                return KernelNumber.epoch(of: node) == epoch ? .found(KernelNumber.plain(node)) : .unknown
+                return isOwn(node) ? .found(KernelNumber.plain(node)) : .unknown
             }
             switch row.way {
             case .found(let node): return .found(node)
@@ -86,7 +87,7 @@ final class InheritedNodes: Sendable {
         if node == rootNode { return node }
         return state.withLock { state in
             guard let row = state.rows[node] else {
-                return KernelNumber.epoch(of: node) == epoch ? KernelNumber.plain(node) : nil
+                return isOwn(node) ? KernelNumber.plain(node) : nil
             }
             if case .found(let node) = row.way { return node }
             return nil
@@ -127,7 +128,7 @@ final class InheritedNodes: Sendable {
     ) -> (given: (node: NodeID, count: UInt64)?, waiting: [Completion<NodeID>]) {
         state.withLock { state in
             guard let row = state.rows[node] else {
-                return (KernelNumber.epoch(of: node) == epoch ? (KernelNumber.plain(node), count) : nil, [])
+                return (isOwn(node) ? (KernelNumber.plain(node), count) : nil, [])
             }
             guard count >= row.references else {
                 state.rows[node]?.references -= count
@@ -163,19 +164,10 @@ final class InheritedNodes: Sendable {
     /// - Returns: its number; nil where the filesystem has too many.
     func tell(_ node: NodeID) -> NodeID? { state.withLock { $0.tell(node, epoch) } }
 
-    /// As `tell`, of an item in a directory. - Returns: nil also where the item has another number that has not been
-    ///   looked for yet.
+    /// As `tell`, of an item in a directory. - Returns: nil also where the kernel has another number of the item that
+    ///   has not been looked up yet: its lookup holds a reference of the node, and proves a file's version.
     func tell(_ item: DirectoryItem, _ node: NodeID, in parent: NodeID) -> NodeID? {
-        state.withLock { state in
-            if let number = state.missing(item.name, in: parent) {
-                // A file's version has to be proven.
-                guard let row = state.rows[number], row.node.isDirectory, item.isDirectory, case .unknown = row.way
-                else { return nil }
-                state.rows[number]?.way = .found(node)
-                state.numbers[node] = number
-            }
-            return state.tell(node, epoch)
-        }
+        state.withLock { $0.missing(item.name, in: parent) == nil ? $0.tell(node, epoch) : nil }
     }
 
     /// The kernel was not told it, and the filesystem has not counted it. - Parameter number: the kernel's.
@@ -186,6 +178,15 @@ final class InheritedNodes: Sendable {
             state.rows[number]?.counted -= 1
         }
     }
+
+    /// What the kernel is told with a number.
+    func generation(of number: NodeID) -> UInt64 {
+        if isOwn(number) { return KernelNumber.generation(of: epoch) }
+        return state.withLock { $0.rows[number]?.node.generation ?? 0 }
+    }
+
+    /// Whether this process has given a number of the kernel's.
+    private func isOwn(_ number: NodeID) -> Bool { KernelNumber.mark(ofNode: number) == KernelNumber.mark(of: epoch) }
 
     /// The directory and the name of a node that the kernel has from earlier.
     func place(of node: NodeID) -> NodePlace? {

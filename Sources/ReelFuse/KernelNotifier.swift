@@ -12,6 +12,8 @@ final class KernelNotifier: KernelCache {
 
     private struct State: Sendable {
         var queue: [Notice] = []
+        /// The directories of which a notice is in the queue.
+        var directories: Set<NodeID> = []
         var isClosed = false
         /// `major:minor` of the mount; nil where it is not known.
         var device: String?
@@ -22,17 +24,26 @@ final class KernelNotifier: KernelCache {
     private let state = Monitor(State())
     private let passthrough: Passthrough
 
+    /// The number of notices that wait, besides one a directory. A notice may wait 30 s for a page, and a refresh of a
+    /// large tree brings a million.
+    static let mostWaiting = 65_536
+
     init(_ passthrough: Passthrough) { self.passthrough = passthrough }
 
     var readsDataFiles: Bool { passthrough.isPossible }
 
     func forgetEntry(_ name: String, in parent: NodeID) {
-        add { fuse_lowlevel_notify_inval_entry($0, parent, name, name.utf8.count) }
+        let isTaken = add { fuse_lowlevel_notify_inval_entry($0, parent, name, name.utf8.count) }
+        // The kernel lists the directory again, and asks for the name after `KernelBelief.known` at the latest.
+        if !isTaken { forgetDirectory(parent) }
     }
 
     func forgetDirectory(_ node: NodeID) {
-        // Offset 0 and length 0 stand for the attributes and all pages, which hold a directory's names.
-        add { fuse_lowlevel_notify_inval_inode($0, node, 0, 0) }
+        state.withLock { state in
+            guard !state.isClosed, state.directories.insert(node).inserted else { return }
+            // Offset 0 and length 0 stand for the attributes and all pages, which hold a directory's names.
+            state.queue.append { fuse_lowlevel_notify_inval_inode($0, node, 0, 0) }
+        }
     }
 
     func forgetPages(of node: NodeID, _ range: ByteRange) {
@@ -44,15 +55,26 @@ final class KernelNotifier: KernelCache {
             state.scans += isScanned ? 1 : -1
             return state.scans == (isScanned ? 1 : 0) ? state.device : nil
         }
-        if let device { add { _ in KernelReadahead.shorten(device, isScanned) } }
+        guard let device else { return }
+        state.withLock { $0.queue.append { _ in KernelReadahead.shorten(device, isScanned) } }
     }
 
     /// The mount is there. - Parameter device: as in mountinfo.
     func connect(_ device: String?) { state.withLock { $0.device = device } }
 
-    private func add(_ notice: @escaping Notice) {
-        state.withLock { if !$0.isClosed { $0.queue.append(notice) } }
+    /// - Returns: false where too many wait.
+    @discardableResult
+    private func add(_ notice: @escaping Notice) -> Bool {
+        state.withLock { state in
+            if state.isClosed { return true }
+            guard state.queue.count < Self.mostWaiting else { return false }
+            state.queue.append(notice)
+            return true
+        }
     }
+
+    /// The number of notices that wait.
+    var waiting: Int { state.withLock(notifying: false) { $0.queue.count } }
 
     /// Gives notices until `close`. Those left in the queue then do not matter, as the mount ends.
     func run(_ session: OpaquePointer) {
@@ -67,7 +89,7 @@ final class KernelNotifier: KernelCache {
         state.wait { state -> [Notice]?? in
             if state.isClosed { return .some(nil) }
             guard !state.queue.isEmpty else { return nil }
-            defer { state.queue = [] }
+            defer { (state.queue, state.directories) = ([], []) }
             return state.queue
         }
     }

@@ -38,17 +38,18 @@ func list(
     withAttributes: Bool
 ) {
     let adapter = Adapter.of(request)
-    guard let directory = adapter.directory(info.pointee.fh)?.takeUnretainedValue().handle else {
+    let number = info.pointee.fh
+    guard let directory = adapter.directory(number)?.takeUnretainedValue().handle else {
         return Reply(request).fail(.stale)
     }
     guard let inherited = directory as? InheritedDirectory, inherited.reopened.handle == nil else {
-        adapter.list(directory, size, offset, withAttributes, Reply(request))
+        adapter.list(directory, number, size, offset, withAttributes, Reply(request))
         return
     }
     adapter.later(request) {
         adapter.inherited?.reopen(inherited, $0)
-    } answer: { handle, reply in
-        adapter.list(handle, size, offset, withAttributes, reply)
+    } answer: { _, reply in
+        adapter.list(inherited, number, size, offset, withAttributes, reply)
     }
 }
 
@@ -56,10 +57,12 @@ extension Adapter {
     /// - Returns: whether the kernel took the answer.
     @discardableResult
     fileprivate func list(
-        _ directory: any DirectoryHandle, _ size: Int, _ offset: off_t, _ withAttributes: Bool, _ reply: consuming Reply
+        _ directory: any DirectoryHandle, _ number: UInt64, _ size: Int, _ offset: off_t, _ withAttributes: Bool,
+        _ reply: consuming Reply
     ) -> Bool {
         let ownership = ownership
         var told: [NodeID] = []
+        var last: Inheritance.LastItem?
         // The kernel asks again after an answer that is shorter than it may be.
         let size = min(size, ReadBuffer.capacity)
         let buffer = ReadBuffer.ofThisThread(size)
@@ -67,7 +70,9 @@ extension Adapter {
         var used = 0
         let request = reply.withRequest { $0 }
         directory.items(from: Int(offset), withAttributes: withAttributes) { item in
-            var parameters = item.entry.map { ownership.parameters(of: $0) } ?? fuse_entry_param()
+            var parameters =
+                item.entry.map { ownership.parameters(of: $0, generation: generation(of: $0.node)) }
+                ?? fuse_entry_param()
             // The kernel takes number and kind from here without an entry too (node 0, "attributes not known").
             parameters.attr.st_ino = ino_t(item.inode)
             parameters.attr.st_mode = ownership.mode(isDirectory: item.isDirectory, isLink: item.isLink)
@@ -81,9 +86,10 @@ extension Adapter {
             guard used + needed <= size else { return false }
             used += needed
             if let node = item.entry?.node { told.append(node) }
+            last = Inheritance.LastItem(name: item.name, nextOffset: item.nextOffset)
             return true
         }
-        holdings.add(told)
+        holdings.add(told, last, of: number)
         return reply.send { fuse_reply_buf($0, start, used) }
     }
 }

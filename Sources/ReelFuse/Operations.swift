@@ -62,13 +62,15 @@ private func lookup(_ request: fuse_req_t!, _ parent: fuse_ino_t, _ bytes: Unsaf
             completion(result.map { $0 })
         }
     } answer: { entry, reply in
-        var parameters = entry.map { adapter.ownership.parameters(of: $0) } ?? fuse_entry_param()
+        var parameters =
+            entry.map { adapter.ownership.parameters(of: $0, generation: adapter.generation(of: $0.node)) }
+            ?? fuse_entry_param()
         guard let entry else {
             parameters.entry_timeout = KernelTimeout.missing
             return reply.send { fuse_reply_entry($0, &parameters) }
         }
         // Before the answer, as the kernel may forget at once.
-        adapter.holdings.add(CollectionOfOne(entry.node))
+        adapter.holdings.add(entry.node)
         let isTaken = reply.send { fuse_reply_entry($0, &parameters) }
         if !isTaken { adapter.holdings.remove(entry.node, 1) }
         return isTaken

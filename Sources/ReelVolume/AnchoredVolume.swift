@@ -94,6 +94,11 @@ package final class AnchoredVolume: MountedVolume {
         completion(.success(file))
     }
 
+    package func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        if node != Self.node { return volume.reopen(node, completion) }
+        completion(.success(file))
+    }
+
     package func close(_ file: any FileHandle) {
         if file !== self.file { volume.close(file) }
     }

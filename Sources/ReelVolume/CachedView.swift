@@ -23,6 +23,10 @@ package final class CachedView: Filesystem {
         isOn ? volume.openCached(node, by: thread, completion) : volume.open(node, by: thread, completion)
     }
 
+    package func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        isOn ? volume.openCached(node, by: nil, completion) : volume.reopen(node, completion)
+    }
+
     package func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {

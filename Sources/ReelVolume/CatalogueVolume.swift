@@ -268,6 +268,10 @@ extension CatalogueVolume {
         open(id, { $0.openCached($1, by: thread, $2) }, completion)
     }
 
+    package func reopen(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        open(id, { $0.reopen($1, $2) }, completion)
+    }
+
     private func open(
         _ id: NodeID,
         _ open: @escaping @Sendable (Volume, NodeID, @escaping Completion<any FileHandle>) -> Void,

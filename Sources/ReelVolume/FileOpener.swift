@@ -84,6 +84,20 @@ final class FileOpener: Sendable {
         }
     }
 
+    /// Opens the version that is remembered for a handle that an earlier process had. Only missing bytes are asked for;
+    /// where no version is remembered, as `open`.
+    func reopen(_ node: Node, _ completion: @escaping Completion<any FileHandle>) {
+        guard let url = node.url, let known = services.store.information(for: url.text)?.information,
+            known.length != nil
+        else { return open(node, completion) }
+        // The kernel looks the name up again: what is remembered is no reason to correct the listing.
+        guard !node.isSuperseded, node.listed.length ?? known.length == known.length, node.take(known) else {
+            return completion(.failure(.stale))
+        }
+        prebuffer.opened(node)
+        files.open(url, known) { [self] result in completion(result.map { opened(node, $0) }) }
+    }
+
     /// Ends a handle.
     func close(_ file: OpenFile) {
         file.settleOffer()

@@ -219,7 +219,10 @@ package protocol Filesystem: AnyObject, Sendable {
     /// Opens a node's file, after a request where its version is not known or no longer fresh.
     /// - Parameter thread: that opens it, of a program (gettid(2)); nil: it is not known.
     func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>)
-    /// Ends a handle; called once for each success of `open`.
+    /// Opens the version of a node's file that is remembered, for a handle that an earlier process had: only missing
+    /// bytes are asked for, as they were there. Where none is remembered, as `open`.
+    func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>)
+    /// Ends a handle; called once for each success of `open` and `reopen`.
     func close(_ file: any FileHandle)
 
     /// Reads. Bytes that are cached are in `buffer` when it returns, without an allocation. On a miss it calls `park`

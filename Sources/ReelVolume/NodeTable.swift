@@ -74,6 +74,19 @@ final class NodeTable: Sendable {
         state.withLock { state in state.slot(id).flatMap { state.slots[$0].node ?? state.made($0) } }
     }
 
+    /// The directory and the name of a node. It makes no `Node`, as it is asked for each that the kernel knows.
+    func place(of id: NodeID) -> NodePlace? {
+        state.withLock { state in
+            guard let slot = state.slot(id) else { return nil }
+            if let node = state.slots[slot].node {
+                return NodePlace(parent: node.parent, name: node.name, isDirectory: node.isDirectory)
+            }
+            guard let (parent, family, place) = state.entry(slot) else { return nil }
+            return NodePlace(
+                parent: parent, name: family.list.name(at: place), isDirectory: family.list.isDirectory(at: place))
+        }
+    }
+
     /// The path of a node inside the volume; nil where the kernel has forgotten a directory on the way.
     func path(of node: Node) -> String? {
         var (names, next) = ([String](), node)
@@ -265,6 +278,13 @@ extension NodeTable.State {
 
     fileprivate func id(of slot: Int) -> NodeID { NodeID(slots[slot].generation) << 32 | NodeID(slot) }
 
+    /// The entry of a slot in its directory's list; nil where the slot has no place there.
+    fileprivate func entry(_ slot: Int) -> (parent: NodeID, family: NodeTable.Family, place: Int)? {
+        let (parent, place) = (slots[slot].parent, slots[slot].place)
+        guard place != NodeTable.noPlace, let family = families[parent] else { return nil }
+        return (id(of: Int(parent)), family, Int(place))
+    }
+
     /// The slot's node, which the table keeps from here on.
     fileprivate mutating func kept(_ slot: Int) -> Node? {
         if slots[slot].node == nil { slots[slot].node = made(slot) }
@@ -273,11 +293,10 @@ extension NodeTable.State {
 
     /// Makes a node from the directory's list; nil where the slot has no place there.
     fileprivate func made(_ slot: Int, _ facts: Node.Facts? = nil) -> Node? {
-        let (parent, place) = (slots[slot].parent, slots[slot].place)
-        guard place != NodeTable.noPlace, let family = families[parent] else { return nil }
-        let entry = family.list[Int(place)]
+        guard let (parent, family, place) = self.entry(slot) else { return nil }
+        let entry = family.list[place]
         return Node(
-            id: id(of: slot), parent: id(of: Int(parent)), name: entry.name,
+            id: id(of: slot), parent: parent, name: entry.name,
             inode: inodeNumber(of: entry.name, in: family.inode), place: .url(entry.url),
             isDirectory: entry.isDirectory,
             listed: facts ?? Node.Facts(entry), keepsDate: keepsDates)

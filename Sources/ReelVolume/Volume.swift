@@ -125,13 +125,19 @@ extension Volume: Filesystem {
     }
 
     package func place(of id: NodeID) -> NodePlace? {
-        tree.nodes.peek(id).map { NodePlace(parent: $0.parent, name: $0.name, isDirectory: $0.isDirectory) }
+        tree.nodes.place(of: id)
     }
 
     package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
         opener.open(node, by: thread, completion)
+    }
+
+    package func reopen(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
+        guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
+        opener.reopen(node, completion)
     }
 
     package func close(_ file: any FileHandle) {

@@ -1,5 +1,7 @@
+import FoundationEssentials
 import Glibc
 import Logging
+import ReelCore
 import ReelThreads
 import TestKit
 import Testing
@@ -10,13 +12,15 @@ import Testing
 @Suite("A mount that goes from one process to the next", .serialized, .enabled(if: fuseIsUsable))
 struct InheritanceTests {
     /// A session that serves what another one has left, until the end of `body`.
+    /// - Parameter change: of what it has left.
     private func succeed(
         _ session: FuseSession, _ path: String, _ filesystem: MemoryFilesystem,
-        _ body: (FuseSession) throws -> Void
+        change: (inout Inheritance) -> Void = { _ in }, _ body: (FuseSession) throws -> Void
     ) throws {
         let left = try #require(session.leave())
         // As it comes from another process.
-        let inheritance = try #require(decoded(left.inheritance))
+        var inheritance = try #require(decoded(left.inheritance))
+        change(&inheritance)
         var options = FuseSession.Options(
             source: "http://h/", mountpoint: path, ownership: Ownership(user: 0, group: 0))
         options.device = MountDevice(descriptor: dup(left.device), number: session.device)
@@ -69,6 +73,8 @@ struct InheritanceTests {
                 #expect(readFile(files[0], at: 200_000, count: 50_000) == after["a"]!.bytes(200_000..<250_000))
                 var byte: UInt8 = 0
                 #expect(code { pread(files[2], &byte, 1, 0) } == ESTALE)
+                // From memory.
+                #expect(next.state.withLock { $0.reopened } == 3)
                 var names: Set<String> = []
                 while let entry = readdir(folder) {
                     names.insert(
@@ -94,6 +100,161 @@ struct InheritanceTests {
                 next.state.withLock { $0.references.values.allSatisfy { $0 == 0 } },
                 "\(next.state.withLock { $0.references })")
         }
+    }
+
+    @Test("A body whose length nobody told does not go on in another body")
+    func unknownLength() throws {
+        let files = ["live": MemoryFile(node: 2, length: 100_000, wantsDirectIO: true)]
+        try withMount(files) { mount in
+            let file = open(mount.file("live"), O_RDONLY | O_CLOEXEC)
+            defer { close(file) }
+            #expect(readFile(file, at: 0, count: 1000) == files["live"]!.bytes(0..<1000))
+            try succeed(mount.session, mount.path, MemoryFilesystem(files)) { _ in
+                var byte: UInt8 = 0
+                #expect(code { pread(file, &byte, 1, 1000) } == ESTALE)
+                let again = open(mount.file("live"), O_RDONLY | O_CLOEXEC)
+                #expect(readFile(again, at: 0, count: 1000) == files["live"]!.bytes(0..<1000))
+                close(again)
+            }
+        }
+    }
+
+    @Test("A directory from earlier that did not fit into a listing is still looked up by its path")
+    func notFitting() {
+        let nodes = InheritedNodes(
+            [Inheritance.Node(number: 50, references: 1, parent: rootNode, name: "a", isDirectory: true)], epoch: 1)
+        let directory = NumberedDirectory(NamedDirectory(["a", "b"]), rootNode, nodes, MemoryFilesystem([:]))
+        for fits in [false, true, true] {
+            var told: [NodeID?] = []
+            directory.items(from: 0, withAttributes: true) { item in
+                if fits { told.append(item.entry?.node) }
+                return fits
+            }
+            // The kernel keeps the number that it has of `a`.
+            #expect(told == (fits ? [nil, 3 | 1 << 26] : []))
+            guard case .asked("a", in: rootNode) = nodes.place(of: 50, { _ in }) else {
+                Issue.record("\(fits)")
+                continue
+            }
+            // The lookup has failed for a moment.
+            _ = nodes.looked(50, .failure(.timedOut))
+        }
+        _ = nodes.place(of: 50) { _ in }
+        _ = nodes.looked(50, .success(2))
+        var told: [NodeID?] = []
+        directory.items(from: 0, withAttributes: true) { item in
+            told.append(item.entry?.node)
+            return true
+        }
+        #expect(told == [50, 3 | 1 << 26])
+    }
+
+    @Test("A number that comes again is another file to the kernel, which drops the pages of the first")
+    func generations() throws {
+        let first = ["a": MemoryFile(node: 2, length: 100_000)]
+        let second = ["b": MemoryFile(node: 2, length: 100_000, seed: 1)]
+        func read(_ path: String) -> [UInt8]? {
+            let file = open(path, O_RDONLY | O_CLOEXEC)
+            defer { close(file) }
+            return readFile(file, at: 0, count: 100_000)
+        }
+        try withMount([:]) { mount in
+            try succeed(mount.session, mount.path, MemoryFilesystem(first)) { session in
+                #expect(read(mount.file("a")) == first["a"]!.bytes(0..<100_000))
+                // As after so many more processes.
+                try succeed(session, mount.path, MemoryFilesystem(second), change: { $0.epoch += 63 }) { session in
+                    #expect(read(mount.file("b")) == second["b"]!.bytes(0..<100_000))
+                    let file = open(mount.file("b"), O_RDONLY | O_CLOEXEC)
+                    defer { close(file) }
+                    // A number keeps the generation with which the kernel has it.
+                    try succeed(session, mount.path, MemoryFilesystem(second)) { _ in
+                        var status = stat()
+                        #expect(stat(mount.file("b"), &status) == 0)
+                        #expect(readFile(file, at: 50_000, count: 1000) == second["b"]!.bytes(50_000..<51_000))
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("Marks follow each other, and one of which the kernel holds a number is left out")
+    func epochs() {
+        var inheritance = Inheritance()
+        #expect(inheritance.nextEpoch == 1)
+        inheritance.epoch = 63
+        #expect(inheritance.nextEpoch == 65 && KernelNumber.generation(of: 65) == 1)
+        inheritance.nodes = [
+            Inheritance.Node(number: 7 | 1 << 26, references: 1, parent: rootNode, name: "a", isDirectory: true)
+        ]
+        inheritance.files = [
+            Inheritance.File(number: 8 | 2 << 48, node: 7, version: Inheritance.Version(NoFile()))
+        ]
+        #expect(inheritance.nextEpoch == 67)
+    }
+
+    @Test("What an earlier version of the program has left is read")
+    func earlierVersion() throws {
+        let text = #"""
+            {"directories":[{"node":1,"number":5}],"epoch":3,"files":[],"handshake":[],"isPassthrough":false,"modes":[],
+            "nodes":[{"isDirectory":true,"name":"a","number":9,"parent":1,"references":2}]}
+            """#
+        let read = try JSONDecoder().decode(Inheritance.self, from: Data(text.utf8))
+        #expect(read.epoch == 3 && read.nodes.first?.generation == nil && read.directories.first?.last == nil)
+        #expect(InheritedNodes(read.nodes, epoch: read.nextEpoch).generation(of: 9) == 0)
+    }
+
+    @Test("A directory is read on behind the last name, although others have come and gone before it")
+    func readingOn() throws {
+        func files(_ names: [String]) -> [String: MemoryFile] {
+            Dictionary(
+                uniqueKeysWithValues: names.enumerated().map { ($1, MemoryFile(node: 2 + UInt64($0), length: 10)) })
+        }
+        let names = (100..<800).map { "film \($0).mkv" }
+        let after = ["a", "b", "c"] + names.dropFirst(10)
+        try withMount(files(names)) { mount in
+            let folder = try #require(opendir(mount.path))
+            defer { closedir(folder) }
+            func next() -> String? {
+                guard let entry = readdir(folder) else { return nil }
+                return withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+                }
+            }
+            var seen = [try #require(next())]
+            try succeed(mount.session, mount.path, MemoryFilesystem(files(after))) { _ in
+                while let name = next() { seen.append(name) }
+                #expect(seen.count > names.count - 10 && Set(seen).count == seen.count, "\(seen.count)")
+                #expect(Set(seen).isSuperset(of: names.dropFirst(10)))
+            }
+        }
+    }
+
+    @Test("An origin that does not answer is not taken for a directory that has gone")
+    func slowParent() {
+        let filesystem = MemoryFilesystem([:])
+        filesystem.state.withLock { $0.failure = .timedOut }
+        var inheritance = Inheritance()
+        inheritance.nodes = [
+            Inheritance.Node(number: 50, references: 1, parent: rootNode, name: "a", isDirectory: true)
+        ]
+        let inherited = InheritedFilesystem(filesystem, inheritance, epoch: 1)
+        let answer = Monitor<VolumeError?>(nil)
+        inherited.lookup("film", in: 50) { result in
+            if case .failure(let error) = result { answer.withLock { $0 = error } }
+        }
+        #expect(answer.withLock { $0 } == .timedOut)
+    }
+
+    @Test("Notices that wait do not grow without end: one for each directory stands for the rest")
+    func manyNotices() {
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let notifier = KernelNotifier(Passthrough(depth: 0, calls: .kernel, logger: logger))
+        for number in 0..<200_000 {
+            notifier.forgetEntry("film \(number)", in: NodeID(2 + number % 2))
+            notifier.forgetPages(of: 9, ByteRange(0, 1))
+            notifier.forgetDirectory(4)
+        }
+        #expect(notifier.waiting == KernelNotifier.mostWaiting + 2)
     }
 
     @Test("A mount that goes through many processes keeps its files")
@@ -129,4 +290,27 @@ struct InheritanceTests {
             try go(1, mount.session, [])
         }
     }
+}
+
+/// A directory of directories, whose nodes are 2 and the numbers after it.
+private final class NamedDirectory: DirectoryHandle {
+    let names: [String]
+    let isHeldByKernel = false
+
+    init(_ names: [String]) { self.names = names }
+
+    func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
+        for (number, name) in names.enumerated().dropFirst(offset) {
+            let node = NodeID(2 + number)
+            let attributes = Attributes(inode: node, isDirectory: true, length: 0, modified: 0)
+            let item = DirectoryItem(
+                name: name, inode: node, isDirectory: true, nextOffset: number + 1,
+                entry: Entry(node: node, attributes: attributes))
+            if !add(item) { return }
+        }
+    }
+}
+
+private final class NoFile: FileHandle {
+    let wantsDirectIO = false
 }

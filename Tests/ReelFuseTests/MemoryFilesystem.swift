@@ -50,6 +50,8 @@ final class MemoryFilesystem: Filesystem {
     struct State: Sendable {
         var files: [String: MemoryFile] = [:]
         var openHandles = 0
+        /// Calls of `reopen`.
+        var reopened = 0
         /// The kernel's, by node.
         var references: [NodeID: Int] = [:]
         /// Calls of `read`.
@@ -67,6 +69,8 @@ final class MemoryFilesystem: Filesystem {
         var extendedAttributeCalls = 0
         /// What directories say when they are opened, and whether they tell no attributes of some.
         var isHeldByKernel = false
+        /// With which lookups fail; nil if none does.
+        var failure: VolumeError?
         var tellsAll = false
         var late: [@Sendable () -> Void] = []
         var kept: [any ParkedRead] = []
@@ -78,7 +82,7 @@ final class MemoryFilesystem: Filesystem {
         let descriptor: Int32
         private let state: Monitor<State>
         var wantsDirectIO: Bool { file.wantsDirectIO }
-        var length: Int64? { file.length }
+        var length: Int64? { file.wantsDirectIO ? nil : file.length }
 
         init(_ file: MemoryFile, _ state: Monitor<State>) {
             self.file = file
@@ -156,6 +160,7 @@ final class MemoryFilesystem: Filesystem {
     }
 
     func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        if let failure = state.withLock({ $0.failure }) { return completion(.failure(failure)) }
         let found = state.withLock { state in
             state.lookups += 1
             if let file = state.files[name] { state.references[file.node, default: 0] += 1 }
@@ -194,6 +199,11 @@ final class MemoryFilesystem: Filesystem {
         }
         guard let file = found else { return completion(.failure(.stale)) }
         completion(.success(Handle(file, state)))
+    }
+
+    func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        state.withLock { $0.reopened += 1 }
+        open(node, by: nil, completion)
     }
 
     func close(_ file: any FileHandle) { state.withLock { $0.openHandles -= 1 } }

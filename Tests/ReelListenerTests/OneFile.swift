@@ -80,6 +80,10 @@ final class OneFile: Filesystem {
         completion(.success(Handle(length: length)))
     }
 
+    func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
+        open(node, by: nil, completion)
+    }
+
     func close(_ file: any FileHandle) { count { $0.handles -= 1 } }
 
     func read(
