@@ -147,6 +147,10 @@ package final class AnchoredVolume: MountedVolume {
         file === self.file ? .read(0) : volume.readCached(file, offset: offset, into: buffer)
     }
 
+    package func readLinkCached(_ node: NodeID, _ completion: @escaping Completion<String>) {
+        node == Self.node ? completion(.failure(.unsupported)) : volume.readLinkCached(node, completion)
+    }
+
     package func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
         volume.openDirectoryCached(node, completion)
     }

@@ -1,42 +1,36 @@
 import ReelCore
-import Synchronization
 
 /// One mount's view of a volume that other mounts share: it shows only what is cached whole, and asks for nothing.
 package final class CachedView: Filesystem {
     private let volume: any MountedVolume
-    private let isOver = Atomic(false)
 
     /// - Parameter volume: goes on to fetch for its other mounts.
     package init(_ volume: any MountedVolume) { self.volume = volume }
 
-    /// Whether it still hides what is not cached.
-    package var isOn: Bool { !isOver.load(ordering: .relaxed) }
-
-    /// Shows everything from now on, and fetches, as other mounts do.
-    package func end() { isOver.store(true, ordering: .relaxed) }
-
     package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        isOn ? volume.lookupCached(name, in: parent, completion) : volume.lookup(name, in: parent, completion)
+        volume.lookupCached(name, in: parent, completion)
     }
 
     package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
-        isOn ? volume.openCached(node, by: thread, completion) : volume.open(node, by: thread, completion)
+        volume.openCached(node, by: thread, completion)
     }
 
     package func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
-        isOn ? volume.openCached(node, by: nil, completion) : volume.reopen(node, completion)
+        volume.openCached(node, by: nil, completion)
     }
 
     package func read(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer, park: () -> any ParkedRead
     ) -> ReadAnswer {
-        isOn
-            ? volume.readCached(file, offset: offset, into: buffer)
-            : volume.read(file, offset: offset, into: buffer, park: park)
+        volume.readCached(file, offset: offset, into: buffer)
     }
 
     package func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        isOn ? volume.openDirectoryCached(node, completion) : volume.openDirectory(node, completion)
+        volume.openDirectoryCached(node, completion)
+    }
+
+    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
+        volume.readLinkCached(node, completion)
     }
 
     // The rest asks for nothing.
@@ -49,9 +43,6 @@ package final class CachedView: Filesystem {
         volume.attributes(of: node, completion)
     }
     package func place(of node: NodeID) -> NodePlace? { volume.place(of: node) }
-    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
-        volume.readLink(node, completion)
-    }
     package func extendedAttribute(_ name: String, of node: NodeID) -> Result<[UInt8], VolumeError> {
         volume.extendedAttribute(name, of: node)
     }

@@ -255,9 +255,20 @@ extension CatalogueVolume {
     }
 
     package func readLink(_ id: NodeID, _ completion: @escaping Completion<String>) {
+        readLink(id, Volume.readLink, completion)
+    }
+
+    package func readLinkCached(_ id: NodeID, _ completion: @escaping Completion<String>) {
+        readLink(id, Volume.readLinkCached, completion)
+    }
+
+    private func readLink(
+        _ id: NodeID, _ read: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<String>) -> Void,
+        _ completion: @escaping Completion<String>
+    ) {
         let (number, node) = splitNode(id)
         guard number > 0 else { return completion(.failure(.unsupported)) }
-        use(number, completion) { _, volume in volume.readLink(node, completion) }
+        use(number, completion) { _, volume in read(volume)(node, completion) }
     }
 
     package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {

@@ -81,14 +81,22 @@ extension SourceEntry {
 
 extension Volume {
     package func readLink(_ id: NodeID, _ completion: @escaping Completion<String>) {
+        readLink(id, isCachedOnly: false, completion)
+    }
+
+    package func readLinkCached(_ id: NodeID, _ completion: @escaping Completion<String>) {
+        readLink(id, isCachedOnly: true, completion)
+    }
+
+    private func readLink(_ id: NodeID, isCachedOnly: Bool, _ completion: @escaping Completion<String>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard node.isLink else { return completion(.failure(.unsupported)) }
         let depth = (tree.nodes.path(of: node)?.utf8.count { $0 == UInt8(ascii: "/") }) ?? 0
-        opener.open(node) { [self] result in
+        let opened: Completion<any FileHandle> = { [self] result in
             guard case .success(let file) = result else { return completion(result.map { _ in "" }) }
             // The thread may be the transport's.
             services.later { [self] in
-                readAll(of: file) { [self] result in
+                readAll(of: file, isCachedOnly: isCachedOnly) { [self] result in
                     close(file)
                     completion(
                         result.flatMap { LinkFile.target($0, depth: depth).map { .success($0) } ?? .failure(.leadsOut) }
@@ -96,13 +104,20 @@ extension Volume {
                 }
             }
         }
+        isCachedOnly ? opener.openCached(node, by: nil, opened) : opener.open(node, opened)
     }
 
     /// The bytes of a small file; of a longer one so many that it is too long for a link.
-    private func readAll(of file: any FileHandle, _ completion: @escaping Completion<[UInt8]>) {
+    private func readAll(
+        of file: any FileHandle, isCachedOnly: Bool, _ completion: @escaping Completion<[UInt8]>
+    ) {
         var answer = ReadAnswer.failed(.failed)
         let bytes = [UInt8](unsafeUninitializedCapacity: LinkFile.longestTarget + 1) { buffer, count in
-            answer = read(file, offset: 0, into: UnsafeMutableRawBufferPointer(buffer)) { LinkRead(completion) }
+            let buffer = UnsafeMutableRawBufferPointer(buffer)
+            answer =
+                isCachedOnly
+                ? readCached(file, offset: 0, into: buffer)
+                : read(file, offset: 0, into: buffer) { LinkRead(completion) }
             if case .read(let read) = answer { count = read }
         }
         switch answer {

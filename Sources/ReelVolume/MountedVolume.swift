@@ -20,6 +20,9 @@ package protocol MountedVolume: Filesystem {
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
     ) -> ReadAnswer
 
+    /// As `readLink`, of a link whose file is cached whole; nothing is asked for.
+    func readLinkCached(_ node: NodeID, _ completion: @escaping Completion<String>)
+
     /// As `openDirectory`, with the items that are cached whole; nothing is asked for.
     func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
 

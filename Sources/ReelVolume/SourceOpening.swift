@@ -14,6 +14,9 @@ package enum SourceError: Error, CustomStringConvertible {
         switch self {
         case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
+        case .origin(let url, .away(.offline)):
+            "\(url) cannot be mounted: nothing is cached of it, and --only-cached or `reelfs offline on` lets it ask "
+                + "for nothing"
         case .origin(let url, let failure):
             "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
         }
@@ -32,6 +35,7 @@ extension OriginFailure {
         case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
         case .hostKey(let text): text
         case .changed: "it has changed meanwhile"
+        case .away(.offline): "--only-cached or `reelfs offline on` lets nothing be asked for"
         case .away: "the origin is away"
         case .unresolved: "the resolver tells no place"
         case .cancelled: "the request was cancelled"

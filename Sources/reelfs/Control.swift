@@ -36,7 +36,7 @@ struct ControlRequest: Codable {
     /// Of `attach`. Two descriptors come with it: the mount's `/dev/fuse`, and the pipe of its watcher; without them
     /// the daemon tells only whether it would take the mount.
     var handover: Handover?
-    /// Of `offline`, the mount of which `--only-cached` ends with it; nil: all. Of `detach`, the mount to end, and of
+    /// Of `offline`, the mount that the user names; nil if it is all. Of `detach`, the mount to end, and of
     /// `await-unmount`, the one whose end is waited for; as in mountinfo. The answer to the latter comes when others
     /// are left; with the last mount the connection ends, once the cache is written.
     var device: String?

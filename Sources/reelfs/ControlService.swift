@@ -9,7 +9,7 @@ struct ControlService: Sendable {
     let volume: any MountedVolume
     /// Reads the catalogue again, and returns a mistake in it; nil: the source is none.
     let reload: (@Sendable () -> Failure?)?
-    /// Makes the mount offline or ends that, also for later mounts.
+    /// Remembers for later mounts whether a command has made this one offline.
     let setOffline: @Sendable (Bool) -> Void
     /// nil: it is a server without mounts.
     let mounts: MountTable?
@@ -76,11 +76,15 @@ struct ControlService: Sendable {
     /// The state of the mount: what `reelfs status`, the page and its events show.
     var status: MountStatus {
         let mountpoints = mounts?.mountpoints ?? []
+        let onlyCached = mounts?.onlyCached ?? (mount.options.onlyCached ? [mount.mountpoint] : [])
+        var volume = volume.status()
+        // The line is cut for the option alone, too.
+        volume.isOffline = mounts?.isOffline ?? (volume.isOffline == true && onlyCached.isEmpty)
         return MountStatus(
             source: withoutQuery(mount.source), mountpoint: mountpoints.first ?? mount.mountpoint,
             mountpoints: mountpoints.count > 1 ? mountpoints : nil,
-            onlyCached: mounts.map(\.onlyCached).flatMap { $0.isEmpty ? nil : $0 }, pid: getpid(),
-            passthrough: mounts?.isPassthroughPossible, listening: listening, volume: volume.status())
+            onlyCached: onlyCached.isEmpty ? nil : onlyCached, pid: getpid(),
+            passthrough: mounts?.isPassthroughPossible, listening: listening, volume: volume)
     }
 
     var mount: MountRequest { configuration.request }
@@ -151,10 +155,7 @@ struct ControlService: Sendable {
             switch request.command {
             case "prefetch": return prefetch(request, isOver: watch.isOver) { _ in }
             case "offline":
-                let isOffline = request.isOffline ?? false
-                setOffline(isOffline)
-                mounts?.setOffline(isOffline, at: request.device)
-                return ControlAnswer(report: MaintenanceReport())
+                return makeOffline(request.isOffline ?? false, request.device)
             case "limit-rate":
                 if let schedule = rate(of: request) { volume.line.limit.schedule = schedule }
                 return ControlAnswer(report: MaintenanceReport())
@@ -176,6 +177,18 @@ struct ControlService: Sendable {
         } catch {
             return ControlAnswer(error: error.description, isUnlisted: error.isUnlisted ? true : nil)
         }
+    }
+
+    /// - Parameter device: the mount that the user names, as in mountinfo; nil if it is all.
+    private func makeOffline(_ isOffline: Bool, _ device: String?) -> ControlAnswer {
+        setOffline(isOffline)
+        mounts?.setOffline(isOffline) ?? volume.setOffline(isOffline || mount.options.onlyCached)
+        let place = mounts.map { $0.onlyCached(device) } ?? (mount.options.onlyCached ? mount.mountpoint : nil)
+        guard !isOffline, let place else { return ControlAnswer(report: MaintenanceReport()) }
+        let verb = mounts == nil ? "serve" : "mount"
+        return ControlAnswer(
+            error: "`offline off` does not end the option --only-cached of \(printable(place)): "
+                + "\(verb) it again without")
     }
 
     private func rate(of request: ControlRequest) -> RateSchedule? { request.schedule.flatMap { RateSchedule($0) } }

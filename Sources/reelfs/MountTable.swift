@@ -11,11 +11,10 @@ final class MountTable: Sendable {
         let options: FuseSession.Options
         let session: FuseSession
         let watcher: Watcher?
-        /// Of a mount that shows only what is cached.
-        let view: CachedView?
+        /// It shows only what is cached.
+        let isOnlyCached: Bool
 
         var mountpoint: String { options.mountpoint }
-        var isOnlyCached: Bool { view?.isOn ?? false }
     }
 
     private struct State: Sendable {
@@ -53,15 +52,22 @@ final class MountTable: Sendable {
         state.withLock(notifying: false) { $0.rows.filter(\.isOnlyCached).map(\.mountpoint) }
     }
 
-    /// A command makes all mounts offline, or ends that. - Parameter device: the mount of which it also ends
-    /// `--only-cached`, as in mountinfo; nil: all.
-    func setOffline(_ isOffline: Bool, at device: String?) {
-        let ended = state.withLock { state in
-            state.isOffline = isOffline
-            return isOffline ? [] : state.rows.filter { device == nil || $0.session.device == device }
-        }
-        for row in ended { row.view?.end() }
+    /// Whether a command has made all mounts offline.
+    var isOffline: Bool { state.withLock(notifying: false) { $0.isOffline } }
+
+    /// A command makes all mounts offline, or ends that.
+    func setOffline(_ isOffline: Bool) {
+        state.withLock { $0.isOffline = isOffline }
         settleLine()
+    }
+
+    /// The mount point of a mount that shows only what is cached; nil if it shows all.
+    /// - Parameter device: as in mountinfo; nil for the first one, if all are such mounts.
+    func onlyCached(_ device: String?) -> String? {
+        state.withLock(notifying: false) { state in
+            let rows = state.rows.filter { device == nil || $0.session.device == device }
+            return rows.allSatisfy(\.isOnlyCached) ? rows.first?.mountpoint : nil
+        }
     }
 
     /// Where no mount is left that may ask for something, the volume asks for nothing.
@@ -88,8 +94,8 @@ final class MountTable: Sendable {
     func add(
         _ options: FuseSession.Options, isOnlyCached: Bool, _ watcher: (FuseSession) -> Watcher?
     ) throws(MountError) {
-        let view = isOnlyCached ? CachedView(volume) : nil
-        let session = try FuseSession(view ?? volume, options: options, logger: logger)
+        let filesystem: any Filesystem = isOnlyCached ? CachedView(volume) : volume
+        let session = try FuseSession(filesystem, options: options, logger: logger)
         caches.add(session.kernelCache)
         do throws(MountError) {
             try session.start()
@@ -99,7 +105,8 @@ final class MountTable: Sendable {
         }
         let watcher = watcher(session)
         let isStopping = state.withLock { state in
-            state.rows.append(Row(options: options, session: session, watcher: watcher, view: view))
+            state.rows.append(
+                Row(options: options, session: session, watcher: watcher, isOnlyCached: isOnlyCached))
             return state.isStopping
         }
         settleLine()

@@ -41,8 +41,9 @@ func statusText(_ status: MountStatus) -> String {
     if volume.isOffline == true {
         text += "\n  offline by command: shows only what is cached whole (`reelfs offline off` ends it)"
     }
-    if let only = status.onlyCached, volume.isOffline != true {
-        text += "\n  offline on \(only.map { printable($0) }.joined(separator: ", ")): shows only what is cached whole"
+    if let only = status.onlyCached {
+        let places = only.map { printable($0) }.joined(separator: ", ")
+        text += "\n  only-cached on \(places): shows only what is cached whole"
     }
     if let limit = volume.limitRate, limit != "off" { text += "\n  limit   \(printable(limit))" }
     for prefetch in volume.prefetches ?? [] { text += "\n  prefetch \(prefetchText(prefetch))" }

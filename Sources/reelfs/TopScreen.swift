@@ -76,7 +76,7 @@ struct TopScreen {
                 lines.append(Line(text: "  \(printable(mount.error ?? "no answer"))", style: .alarm))
                 continue
             }
-            lines += facts(volume)
+            lines += facts(volume, mount.onlyCached ?? [])
             for file in files(of: mount) {
                 lines += self.lines(of: file, number)
                 number += 1
@@ -85,11 +85,12 @@ struct TopScreen {
         return lines.isEmpty ? [Line(text: "Nothing is mounted.")] : lines
     }
 
-    private func facts(_ volume: VolumeStatus) -> [Line] {
+    private func facts(_ volume: VolumeStatus, _ onlyCached: [String]) -> [Line] {
         let used = MaintenanceProgress(done: volume.cacheUsed, total: volume.cacheCap)
         let sizes = "\(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))"
         var lines: [Line] = []
         if volume.isOffline == true { lines.append(Line(text: "  offline  by command", style: .alarm)) }
+        for place in onlyCached { lines.append(Line(text: "  only-cached on \(printable(place))", style: .alarm)) }
         lines.append(Line(text: "  cache    \(ProgressBar.bar(used, width: 20)) \(sizes)"))
         if let failure = volume.cacheFailure {
             lines.append(Line(text: "  cache    cannot be written: \(printable(failure))", style: .alarm))

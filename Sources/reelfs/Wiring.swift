@@ -275,11 +275,8 @@ struct Wiring {
     /// Whether a command has made the mount offline, this one or an earlier one.
     var isOffline: Bool { store.setting(Self.offline) == "on" }
 
-    /// Makes the mount offline or ends that, also for later mounts.
-    func setOffline(_ isOffline: Bool) {
-        store.set(Self.offline, isOffline ? "on" : "off")
-        volume.setOffline(isOffline)
-    }
+    /// Remembers for later mounts whether a command has made this one offline.
+    func setOffline(_ isOffline: Bool) { store.set(Self.offline, isOffline ? "on" : "off") }
 
     /// Opens the cache. A daemon whose mount has just ended still writes it: a mount that follows at once (autofs)
     /// waits.

@@ -215,13 +215,25 @@ extension EndToEnd {
                 #expect(server.fileRequests.count == before)
                 #expect(films["b.mkv"]!.difference(inFile: plain + "/b.mkv") == nil)
                 let text = try ChildProcess.run([program, "status", plain]).output
-                #expect(text.contains("offline on \(view): shows only what is cached whole"), "\(text)")
+                #expect(text.contains("only-cached on \(view): shows only what is cached whole"), "\(text)")
+                let refusal = "does not end the option --only-cached of \(view)"
+                func offline(_ word: String, _ path: String) throws -> ChildProcess.End {
+                    try ChildProcess.run([program, "offline", word, path])
+                }
+                let refused = try offline("off", view)
+                #expect(refused.status == 32 && refused.errors.contains(refusal), "\(refused)")
+                #expect(try offline("off", plain).status == 0 && names(in: view) == ["a.mkv"])
                 #expect(try ChildProcess.run([program, "umount", plain]).status == 0)
-                // What is left may ask for nothing, until a command ends it.
-                let left = try ChildProcess.run([program, "status", view]).output
-                #expect(left.contains("offline by command"), "\(left)")
-                #expect(try ChildProcess.run([program, "offline", "off", view]).status == 0)
+                // What is left asks for nothing, whatever a command says.
+                for word in ["off", "on", "off"] {
+                    #expect(try offline(word, view).status == (word == "on" ? 0 : 32))
+                    let left = try ChildProcess.run([program, "status", view]).output
+                    #expect(left.contains("only-cached on \(view)"), "\(left)")
+                    #expect(left.contains("offline by command") == (word == "on"), "\(left)")
+                }
+                let requests = server.requests.count
                 #expect(eventually { (try? names(in: view)) == ["a.mkv", "b.mkv"] })
+                #expect(server.requests.count == requests)
                 try Mounted(path: view, pid: first.pid).unmount()
             }
         }

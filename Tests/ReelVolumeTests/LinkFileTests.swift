@@ -1,5 +1,6 @@
 import ReelCore
 import ReelSources
+import TestKit
 import Testing
 
 @testable import ReelVolume
@@ -20,6 +21,37 @@ import Testing
         #expect(LinkFile.target([UInt8](repeating: 0x61, count: 4095), depth: 0) != nil)
         #expect(LinkFile.target([UInt8](repeating: 0x61, count: 4096), depth: 0) == nil)
         #expect(LinkFile.target([0x61, 0xFF], depth: 0) == nil)
+    }
+
+    private struct Caller: KernelCaller {
+        let filesystem: any Filesystem
+    }
+
+    @Test("A view of what is cached reads a link from the cache, and never asks for one")
+    func cachedOnly() throws {
+        let page =
+            "<title>Index of /</title><pre>"
+            + ["a", "b"].map { "<a href=\"\($0).rclonelink\">\($0).rclonelink</a> 21-Nov-2026 10:00 8\n" }.joined()
+        let server = try ScriptedServer { request in
+            let isPage = request.path == "/"
+            let head = [("Content-Type", isPage ? "text/html" : "text/plain"), ("ETag", "\"1\"")]
+            return ServerStep.answer(200, head, body: isPage ? page : "film.mkv")
+        }
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("/").text, links: true)
+        defer { fixture.remove() }
+        let volume = fixture.volume
+        let link = try fixture.lookup("a").get().node
+        #expect(fixture.wait { volume.readLink(link, $0) } == .success("film.mkv"))
+        // As after some seconds: an open asks whether it is still the same.
+        volume.services.doubt(server.url("/a.rclonelink"))
+        let before = server.requests.count
+        let caller = Caller(filesystem: CachedView(volume))
+        let cached = try caller.lookup("a").get().node
+        #expect(caller.wait { caller.filesystem.readLink(cached, $0) } == .success("film.mkv"))
+        let unknown = try fixture.lookup("b").get().node
+        #expect(caller.wait { caller.filesystem.readLink(unknown, $0) } == .failure(.offline))
+        #expect(server.requests.count == before)
     }
 
     private func entry(_ name: String, _ path: String, length: Int64? = 5, isDirectory: Bool = false) -> SourceEntry {

@@ -251,9 +251,6 @@ import Testing
             #expect(server.requests.count == before)
             #expect(try fixture.names().get().sorted() == ["a.mkv", "s"])
             #expect(fixture.read(half, 2 << 20, 4096).isRight(films["a.mkv"]!, 2 << 20, 4096))
-            view.end()
-            #expect(try caller.names().get().sorted() == ["a.mkv", "s"])
-            #expect(caller.read(half, 1 << 20, 4096).isRight(films["a.mkv"]!, 1 << 20, 4096))
             caller.filesystem.close(file)
             fixture.volume.close(half)
         }

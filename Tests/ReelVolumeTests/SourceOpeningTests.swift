@@ -27,6 +27,12 @@ import Testing
         #expect(fixture.names("sub").map { $0.count } == .failure(.timedOut))
     }
 
+    @Test("A source of which nothing is cached is not called away where nothing may be asked for")
+    func offline() {
+        let sentence = "\(SourceError.origin(ResourceURL("http://h/")!, .away(.offline)))"
+        #expect(sentence.contains("nothing is cached of it") && !sentence.contains("away"), "\(sentence)")
+    }
+
     @Test("The end of the mount does not wait for a listing that is being read")
     func end() throws {
         let server = try Self.library(48 << 20)

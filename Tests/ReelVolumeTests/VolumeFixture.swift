@@ -27,6 +27,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let refresh: Duration
     private let prebuffer: Int64
     private let warm: Warming
+    private let links: Bool
     private let kinds: [any Source.Type]
     /// Always the same key; nil: a plain cache.
     private let cipher = CacheKind.isEncrypted ? CacheCipher(master: SecretBytes(count: 32)) : nil
@@ -42,7 +43,8 @@ final class VolumeFixture: KernelCaller, Sendable {
         _ source: String, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10), refresh: Duration = .seconds(300),
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
         cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil, mirrors: [ResourceURL] = [],
-        via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, news: TreeNews? = nil,
+        via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, links: Bool = false,
+        news: TreeNews? = nil,
         requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
@@ -61,6 +63,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         self.refresh = refresh
         self.prebuffer = prebuffer
         self.warm = warm
+        self.links = links
         self.kinds = kinds
         do {
             try start()
@@ -100,7 +103,7 @@ final class VolumeFixture: KernelCaller, Sendable {
                 source, origin: origin, store: store,
                 options: VolumeOptions(
                     timeout: timeout, refresh: refresh, prebuffer: prebuffer, cacheKey: cacheKey, mirrors: mirrors,
-                    via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm,
+                    via: via, alignment: via == nil ? BlockSize.block : 1 << 20, tier: tier, warm: warm, links: links,
                     requestLog: requestLog, news: news),
                 logger: logger, kinds: kinds, finder: finder)
             running.withLock { $0 = Running(origin: origin, store: store, volume: volume) }
