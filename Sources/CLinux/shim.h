@@ -6,6 +6,7 @@
 #include <linux/falloc.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <sys/prctl.h>
 #include <sys/eventfd.h>
@@ -20,6 +21,26 @@ static inline int reel_punch_hole(int fd, long offset, long length) {
 
 // prctl(2): variadic in C. No core dump of this process, and no debugger of the same user: it holds a key.
 static inline int reel_forbid_dumps(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
+
+// pipe2(2), accept4(2): only declared with _GNU_SOURCE. Descriptors that close on exec from their first moment, as
+// another thread may start a program in the next one.
+extern int pipe2(int ends[2], int flags);
+struct sockaddr;
+extern int accept4(int socket, struct sockaddr *address, unsigned *length, int flags);
+
+// pidfd_open(2), Linux 5.3: readable once the process has ended.
+static inline int reel_process_descriptor(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+// pidfd_send_signal(2), Linux 5.1: a descriptor of /proc/PID names a process whose number cannot be another's meanwhile.
+static inline int reel_signal_process(int fd, int number) {
+    return (int)syscall(SYS_pidfd_send_signal, fd, number, (void *)0, 0);
+}
+
+// posix_spawn_file_actions_addclosefrom_np(3), glibc 2.34: only declared with _GNU_SOURCE.
+extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int from);
+
+// unshare(2): only declared with _GNU_SOURCE. Tests give a thread a table of descriptors of its own.
+extern int unshare(int flags);
 
 // setns(2): only declared with _GNU_SOURCE. Tests put their servers into a network of their own.
 extern int setns(int fd, int type);

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import ReelThreads
 
@@ -22,6 +23,8 @@ enum CommandFailure: Error, Hashable {
 final class CommandRuns: Sendable {
     fileprivate struct State {
         var running = 0
+        /// Processes that nobody has waited for yet, so that their numbers stay taken.
+        var processes: Set<pid_t> = []
         var isStopped = false
     }
 
@@ -29,31 +32,42 @@ final class CommandRuns: Sendable {
 
     /// Runs a command to its end and waits for it: without a shell, in a session of its own. To be called on a
     /// `Thread`, which a command that does not read its input ends by no SIGPIPE.
+    ///
+    /// When it has ended, or is killed, everything that it has started is killed as well, also in other sessions: all
+    /// processes inherit the variable `REELFS_RUN`, and only one that drops its environment escapes.
     /// - Parameters:
     ///   - input: for its stdin.
     ///   - limit: bytes that it may write to stdout.
-    ///   - time: until the deadline, at which it is killed with what it has started in its session.
+    ///   - time: until the deadline, at which it is killed.
     /// - Returns: what it wrote to stdout, if it ended with status 0.
     func run(
         _ command: Command, input: [UInt8] = [], limit: Int, within time: Duration
     ) throws(CommandFailure) -> [UInt8] {
         guard state.withLock({ $0.enter() }) else { throw .stopped }
         defer { state.withLock { $0.running -= 1 } }
-        let run = try CommandRun(command, input: input)
         let end = ContinuousClock.now + time
-        while !run.hasEnded {
-            run.work(atMost: end - .now)
-            if run.output.count > limit { throw .tooLong }
-            if end <= .now { throw .timedOut }
-            if state.withLock(notifying: false, { $0.isStopped }) { throw .stopped }
+        let run = try CommandRun(command, input: input)
+        let isStopped = state.withLock { state in
+            state.processes.insert(run.pid)
+            return state.isStopped
         }
-        if let failure = run.failure { throw failure }
+        if isStopped { run.kill() }
+        while !run.isDead, run.output.count <= limit, end > .now { run.work(until: end) }
+        state.withLock { _ = $0.processes.remove(run.pid) }
+        let failure = run.end()
+        if state.withLock(notifying: false, { $0.isStopped }) { throw .stopped }
+        if run.output.count > limit { throw .tooLong }
+        if !run.isDead { throw .timedOut }
+        if let failure { throw failure }
         return run.output
     }
 
     /// Ends all commands, and returns when they have ended. No further one starts.
     func stop() {
-        state.withLock { $0.isStopped = true }
+        state.withLock { state in
+            state.isStopped = true
+            for process in state.processes { killSession(process) }
+        }
         state.wait { $0.running == 0 ? () : nil }
     }
 }
@@ -65,9 +79,19 @@ extension CommandRuns.State {
     }
 }
 
-/// One process and the pipes to it. Its end kills the process, and what that has started in its session.
+/// Kills the leader of a session, which nobody has waited for yet, and its group.
+private func killSession(_ leader: pid_t) {
+    Glibc.kill(-leader, SIGKILL)
+    Glibc.kill(leader, SIGKILL)
+}
+
+/// One process and the pipes to it.
 private final class CommandRun {
-    private let pid: pid_t
+    let pid: pid_t
+    /// Readable once the process has ended. pidfd_open(2)
+    private let process: Int32
+    /// `REELFS_RUN=…`, in the environment of the process and of all that it starts.
+    private let mark: String
     private var input: ArraySlice<UInt8>
     /// nil once all of the input is written.
     private var stdin: Int32?
@@ -76,10 +100,8 @@ private final class CommandRun {
     private var stderr: Int32?
     private(set) var output: [UInt8] = []
     private var complaint: [UInt8] = []
-    /// The process has ended, and all that it had written by then is read.
-    private(set) var hasEnded = false
-    /// Set by the end of the process.
-    private(set) var failure: CommandFailure?
+    /// The process has ended by itself, and all that it had written by then is read.
+    private(set) var isDead = false
 
     /// Bytes of stderr to keep: its last line is wanted.
     private static let complaintLimit = 4 << 10
@@ -87,40 +109,49 @@ private final class CommandRun {
     private static let pieceLimit = 64 << 10
 
     init(_ command: Command, input: [UInt8]) throws(CommandFailure) {
-        guard let take = Pipe(), let give = Pipe(), let complain = Pipe() else { throw .notStarted(errno: errno) }
+        guard let pipes = Pipe.make(3) else { throw .notStarted(errno: errno) }
+        let (take, give, complain) = (pipes[0], pipes[1], pipes[2])
+        mark = "REELFS_RUN=" + String(UInt64.random(in: .min ... .max), radix: 16)
         let files: KeyValuePairs<Int32, Int32?> = [0: take.reading, 1: give.writing, 2: complain.writing]
-        let child = spawn(command.words[0], Array(command.words.dropFirst()), files: files, inNewSession: true)
+        let child = spawn(
+            command.words[0], Array(command.words.dropFirst()), files: files, variables: [mark], inNewSession: true)
+        let process = child.map { reel_process_descriptor($0) } ?? -1
         let number = errno
         for end in [take.reading, give.writing, complain.writing] { close(end) }
         let ends = [take.writing, give.reading, complain.reading]
-        guard let child else {
+        guard let child, process >= 0 else {
             for end in ends { close(end) }
+            if let child {
+                killSession(child)
+                _ = waitForProcess(child)
+            }
             throw .notStarted(errno: number)
         }
         for end in ends { _ = fcntl(end, F_SETFL, O_NONBLOCK) }
-        pid = child
+        (pid, self.process) = (child, process)
         self.input = input[...]
         (stdin, stdout, stderr) = (ends[0], ends[1], ends[2])
     }
 
-    deinit {
-        for descriptor in [stdin, stdout, stderr] { if let descriptor { close(descriptor) } }
-        if !hasEnded { endSession() }
-    }
+    deinit { for descriptor in [process, stdin, stdout, stderr] { if let descriptor { close(descriptor) } } }
 
-    /// Writes and reads what it can, and notices the end of the process; waits at most `time` if nothing can be done.
-    func work(atMost time: Duration) {
+    func kill() { killSession(pid) }
+
+    /// Waits until something can be read or written, the process ends, or the time comes; then writes and reads what
+    /// it can.
+    func work(until end: ContinuousClock.Instant) {
         writeInput()
-        let isDead = isDead
+        var watched = [process, stdout, stderr].compactMap { $0 }.map {
+            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+        }
+        if let stdin { watched.append(pollfd(fd: stdin, events: Int16(POLLOUT), revents: 0)) }
+        let rest = Int32(clamping: Int(max(.zero, end - .now) / .milliseconds(1)) + 1)
+        guard poll(&watched, nfds_t(watched.count), rest) >= 0 else { return }
+        // Looked at before the last read: what was written before the end is in the pipes by now.
+        isDead = watched[0].revents != 0
         read(&stdout, into: &output)
         read(&stderr, into: &complaint)
         if complaint.count > Self.complaintLimit { complaint.removeFirst(complaint.count - Self.complaintLimit) }
-        if isDead { return end() }
-        var watched = [stdout, stderr].compactMap { $0 }.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
-        if let stdin { watched.append(pollfd(fd: stdin, events: Int16(POLLOUT), revents: 0)) }
-        // No descriptor tells that the process has ended; one that has closed its output mostly ends at once.
-        let step = stdout == nil ? 1 : 20
-        _ = poll(&watched, nfds_t(watched.count), Int32(max(0, min(step, Int(time / .milliseconds(1)) + 1))))
     }
 
     private func writeInput() {
@@ -147,33 +178,55 @@ private final class CommandRun {
         descriptor = nil
     }
 
-    /// Whether the process has ended; its number stays taken.
-    private var isDead: Bool {
-        var information = siginfo_t()
-        let code = waitid(P_PID, id_t(pid), &information, Int32(WEXITED | WNOHANG | WNOWAIT))
-        return code == 0 && information.si_signo != 0
+    /// Kills the process, and what it has started. - Returns: why the process failed; nil if its status is 0.
+    func end() -> CommandFailure? {
+        killSession(pid)
+        let status = waitForProcess(pid)
+        endProcesses(markedBy: mark)
+        if status & 0x7F != 0 { return .signal(status & 0x7F) }
+        if status == 0 { return nil }
+        let text = String(decoding: complaint, as: UTF8.self)
+        return .status(status >> 8 & 0xFF, reason: text.split(whereSeparator: \.isNewline).last.map(String.init) ?? "")
     }
+}
 
-    private func end() {
-        let status = endSession()
-        hasEnded = true
-        if status & 0x7F != 0 {
-            failure = .signal(status & 0x7F)
-        } else if status != 0 {
-            let text = String(decoding: complaint, as: UTF8.self)
-            let last = text.split(whereSeparator: \.isNewline).last.map(String.init)
-            failure = .status(status >> 8 & 0xFF, reason: last ?? "")
-        }
-    }
+/// - Returns: the status of a child that has ended or is about to, as of waitpid(2).
+private func waitForProcess(_ process: pid_t) -> Int32 {
+    var status: Int32 = 0
+    while waitpid(process, &status, 0) == -1, errno == EINTR {}
+    return status
+}
 
-    /// Kills what is left of the session, and waits for the process. - Returns: its status, as of waitpid(2).
-    @discardableResult
-    private func endSession() -> Int32 {
-        // The number of the session is its leader's, and taken until the leader has been waited for.
-        kill(-pid, SIGKILL)
-        kill(pid, SIGKILL)
-        var status: Int32 = 0
-        while waitpid(pid, &status, 0) == -1, errno == EINTR {}
-        return status
+/// Kills the processes that have a variable in their environment, and what they start meanwhile.
+/// - Parameter mark: `NAME=VALUE`.
+private func endProcesses(markedBy mark: String) {
+    // Each look may miss a child of a process that it kills.
+    var killed: Set<String> = []
+    while true {
+        let count = killed.count
+        killed.formUnion(endListedProcesses(markedBy: Array(mark.utf8)))
+        if killed.count == count { return }
     }
+}
+
+/// - Returns: their numbers.
+private func endListedProcesses(markedBy mark: [UInt8]) -> [String] {
+    guard let list = opendir("/proc") else { return [] }
+    defer { closedir(list) }
+    var killed: [String] = []
+    while let entry = readdir(list) {
+        let name = withUnsafeBytes(of: &entry.pointee.d_name) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        guard name.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { continue }
+        // A descriptor of the directory stays that process's, whoever gets its number afterwards.
+        let process = openat(dirfd(list), name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard process >= 0 else { continue }
+        defer { close(process) }
+        let file = openat(process, "environ", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { continue }
+        defer { close(file) }
+        guard readAll(file).split(separator: 0).contains(where: { $0.elementsEqual(mark) }) else { continue }
+        _ = reel_signal_process(process, SIGKILL)
+        killed.append(name)
+    }
+    return killed
 }

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import ReelCache
 import ReelThreads
@@ -27,7 +28,8 @@ final class ControlServer: Sendable {
         var lastUse = now()
         /// A request of it that takes a while is being performed.
         var isBusy = false
-        /// That work is done elsewhere.
+        /// That work is done elsewhere, or the client waits for the end of a mount: then the end of its connection is
+        /// the answer.
         var isWatching = false
     }
 
@@ -90,7 +92,7 @@ final class ControlServer: Sendable {
     /// Ends the requests that are left and closes all connections. The last step of a daemon.
     func stop() {
         endJobs()
-        // accept(2) returns EINVAL from then on.
+        // accept4(2) returns EINVAL from then on.
         shutdown(listener, Int32(SHUT_RDWR))
         state.withLock { $0.acceptor }?.join()
         state.withLock { state in for descriptor in state.clients.keys { shutdown(descriptor, Int32(SHUT_RDWR)) } }
@@ -101,9 +103,8 @@ final class ControlServer: Sendable {
 
     private func accept() {
         while true {
-            let descriptor = Glibc.accept(listener, nil, nil)
+            let descriptor = accept4(listener, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
             if descriptor >= 0 {
-                _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
                 begin(descriptor)
             } else if [EMFILE, ENFILE, ENOMEM, ENOBUFS].contains(errno) {
                 usleep(Self.pause)
@@ -115,7 +116,7 @@ final class ControlServer: Sendable {
 
     private func begin(_ descriptor: Int32) {
         state.withLock { state in
-            let idle = state.clients.filter { !$0.value.isBusy }
+            let idle = state.clients.filter { !$0.value.isBusy && !$0.value.isWatching }
             if state.clients.count >= Self.clientLimit,
                 let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse })
             {
@@ -162,8 +163,12 @@ final class ControlServer: Sendable {
         }
         if let answer = service.answer(request) { return answer }
         // Not as jobs, which the end of the last mount cuts short.
-        if ["describe", "leave"].contains(request.command) { return service.give(request, to: client) }
-        if request.command == "await-unmount" { return service.awaitUnmount(request, client) }
+        if request.command == "describe" { return service.give(request, to: client) }
+        if ["leave", "await-unmount"].contains(request.command) {
+            state.withLock { $0.clients[client.descriptor]?.isWatching = true }
+            return request.command == "leave"
+                ? service.give(request, to: client) : service.awaitUnmount(request, client)
+        }
         let refusal: String? = state.withLock { state in
             if state.isEnding { return "the mount is ending" }
             let isWatching = ControlService.watched.contains(request.command)
@@ -180,7 +185,10 @@ final class ControlServer: Sendable {
         Thread.nameCurrent("maintenance")
         defer {
             Thread.nameCurrent("client")
-            state.withLock { $0.clients[client.descriptor]?.isBusy = false }
+            state.withLock {
+                $0.clients[client.descriptor]?.isBusy = false
+                $0.clients[client.descriptor]?.isWatching = false
+            }
         }
         return service.perform(request, client)
     }

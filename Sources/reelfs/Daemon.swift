@@ -20,8 +20,6 @@ enum Daemon {
                 at: MountDevice.descriptor(in: command.mountpoint) == nil ? mountpoint : command.mountpoint, options,
                 handedDownTo: DaemonLaunch.deviceDescriptor)
         else { return Failure.usage("`reelfs daemon` is started by `reelfs mount`").printed() }
-        // Files that the caller had open are not held.
-        closefrom((request.device?.descriptor ?? ready.descriptor) + 1)
         return run(request, ready: ready)
     }
 

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// - Parameter path: relative to the current directory, or absolute.
@@ -59,11 +60,36 @@ struct Pipe {
     init?() {
         // Above the standard descriptors and the daemon's third, so that handing one over never overwrites another.
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { return nil }
+        guard pipe2(&ends, O_CLOEXEC) == 0 else { return nil }
         reading = fcntl(ends[0], F_DUPFD_CLOEXEC, 10)
         writing = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)
+        let number = errno
         close(ends[0])
         close(ends[1])
-        if reading < 0 || writing < 0 { return nil }
+        guard reading >= 0, writing >= 0 else {
+            if reading >= 0 { close(reading) }
+            errno = number
+            return nil
+        }
+    }
+
+    /// All of them, or none: nil with errno set.
+    static func make(_ count: Int) -> [Pipe]? {
+        var pipes: [Pipe] = []
+        while pipes.count < count {
+            guard let pipe = Pipe() else {
+                let number = errno
+                for pipe in pipes { pipe.closeBoth() }
+                errno = number
+                return nil
+            }
+            pipes.append(pipe)
+        }
+        return pipes
+    }
+
+    func closeBoth() {
+        close(reading)
+        close(writing)
     }
 }

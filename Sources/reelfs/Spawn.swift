@@ -1,14 +1,19 @@
+import CLinux
 import Glibc
 
 /// Starts a program without a fork of its own, as a process with threads must not fork.
+///
+/// The program gets the standard descriptors and those of `files`, and no other: libraries open some that do not close
+/// on exec, and a socket that a child holds outlives its connection here.
 /// - Parameters:
 ///   - program: a path, or a name to be found along PATH.
 ///   - words: without the program's name.
-///   - files: the child's descriptors, each with the one of this process that it is; nil: /dev/null, for writing.
+///   - files: the child's descriptors, each with the one of this process that it is; /dev/null for writing if nil.
+///   - variables: `NAME=VALUE` each, which replace those of this process.
 /// - Returns: its process; nil with errno set.
 func spawn(
     _ program: String, name: String? = nil, _ words: [String], files: KeyValuePairs<Int32, Int32?> = [:],
-    inNewSession: Bool = false
+    variables: [String] = [], inNewSession: Bool = false
 ) -> pid_t? {
     var actions = posix_spawn_file_actions_t()
     posix_spawn_file_actions_init(&actions)
@@ -20,6 +25,7 @@ func spawn(
             posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
         }
     }
+    posix_spawn_file_actions_addclosefrom_np(&actions, max(2, files.map { $0.key }.max() ?? 2) + 1)
     var attributes = posix_spawnattr_t()
     posix_spawnattr_init(&attributes)
     defer { posix_spawnattr_destroy(&attributes) }
@@ -31,10 +37,25 @@ func spawn(
     posix_spawnattr_setflags(&attributes, Int16((inNewSession ? 0x80 : 0) | POSIX_SPAWN_SETSIGMASK))
     let pointers = ([name ?? program] + words).map { strdup($0) } + [nil]
     defer { for pointer in pointers { free(pointer) } }
+    let added = variables.map { strdup($0) }
+    defer { for variable in added { free(variable) } }
     var pid = pid_t()
-    let code = posix_spawnp(&pid, program, &actions, &attributes, pointers, environ)
+    let code = posix_spawnp(
+        &pid, program, &actions, &attributes, pointers, added + inheritedVariables(without: variables) + [nil])
     errno = code
     return code == 0 ? pid : nil
+}
+
+/// The environment, but for the names of `variables`.
+private func inheritedVariables(without variables: [String]) -> [UnsafeMutablePointer<CChar>?] {
+    let names = variables.compactMap { variable in variable.firstIndex(of: "=").map { variable[...$0] } }
+    var inherited: [UnsafeMutablePointer<CChar>?] = []
+    var place: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?> = environ
+    while let variable = place.pointee {
+        if !names.contains(where: { strncmp(variable, String($0), $0.utf8.count) == 0 }) { inherited.append(variable) }
+        place += 1
+    }
+    return inherited
 }
 
 /// Starts this program again. - Returns: its process; nil with errno set.

@@ -58,7 +58,6 @@ struct Watcher {
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         for number in [SIGTERM, SIGINT, SIGHUP] { signal(number, SIG_IGN) }
-        closefrom(3)
         chdir("/")
         let word = readAll(0).first
         if word != Word.calledOff.rawValue {

@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 import ReelThreads
 import TestKit
@@ -59,6 +60,33 @@ struct CommandRunTests {
         #expect(try Self.run("grep SigBlk /proc/self/status").contains("0000000000000000"))
     }
 
+    @Test("It gets the standard descriptors and no other, whatever a library has left open")
+    func descriptors() throws {
+        var pair: [Int32] = [-1, -1]
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+        defer { for end in pair { close(end) } }
+        // The last one is that of the listing itself.
+        #expect(try Self.run(Command(parsing: "ls /proc/self/fd")!) == "0\n1\n2\n3\n")
+    }
+
+    @Test("Where descriptors are short, a command fails without taking any")
+    func fewDescriptors() {
+        startThread {
+            // CLONE_FILES of <linux/sched.h>: a table of this thread's own.
+            guard unshare(0x400) == 0 else { return }
+            var taken: [Int32] = []
+            while case let copy = dup(2), copy >= 0 { taken.append(copy) }
+            for free in taken.suffix(5) { close(free) }
+            for _ in 0..<2 {
+                #expect(throws: CommandFailure.notStarted(errno: EMFILE)) {
+                    try CommandRuns().run(Command(parsing: "true")!, limit: 0, within: .seconds(10))
+                }
+            }
+            let left = (0..<5).map { _ in dup(2) }
+            #expect(!left.contains(-1))
+        }.join()
+    }
+
     @Test("Each way to fail is told apart, and its last words are kept")
     func failures() {
         #expect(throws: CommandFailure.status(3, reason: "why")) { try Self.run("echo x >&2; echo why >&2; exit 3") }
@@ -76,8 +104,18 @@ struct CommandRunTests {
     @Test("What a command has started and left behind ends with it, and it holds nobody up")
     func leftBehind() throws {
         let pid = try #require(pid_t(trimmed(try Self.run("sleep 1000 & echo $!"))))
-        #expect(
-            eventually { kill(pid, 0) == -1 && errno == ESRCH || contents(of: "/proc/\(pid)/stat").contains(" Z ") })
+        #expect(hasEnded(pid))
+    }
+
+    @Test(
+        "So does what it has put into a process group or a session of its own",
+        arguments: [
+            "set -m; sleep 1000 & echo $!",
+            #"a=$(setsid sh -c "sleep 1000 > /dev/null & echo \$!"); echo $a"#,
+        ])
+    func escaped(script: String) throws {
+        let pid = try #require(pid_t(trimmed(try Self.run(script))))
+        #expect(hasEnded(pid))
     }
 
     @Test("The end of the mount ends a command that runs, and starts no further one")
@@ -94,3 +132,8 @@ struct CommandRunTests {
 }
 
 private func trimmed(_ text: String) -> Substring { text.split(whereSeparator: \.isWhitespace).first ?? "" }
+
+/// Whether a process ends, which may leave a zombie for its parent.
+private func hasEnded(_ pid: pid_t) -> Bool {
+    eventually { kill(pid, 0) == -1 && errno == ESRCH || contents(of: "/proc/\(pid)/stat").contains(" Z ") }
+}

@@ -168,6 +168,38 @@ struct ControlTests {
         }
     }
 
+    @Test("A client that waits for the end of a mount is not the one that makes room for others")
+    func waitingClient() throws {
+        try CommandTests.withPlace { place in
+            let words = ["mount", place.source, place.mountpoint, "--cache-dir", place.cache]
+            #expect(try CommandTests.run(words).status == 0)
+            let device = try #require(Mount.on(place.mountpoint)).device
+            let waiting = try connected(place.control)
+            defer { close(waiting) }
+            // In one piece: the daemon goes on with the second line once it has answered the first.
+            let lines = [
+                encodeLine(ControlRequest(command: "status")),
+                encodeLine(ControlRequest(command: "await-unmount", device: device)),
+            ].flatMap { $0 }
+            send(waiting, lines, lines.count, Int32(MSG_NOSIGNAL))
+            var chunk = [UInt8](repeating: 0, count: 65_536)
+            try #require(recv(waiting, &chunk, chunk.count, 0) > 0)
+            var idle: [Int32] = []
+            defer { for descriptor in idle { close(descriptor) } }
+            for _ in 0..<100 {
+                idle.append(try connected(place.control))
+                // The listener's queue is short.
+                if idle.count % 8 == 0 { #expect(try ControlClient(path: place.control).ask("status") != nil) }
+            }
+            var closed = pollfd(fd: idle[0], events: Int16(POLLIN), revents: 0)
+            #expect(poll(&closed, 1, 20_000) == 1)
+            closed.fd = waiting
+            #expect(poll(&closed, 1, 0) == 0)
+            #expect(try CommandTests.run(["umount", place.mountpoint]).status == 0)
+            #expect(poll(&closed, 1, 20_000) == 1)
+        }
+    }
+
     @Test("Clients that take no answers do not keep others waiting")
     func deafClients() throws {
         try withControl { path in
