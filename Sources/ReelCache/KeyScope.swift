@@ -32,7 +32,7 @@ struct KeyScope: Sendable {
             end < bytes.endIndex, bytes[end] == UInt8(ascii: " "),
             bytes[..<end].allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) })
         else { return (nil, key) }
-        return (String(key[..<end]), String(key[key.index(after: end)...]))
+        return (String(key[..<end]), String(key[bytes.index(after: end)...]))
     }
 
     static func split(_ version: Version) -> Version {

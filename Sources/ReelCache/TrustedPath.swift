@@ -37,17 +37,21 @@ package func openTrusted(
     _ path: String, _ flags: Int32, makesDirectories: Bool = false
 ) throws(PathError) -> Int32 {
     var walk = try PathWalk()
-    var rest = Array(path.split(separator: "/").reversed())
+    // Bytes: the kernel cuts where a slash is, also before a mark that combines with it, and names need not be UTF-8.
+    var rest = Array(path.utf8.split(separator: slash).map { Array($0) }.reversed())
     while let name = rest.popLast() {
-        if let target = try walk.step(String(name), rest.isEmpty ? flags : nil, makesDirectories) {
-            if target.hasPrefix("/") { try walk.restart() }
-            rest += target.split(separator: "/").reversed()
+        if let target = try walk.step(name, rest.isEmpty ? flags : nil, makesDirectories) {
+            if target.first == slash { try walk.restart() }
+            rest += target.split(separator: slash).map { Array($0) }.reversed()
         }
     }
     // The path led only through links back to the current directory: open that one.
-    if !walk.hasEnded { _ = try walk.step(".", flags, false) }
+    if !walk.hasEnded { _ = try walk.step(dot, flags, false) }
     return walk.take()
 }
+
+private let slash = UInt8(ascii: "/")
+private let dot = [UInt8(ascii: ".")]
 
 /// The place of a walk down a path.
 private struct PathWalk: ~Copyable {
@@ -71,10 +75,11 @@ private struct PathWalk: ~Copyable {
 
     /// Goes one part further. - Parameter flags: nil where the part has to be a directory on the way.
     /// - Returns: the target, where the part is a symbolic link.
-    mutating func step(_ name: String, _ flags: Int32?, _ makes: Bool) throws(PathError) -> String? {
+    mutating func step(_ bytes: [UInt8], _ flags: Int32?, _ makes: Bool) throws(PathError) -> [UInt8]? {
         let directory = current
         let before = place
-        place += name == "." ? "" : "/" + name
+        let name = bytes.map { CChar(bitPattern: $0) } + [0]
+        place += bytes == dot ? "" : "/" + String(decoding: bytes, as: UTF8.self)
         let wanted = (flags ?? (reel_o_path | O_DIRECTORY)) | O_NOFOLLOW | O_CLOEXEC
         var next = openat(directory, name, wanted, 0o600)
         if next < 0, errno == ENOENT, makes {
@@ -108,7 +113,7 @@ private struct PathWalk: ~Copyable {
     }
 
     /// nil where it is no symbolic link.
-    private mutating func link(_ name: String) throws(PathError) -> String? {
+    private mutating func link(_ name: [CChar]) throws(PathError) -> [UInt8]? {
         let code = errno
         let link = openat(current, name, reel_o_path | O_NOFOLLOW | O_CLOEXEC)
         guard link >= 0 else { throw failure() }
@@ -126,7 +131,7 @@ private struct PathWalk: ~Copyable {
         }
         // The kernel follows as many.
         guard count > 0, count < bytes.count, links <= 40 else { throw .system(place, ELOOP) }
-        return String(decoding: bytes[..<count], as: UTF8.self)
+        return Array(bytes[..<count])
     }
 
     private func failure() -> PathError { .system(place.isEmpty ? "/" : place, errno) }

@@ -26,6 +26,11 @@ package func trimmed(_ text: some StringProtocol) -> String {
     String(decoding: trimmedBytes(Array(text.utf8)[...]), as: UTF8.self)
 }
 
+/// The names in a path. It is cut at the bytes of its slashes: a mark that combines with one belongs to a name.
+package func pathNames(_ path: String) -> [String] {
+    path.utf8.split(separator: UInt8(ascii: "/")).map { String(Substring($0)) }
+}
+
 /// A number of digits only, nil where it is anything else or does not fit.
 package func decimal(_ text: String) -> Int64? { text.utf8.allSatisfy(isDigit) ? Int64(text) : nil }
 

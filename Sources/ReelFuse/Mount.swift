@@ -21,7 +21,8 @@ package struct Mount: Sendable, Hashable {
 
     /// Reads one line; nil for one of another form.
     package init?(line: some StringProtocol) {
-        let fields = line.split(separator: " ")
+        // Bytes: a source may begin with a mark that combines with the blank before it.
+        let fields = line.utf8.split(separator: UInt8(ascii: " ")).map { String(decoding: $0, as: UTF8.self) }
         guard fields.count >= 10, let dash = fields.dropFirst(6).firstIndex(of: "-"), dash + 2 < fields.endIndex else {
             return nil
         }

@@ -89,5 +89,8 @@ private func randomNonce() -> String {
 
 /// RFC 9110, section 5.6.4.
 private func quoted(_ text: String) -> String {
-    "\"" + text.flatMap { $0 == "\\" || $0 == "\"" ? ["\\", $0] : [$0] } + "\""
+    let (quote, escape) = (UInt8(ascii: "\""), UInt8(ascii: "\\"))
+    // Bytes: a mark may combine with a quote.
+    let escaped = text.utf8.flatMap { $0 == quote || $0 == escape ? [escape, $0] : [$0] }
+    return "\"" + String(decoding: escaped, as: UTF8.self) + "\""
 }

@@ -86,8 +86,8 @@ struct Site: Sendable {
     /// Sends the client to where a link leads.
     private func link(_ names: [String], to target: String) -> ServedAnswer {
         var names = names.dropLast()
-        for part in target.split(separator: "/") where part != "." {
-            if part != ".." { names.append(String(part)) } else { _ = names.popLast() }
+        for part in pathNames(target) where part != "." {
+            if part != ".." { names.append(part) } else { _ = names.popLast() }
         }
         return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false).text ?? "/")])
     }

@@ -32,7 +32,7 @@ struct CatalogueCommands: CacheCommands {
     }
 
     func explain(_ path: String) throws(MaintenanceFailure) -> Explanation {
-        let names = path.split(separator: "/").map { String($0) }
+        let names = pathNames(path)
         let source = sources.first { source in
             names.count >= source.entry.path.count
                 && zip(source.entry.path, names).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
@@ -55,7 +55,7 @@ struct CatalogueCommands: CacheCommands {
         -> MaintenanceReport
     {
         var report = MaintenanceReport()
-        let depth = path.split(separator: "/").count
+        let depth = pathNames(path).count
         // A folder above its source is the catalogue's own.
         let chosen = try chosen(path).filter { isRecursive || depth >= $0.source.entry.path.count }
         // Sources that are not open make the others wait for nothing.
@@ -125,7 +125,7 @@ struct CatalogueCommands: CacheCommands {
 
     /// The sources that a path stands for, each with the path in it.
     func chosen(_ path: String) throws(MaintenanceFailure) -> [(source: CatalogueSource, rest: String)] {
-        let names = path.split(separator: "/").map { String($0) }
+        let names = pathNames(path)
         let chosen = sources.filter { source in
             zip(source.entry.path, names).allSatisfy { $0.utf8.elementsEqual($1.utf8) }
         }

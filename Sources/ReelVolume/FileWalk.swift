@@ -21,7 +21,7 @@ extension Tree {
         -> (folder: WalkedFolder, file: (listed: Directory.Listed, place: Int)?)
     {
         var folder = WalkedFolder(path: "", node: root)
-        var names = path.split(separator: "/").map { String($0) }[...]
+        var names = pathNames(path)[...]
         while let name = names.popFirst() {
             let listed = try? listed(folder, watch).get()
             let place = listed?.entries.place(of: name)

@@ -1,3 +1,4 @@
+import ReelCore
 import ReelThreads
 
 extension Maintenance {
@@ -22,7 +23,7 @@ extension Maintenance {
     /// Finds a directory, and holds it; a file stands for its own.
     private func folder(_ path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> FolderWalk.Folder {
         var folder = FolderWalk.Folder(path: "", node: tree.root)
-        var names = path.split(separator: "/").map { String($0) }[...]
+        var names = pathNames(path)[...]
         while let name = names.popFirst() {
             let answer = Monitor<Result<Directory.Listed, VolumeError>?>(nil)
             tree.listing(of: folder.node) { result in answer.withLock { $0 = result } }

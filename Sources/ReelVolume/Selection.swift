@@ -60,9 +60,9 @@ extension Tree {
     /// - Throws: a sentence for the user where no listing has the path.
     func place(of path: String) throws(MaintenanceFailure) -> (folder: SourcePlace, file: SourceEntry?) {
         var place = source.root
-        var names = path.split(separator: "/")[...]
+        var names = pathNames(path)[...]
         while let name = names.popFirst() {
-            guard let entries = entries(of: place), let index = entries.place(of: String(name)),
+            guard let entries = entries(of: place), let index = entries.place(of: name),
                 entries.isDirectory(at: index) || names.isEmpty
             else { throw .unlisted(path) }
             if !entries.isDirectory(at: index) { return (place, entries[index]) }

@@ -96,7 +96,9 @@ struct Catalogue {
     }
 
     private func folders(_ path: String, _ line: Int) throws(Failure) -> [String] {
-        let names = path.split(separator: "/", omittingEmptySubsequences: false).map { String($0) }
+        let names = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map {
+            String(Substring($0))
+        }
         let areNames = names.allSatisfy { name in
             (1...SafeName.longest).contains(name.utf8.count) && name != "." && name != ".."
                 && name.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }

@@ -2,7 +2,9 @@ import CLinux
 import Glibc
 
 /// - Parameter path: relative to the current directory, or absolute.
-func absolute(_ path: String) -> String { path.hasPrefix("/") ? path : currentDirectory() + "/" + path }
+func absolute(_ path: String) -> String {
+    path.utf8.first == UInt8(ascii: "/") ? path : currentDirectory() + "/" + path
+}
 
 func currentDirectory() -> String {
     guard let pointer = getcwd(nil, 0) else { return "/" }

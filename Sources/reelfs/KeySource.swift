@@ -19,7 +19,8 @@ enum KeySource: Hashable, Sendable {
         let value = pair.count == 2 ? String(pair[1]) : ""
         switch pair[0] {
         case "file" where !value.isEmpty: self = .file(value)
-        case "credential" where !value.isEmpty && !value.contains("/") && value != "." && value != "..":
+        case "credential"
+        where !value.isEmpty && !value.utf8.contains(UInt8(ascii: "/")) && value != "." && value != "..":
             self = .credential(value)
         case "command":
             guard let command = Command(parsing: value) else {

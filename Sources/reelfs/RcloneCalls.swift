@@ -1,3 +1,4 @@
+import ReelCore
 import ReelListener
 import ReelThreads
 import ReelVolume
@@ -164,11 +165,11 @@ struct RcloneCalls {
 
     /// Without slashes at its ends.
     private static func inside(_ path: String) -> String {
-        path.split(separator: "/").joined(separator: "/")
+        pathNames(path).joined(separator: "/")
     }
 
     private static func parent(_ path: String) -> String {
-        path.split(separator: "/").dropLast().joined(separator: "/")
+        pathNames(path).dropLast().joined(separator: "/")
     }
 }
 

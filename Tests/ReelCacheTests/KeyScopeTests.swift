@@ -49,6 +49,11 @@ import Testing
         #expect(one.cachedBytes(of: version.key) == 0)
     }
 
+    @Test(arguments: ["film", "\u{301}film", ""]) func aKeyComesBackAsItWas(_ key: String) {
+        let split = splitScope(ofKey: KeyScope(name: first).inside(key))
+        #expect(split.scope == first && split.key.utf8.elementsEqual(key.utf8))
+    }
+
     @Test(arguments: ["http://host/", "/list", "", "0123 x", String(repeating: "g", count: 32) + " x"])
     func aKeyOfOneSourceHasNoScope(_ key: String) {
         let split = splitScope(ofKey: key)

@@ -20,6 +20,15 @@ import Testing
 
     @Test(
         arguments: [
+            ("", []), ("/", []), ("a", ["a"]), ("/a//b/", ["a", "b"]), ("a/\u{301}b", ["a", "\u{301}b"]),
+            ("a\u{301}/b\r\n", ["a\u{301}", "b\r\n"]),
+        ] as [(String, [String])])
+    func aPathIsCutAtEachSlash(_ path: String, _ names: [String]) {
+        #expect(pathNames(path).map { Array($0.utf8) } == names.map { Array($0.utf8) })
+    }
+
+    @Test(
+        arguments: [
             ("0", 0), ("007", 7), ("9223372036854775807", .max), ("9223372036854775808", nil), ("", nil), ("+1", nil),
             ("-1", nil), ("1 ", nil), ("１", nil), ("0x1", nil), ("1_0", nil),
         ] as [(String, Int64?)])

@@ -46,6 +46,14 @@ import Testing
         }
     }
 
+    @Test func aQuoteIsEscapedWhateverMarkCombinesWithIt() throws {
+        var login = try #require(DigestLogin.strongest(of: LoginChallenge.parse("Digest realm=a, nonce=b")))
+        let pair = ResourceURL.Credentials(user: "x\"\u{301}\\\u{301}", password: "")
+        let answer = login.answer("GET", "/", pair) ?? ""
+        let expected = "Digest username=\"x\\\"\u{301}\\\\\u{301}\", realm="
+        #expect(answer.utf8.starts(with: expected.utf8), "\(answer)")
+    }
+
     @Test(
         arguments: [
             "Digest realm=a", "Digest nonce=a", "Basic realm=a", "Digest realm=a, nonce=b, algorithm=SHA-512-256",

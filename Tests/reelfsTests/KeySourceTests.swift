@@ -36,7 +36,8 @@ struct KeySourceTests {
             try KeySource(parsing: "command:pass show films") == .command(#require(Command(parsing: "pass show films")))
         )
         for text in [
-            "", "file", "file:", "credential:", "credential:../a", "credential:..", "command:", "command:'a", "x:y",
+            "", "file", "file:", "credential:", "credential:../a", "credential:..", "credential:../\u{301}a",
+            "command:", "command:'a", "x:y",
         ] {
             #expect(throws: Failure.self, "\(text)") { try KeySource(parsing: text) }
         }
