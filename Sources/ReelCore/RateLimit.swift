@@ -16,7 +16,7 @@ package final class RateLimit: Sendable {
     private let state: Mutex<State>
     private let minute: @Sendable () -> Int
 
-    /// - Parameter minute: since midnight, now; asked for once a second at most.
+    /// - Parameter minute: since midnight, now; asked for about once a second, on any thread.
     package init(_ schedule: RateSchedule = .off, minute: @escaping @Sendable () -> Int) {
         state = Mutex(State(schedule: schedule))
         self.minute = minute
@@ -35,10 +35,8 @@ package final class RateLimit: Sendable {
 
     /// Bytes a second that hold now; nil: no limit.
     package func rate(now: Duration) -> Double? {
-        state.withLock { state in
-            look(&state, now)
-            return state.bucket.rate
-        }
+        look(now)
+        return state.withLock { $0.bucket.rate }
     }
 
     /// As `TokenBucket.took`.
@@ -46,15 +44,17 @@ package final class RateLimit: Sendable {
 
     /// As `TokenBucket.pause`.
     package func pause(now: Duration) -> Duration? {
-        state.withLock { state in
-            look(&state, now)
-            return state.bucket.pause(now: now)
-        }
+        look(now)
+        return state.withLock { $0.bucket.pause(now: now) }
     }
 
-    private func look(_ state: inout State, _ now: Duration) {
-        if let last = state.lookedAt, now - last < Self.interval { return }
-        state.lookedAt = now
-        state.bucket.change(to: state.schedule.rate(at: minute()).map { Double($0) }, now: now)
+    private func look(_ now: Duration) {
+        if state.withLock({ $0.lookedAt.map { now - $0 < Self.interval } ?? false }) { return }
+        // Outside of the lock: it may read the file of the time zone.
+        let minute = minute()
+        state.withLock { state in
+            state.lookedAt = now
+            state.bucket.change(to: state.schedule.rate(at: minute).map { Double($0) }, now: now)
+        }
     }
 }
