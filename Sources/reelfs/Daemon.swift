@@ -123,6 +123,7 @@ enum Daemon {
         _ request: MountRequest, ready: ReadyPipe?, _ manager: ServiceManager
     ) throws(Failure) -> (FilesystemConfiguration, EndSignals) {
         keepAllocatorLimits()
+        raiseFileLimit()
         // Started through /proc/self/exe, the process would be called "exe".
         Thread.nameCurrent("reelfs")
         signal(SIGPIPE, SIG_IGN)
@@ -169,6 +170,16 @@ enum Daemon {
             throw .mount(said.map { "mounting on \(shown(request.mountpoint)) was refused: \($0)" } ?? error.message)
         }
     }
+}
+
+/// Raises the soft limit of open files (setrlimit(2)), 1024 at most logins: each file in use has a descriptor, and each
+/// connection. Not beyond 65,536, as programs that are started have the same limit, and some close every number below.
+func raiseFileLimit() {
+    var limit = rlimit()
+    let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    guard getrlimit(resource, &limit) == 0 else { return }
+    limit.rlim_cur = max(limit.rlim_cur, min(limit.rlim_max, 1 << 16))
+    setrlimit(resource, &limit)
 }
 
 /// Keeps glibc's first limits (mallopt(3)). It would raise both each time a large piece of memory is freed, up to 32
