@@ -72,11 +72,17 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The error of the system call that just failed.
     static func last(_ call: String) -> CacheError { .system(call, errno) }
 
+    /// True where this process, or the machine, has no descriptor or no memory left: that says nothing of the disk.
+    var isShortage: Bool {
+        guard case .system(_, let number) = self else { return false }
+        return [EMFILE, ENFILE, ENOMEM].contains(number)
+    }
+
     /// True where the directory is the right one, and only cannot be written, read or understood at present.
     var isSickDisk: Bool {
         switch self {
         case .system(_, let number):
-            [ENOSPC, EDQUOT, EIO, EROFS, ENODEV, ENXIO, ESTALE, ENOMEM, EMFILE, ENFILE, ETIMEDOUT].contains(number)
+            [ENOSPC, EDQUOT, EIO, EROFS, ENODEV, ENXIO, ESTALE, ETIMEDOUT].contains(number)
         case .index(let code):
             [SQLITE_FULL, SQLITE_IOERR, SQLITE_READONLY, SQLITE_CANTOPEN, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL]
                 .contains(code & 0xFF)

@@ -51,6 +51,18 @@ final class DiskWatch: Sendable {
         var data = DiskHealth()
         var index = DiskHealth()
         var failure: CacheError? { data.failure ?? index.failure }
+        /// As the listener knows it.
+        var isReportedWell = true
+        /// A thread is in the listener, and looks for news afterwards.
+        var isReporting = false
+
+        /// The news for the listener, who is to be called with it now.
+        mutating func takeNews() -> CacheError?? {
+            guard !isReporting, isReportedWell != (failure == nil) else { return .none }
+            isReporting = true
+            isReportedWell = failure == nil
+            return .some(failure)
+        }
     }
 
     private let state = Lock(State())
@@ -62,7 +74,7 @@ final class DiskWatch: Sendable {
 
     /// - Parameters:
     ///   - forever: nothing is to be written as long as this lives.
-    ///   - changed: called with the failure, or nil when it is over.
+    ///   - changed: called with the failure, or nil when it is over; one call at a time, the last with how it is.
     init(forever: CacheError?, _ changed: @escaping @Sendable (CacheError?) -> Void) {
         self.forever = forever
         self.changed = changed
@@ -78,8 +90,9 @@ final class DiskWatch: Sendable {
 
     private var isSeenWell: Bool { isWell.load(ordering: .relaxed) }
 
-    /// An error of SQLite is the index's, any other one the data files'.
+    /// An error of SQLite is the index's, any other one the data files'. A shortage is neither's.
     func failed(_ error: CacheError, needsProof: Bool = false) {
+        if error.isShortage { return }
         change { state in
             if case .index = error {
                 state.index.failed(error, now())
@@ -99,12 +112,17 @@ final class DiskWatch: Sendable {
 
     private func change(_ body: (inout State) -> Void) {
         guard isWritable else { return }
-        let (before, after) = state.withLock { state in
-            let before = state.failure
+        var news = state.withLock { state in
             body(&state)
             isWell.store(state.failure == nil, ordering: .relaxed)
-            return (before, state.failure)
+            return state.takeNews()
         }
-        if (before == nil) != (after == nil) { changed(after) }
+        while case .some(let failure) = news {
+            changed(failure)
+            news = state.withLock { state in
+                state.isReporting = false
+                return state.takeNews()
+            }
+        }
     }
 }

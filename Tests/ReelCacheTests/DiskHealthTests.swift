@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 import Testing
@@ -39,6 +40,31 @@ struct DiskHealthTests {
         watch.indexWasWritten()
         #expect(watch.mayWriteData && watch.mayWriteIndex && watch.failure == nil)
         #expect(heard.withLock { $0 } == [error, nil])
+    }
+
+    @Test func theListenerHearsOfChangesInTheirOrder() {
+        final class Heard: Sendable {
+            let watch = Mutex<DiskWatch?>(nil)
+            let all = Mutex<[CacheError?]>([])
+        }
+        let heard = Heard()
+        let watch = DiskWatch(forever: nil) { failure in
+            // The disk recovers before the listener has taken the first notice.
+            heard.watch.withLock { $0.take() }?.dataWasWritten()
+            heard.all.withLock { $0.append(failure) }
+        }
+        heard.watch.withLock { $0 = watch }
+        watch.failed(error)
+        #expect(heard.all.withLock { $0 } == [error, nil])
+    }
+
+    @Test func aShortageOfTheProcessIsNoFailureOfTheDisk() {
+        let watch = DiskWatch(forever: nil) { _ in }
+        for number in [EMFILE, ENFILE, ENOMEM] {
+            let error = CacheError.system("open", number)
+            watch.failed(error)
+            #expect(watch.failure == nil && watch.mayWriteData && error.isShortage && !error.isSickDisk)
+        }
     }
 
     /// The page cache takes whatever it is given.
