@@ -44,9 +44,10 @@ struct BlockTable: Sendable {
     /// - Parameters:
     ///   - length: bytes; `BlockSize.openEnd` until `settle`.
     ///   - lastUse: of all extents, in the order of `UseClock`.
-    init(length: Int64, lastUse: Int64 = 0, keepsSums: Bool = false) {
+    init(length: Int64, lastUse: Int64 = 0, keepsSums: Bool = false, hasLeftovers: Bool = false) {
         states = BlockStates(length: length, lastUse: lastUse)
         self.keepsSums = keepsSums
+        self.hasLeftovers = hasLeftovers
     }
 
     // MARK: Looking
@@ -195,10 +196,11 @@ struct BlockTable: Sendable {
         return room
     }
 
-    /// The file has no holder any more: all blocks leave that no row will tell of. - Returns: bytes of the quota that
-    /// are free now.
-    mutating func abandon() -> Int64 {
-        hasLeftovers = false
+    /// The file has no holder any more: all blocks leave that no row will tell of.
+    /// - Parameter hasLeftovers: whether bytes of them are still on the disk.
+    /// - Returns: bytes of the quota that are free now.
+    mutating func abandon(hasLeftovers: Bool = false) -> Int64 {
+        self.hasLeftovers = hasLeftovers
         if isAllDurable, inFlight.isEmpty { return 0 }
         var room: Int64 = 0
         forEachTouched(0..<blockCount) { table, block in

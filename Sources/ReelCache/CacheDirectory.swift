@@ -52,7 +52,8 @@ final class CacheDirectory: Sendable {
 
     /// Whether it has the name of this source's directory.
     func isNamed(after source: String) -> Bool {
-        path.split(separator: "/").last.map(String.init) == cipher?.directoryName(source) ?? sourceDirectoryName(source)
+        let name = cipher?.directoryName(source) ?? sourceDirectoryName(source)
+        return path.utf8.split(separator: UInt8(ascii: "/")).last?.elementsEqual(name.utf8) == true
     }
 
     /// A directory on a disk that takes no writes: it is read as far as possible, and not changed.
@@ -91,8 +92,10 @@ final class CacheDirectory: Sendable {
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
 
-    /// The data file of a row; nil where no usable file is there.
-    func open(_ row: ObjectRow) -> Descriptor? { row.name?.open(in: objects, length: row.version.length) }
+    /// The data file of a row; nil if no usable file is there.
+    func open(_ row: ObjectRow) throws(CacheError) -> Descriptor? {
+        try row.name?.open(in: objects, length: row.version.length)
+    }
 
     /// The two connections to the index. A broken index is set aside and begun anew: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection) {
@@ -121,29 +124,43 @@ final class CacheDirectory: Sendable {
     /// The index is broken: the next start sets it aside.
     func markDamage() { _ = try? Descriptor(damageMark, O_WRONLY | O_CREAT) }
 
+    /// Only the last one stays, to be looked into.
     private func setAside() throws(CacheError) {
+        removeSetAside { _ in true }
         let index = own + "/index.sqlite"
-        var number = 1
-        // Keeps nine to look into and then replaces the last one, so that they do not grow without end.
-        while number < 9, access("\(index).damaged-\(number)", F_OK) == 0 { number += 1 }
-        for suffix in ["-wal", "-shm"] { rename(index + suffix, "\(index).damaged-\(number)\(suffix)") }
-        guard rename(index, "\(index).damaged-\(number)") == 0 else { throw .last("rename") }
+        for suffix in ["-wal", "-shm"] { rename(index + suffix, index + setAsideSuffix + suffix) }
+        guard rename(index, index + setAsideSuffix) == 0 else { throw .last("rename") }
+    }
+
+    /// Keeps the index that was set aside only as long as it takes no more than this on the disk, which counts into the
+    /// cap.
+    func limitSetAside(to most: Int64) {
+        let isTooLarge = sizeOnDisk(of: [index + setAsideSuffix, index + setAsideSuffix + "-wal"]) > most
+        removeSetAside { isTooLarge || !$0.hasPrefix("index.sqlite" + setAsideSuffix) }
+    }
+
+    private func removeSetAside(_ isUnwanted: (String) -> Bool) {
+        for name in names(in: own) ?? [] where name.hasPrefix("index.sqlite.damaged-") && isUnwanted(name) {
+            _ = remove(name, in: itself.number)
+        }
     }
 }
 
 /// Goes from descriptor to descriptor, and follows no link. - Returns: bytes freed.
 private func removeContents(_ directory: Int32) -> Int64 {
-    var freed: Int64 = 0
-    for name in names(in: "/proc/self/fd/\(directory)") ?? [] {
-        var status = stat()
-        guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else { continue }
-        if status.st_mode & S_IFMT == S_IFDIR {
-            if let folder = try? Descriptor(directory: name, in: directory) { freed += removeContents(folder.number) }
-            unlinkat(directory, name, AT_REMOVEDIR)
-        } else if unlinkat(directory, name, 0) == 0 {
-            freed += Int64(status.st_blocks) * 512
-        }
+    (names(in: "/proc/self/fd/\(directory)") ?? []).reduce(0) { $0 + remove($1, in: directory) }
+}
+
+/// Removes an entry of a directory with all that is in it. - Returns: bytes freed.
+private func remove(_ name: String, in directory: Int32) -> Int64 {
+    var status = stat()
+    guard fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else { return 0 }
+    guard status.st_mode & S_IFMT == S_IFDIR else {
+        return unlinkat(directory, name, 0) == 0 ? Int64(status.st_blocks) * 512 : 0
     }
+    var freed: Int64 = 0
+    if let folder = try? Descriptor(directory: name, in: directory) { freed = removeContents(folder.number) }
+    unlinkat(directory, name, AT_REMOVEDIR)
     return freed
 }
 
@@ -176,7 +193,7 @@ private func mountPointOfOwner(_ lock: borrowing Descriptor, _ cipher: CacheCiph
 
 /// Opens the directory itself. In a directory for all users another user may have made it first.
 private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> Descriptor {
-    let slash = path.lastIndex(of: "/") ?? path.startIndex
+    let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex
     let above: Descriptor
     do throws(PathError) {
         above = Descriptor(
@@ -185,7 +202,7 @@ private func openOwn(_ path: String, makes: Bool = true) throws(CacheError) -> D
         if case .system(_, let number) = error { throw .system("open", number) }
         throw .untrusted(error)
     }
-    let name = String(path[slash...].drop { $0 == "/" })
+    let name = String(path.unicodeScalars[slash...].drop { $0 == "/" })
     if makes, mkdirat(above.number, name, 0o700) != 0, errno != EEXIST { throw .last("mkdir") }
     let directory = openat(above.number, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
     if directory < 0, errno == ELOOP || errno == ENOTDIR { throw .strangeDirectory }

@@ -7,7 +7,8 @@ import ReelThreads
 ///
 /// Each connection has its own lock. A thread that holds the write lock may take one leaf (a file's table of blocks,
 /// the data files in use, the quota, the metadata that waits), and under the read lock none. Only these two and the
-/// committer's are held over disk operations.
+/// committer's are held over calls that wait for the disk; the page Architecture lists the leaves that are held over
+/// other system calls.
 final class CacheIndex: Sendable {
     private final class Locked: Sendable {
         let connection: Lock<IndexConnection?>
@@ -98,6 +99,7 @@ final class CacheIndex: Sendable {
         try locked.connection.withLock { (connection) throws(CacheError) -> Result in
             guard let connection else { throw .closed }
             do throws(CacheError) {
+                try connection.restoreSynchronous()
                 return try body(connection)
             } catch {
                 if error.isDamage { directory.markDamage() }
@@ -163,17 +165,19 @@ extension IndexConnection {
     fileprivate func tidyAfterCrash(_ directory: CacheDirectory) throws(CacheError) {
         let nonsense = "superseded OR length NOT BETWEEN 0 AND \(BlockSize.longestFile)"
         var gone = try rows(where: nonsense)
+        var clean: [Int64] = []
         for row in try rows(where: "unclean AND NOT (\(nonsense))") {
             let table = try blocks(of: row)
-            guard table.states.filledBlocks > 0, let file = directory.open(row) else {
+            guard table.states.filledBlocks > 0, let file = try directory.open(row) else {
                 gone.append(row)
                 continue
             }
-            try? file.punch(allBut: table.states.durable, of: table.blockCount)
+            // Else the next start tries again.
+            if (try? file.punch(allBut: table.states.durable, of: table.blockCount)) != nil { clean.append(row.id) }
         }
         try transaction { () throws(CacheError) in
             for row in gone { try delete(row.id) }
-            try run("UPDATE objects SET unclean = 0 WHERE unclean")
+            for id in clean { try run("UPDATE objects SET unclean = 0 WHERE id = ?", [.integer(id)]) }
         }
         for row in gone { row.name?.remove(in: directory.objects) }
     }

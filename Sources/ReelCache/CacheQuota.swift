@@ -114,11 +114,19 @@ final class CacheQuota: Sendable {
     }
 }
 
-/// Bytes that the index and its log take on the disk.
+/// Behind the name of an index that was set aside.
+let setAsideSuffix = ".damaged-1"
+
+/// Bytes that the index and its log take on the disk, and the index that was set aside.
 func sizeOnDisk(ofIndex path: String) -> Int64 {
-    ["", "-wal", "-shm"].reduce(0) { sum, suffix in
+    sizeOnDisk(of: ["", "-wal", "-shm", setAsideSuffix, setAsideSuffix + "-wal"].map { path + $0 })
+}
+
+/// Bytes that these files take on the disk.
+func sizeOnDisk(of paths: [String]) -> Int64 {
+    paths.reduce(0) { sum, path in
         var status = stat()
-        return lstat(path + suffix, &status) == 0 ? sum + Int64(status.st_blocks) * 512 : sum
+        return lstat(path, &status) == 0 ? sum + Int64(status.st_blocks) * 512 : sum
     }
 }
 

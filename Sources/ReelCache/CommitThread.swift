@@ -16,6 +16,9 @@ final class CommitThread: Sendable {
 
     private let state = Monitor(State())
 
+    /// When it commits, on the clock of `now()`: zero for at once; nil if nothing is to be committed.
+    var dueAt: Duration? { state.withLock(notifying: false) { $0.dueAt } }
+
     /// - Parameter commit: must not hold the object that stops the thread.
     func start(_ commit: @escaping @Sendable () -> Void) throws(CacheError) {
         guard let thread = Thread("committer", { [self] in run() }) else { throw .system("pthread_create", EAGAIN) }
@@ -38,7 +41,7 @@ final class CommitThread: Sendable {
 
     private func run() {
         while !state.withLock(notifying: false, { $0.isStopping }) {
-            let due = state.withLock(notifying: false) { $0.dueAt }
+            let due = dueAt
             if let due, due <= now() {
                 let commit = state.withLock(notifying: false) { state in
                     state.dueAt = nil

@@ -31,8 +31,13 @@ final class Committer: Sendable {
     /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier commits have ended.
     /// Only commits wait for it.
     private let state = Lock(State(), .commit)
+    /// A commit runs early once so many files are closed: each keeps its descriptor until it is tidied.
+    static let mostClosed = 64
+
     /// Bytes filled since the last commit began.
     private let uncommitted = Atomic<Int64>(0)
+    /// Files closed since the last commit began.
+    private let closings = Atomic(0)
 
     private var disk: DiskWatch { evictor.disk }
     private var reached: @Sendable (CrashPoint) -> Void { evictor.reached }
@@ -73,7 +78,7 @@ final class Committer: Sendable {
     /// An instance of an object is gone. If it was the last, the next commit tidies its file.
     func closed(_ file: DataFile) {
         files.closed(file)
-        thread.schedule()
+        thread.schedule(urgent: closings.add(1, ordering: .relaxed).newValue >= Self.mostClosed)
     }
 
     /// Makes all blocks and facts so far durable before it returns. If the disk refuses, the next batch tries again.
@@ -81,6 +86,7 @@ final class Committer: Sendable {
     func commit() {
         state.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
+            closings.store(0, ordering: .relaxed)
             index.journal?.turn()
             releaseIdleMemory()
             let synced = files.all.filter(synchronise)
@@ -188,8 +194,8 @@ final class Committer: Sendable {
                         blocks.states.durable, blocks.hasLeftovers || !blocks.inFlight.isEmpty || !blocks.isAllDurable
                     )
                 }
-                if isStray, !file.isOpenEnded { try? file.punch(allBut: durable) }
-                evictor.quota.release(file.withBlocks { $0.abandon() })
+                let isClean = !isStray || file.isOpenEnded || (try? file.punch(allBut: durable)) != nil
+                evictor.quota.release(file.withBlocks { $0.abandon(hasLeftovers: !isClean) })
             }
             let removed = idle.filter {
                 $0.row >= 0 && (files.isSuperseded($0.row) || $0.bytesOnDisk == 0 && $0.version.length > 0)
@@ -221,10 +227,11 @@ extension IndexConnection {
         try run("UPDATE objects SET cached = ?, last_use = ? WHERE id = ?", values)
     }
 
-    /// Marks the row of a closed file as clean: no leftovers come until it is opened again.
+    /// Marks the row of a closed file as clean, unless its leftovers could not be punched out: no others come until it
+    /// is opened again.
     fileprivate func close(_ file: DataFile) throws(CacheError) {
-        let durable = file.withBlocks { $0.states.durableBytes }
-        let values: [Value] = [.integer(file.lastUse), .integer(durable), .integer(file.row)]
-        try run("UPDATE objects SET last_use = ?, cached = ?, unclean = 0 WHERE id = ?", values)
+        let (durable, isUnclean) = file.withBlocks { ($0.states.durableBytes, $0.hasLeftovers) }
+        let values: [Value] = [.integer(file.lastUse), .integer(durable), Value(isUnclean), .integer(file.row)]
+        try run("UPDATE objects SET last_use = ?, cached = ?, unclean = ? WHERE id = ?", values)
     }
 }

@@ -94,17 +94,18 @@ final class DataFile: Sendable {
     }
 
     /// Whether no byte of it may go: the kernel reads the file itself, or was offered it.
-    var isReadDirectly: Bool { state.withLock { isReadDirectly($0) } }
-
-    private func isReadDirectly(_ state: State) -> Bool {
-        state.blocks.offers > 0 || state.isShared && descriptor.isOpenElsewhere
+    var isReadDirectly: Bool {
+        let (isOffered, isShared) = state.withLock { ($0.blocks.offers > 0, $0.isShared) }
+        return isOffered || isShared && descriptor.isOpenElsewhere
     }
 
     /// Empties blocks to make way for others; nil where the file is read directly, or bytes of them are lent. It looks
     /// and clears in one step, because an offer or a loan can come at any time.
     func clear(_ blocks: Range<Int>) -> BlockTable.Cleared? {
         state.withLock { state in
-            guard !isReadDirectly(state), state.lent.allow(blocks, of: state.blocks) else { return nil }
+            guard state.blocks.offers == 0, !(state.isShared && descriptor.isOpenElsewhere),
+                state.lent.allow(blocks, of: state.blocks)
+            else { return nil }
             defer { removalCount.store(state.blocks.removals, ordering: .releasing) }
             return state.blocks.clear(blocks)
         }

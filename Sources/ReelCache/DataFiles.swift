@@ -97,8 +97,8 @@ final class DataFiles: Sendable {
         try name.create(in: directory.objects, length: length)
     }
 
-    /// The file of a row; nil where no usable file is there.
-    func open(_ row: ObjectRow) -> Descriptor? { directory.open(row) }
+    /// The file of a row; nil if no usable file is there.
+    func open(_ row: ObjectRow) throws(CacheError) -> Descriptor? { try directory.open(row) }
 
     /// Removes a file, unless the directory must not change.
     func remove(_ name: FileName?) {
@@ -111,7 +111,8 @@ final class DataFiles: Sendable {
         guard isWritable else { return }
         for number in 0..<256 {
             let name = String(String(number + 256, radix: 16).suffix(2))
-            guard let folder = try? Descriptor(directory: name, in: directory.objects.number) else { continue }
+            let folder = try Descriptor.find(name, in: directory.objects.number, O_RDONLY | O_DIRECTORY)
+            guard let folder else { continue }
             try index.write { (index) throws(CacheError) in
                 let files = names(in: "/proc/self/fd/\(folder.number)")?.compactMap { FileName(text: $0) } ?? []
                 for file in files where file.directory == name {

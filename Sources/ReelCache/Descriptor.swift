@@ -24,6 +24,17 @@ struct Descriptor: ~Copyable, Sendable {
         try self.init(number, from: "open")
     }
 
+    /// The same; nil if it cannot be opened.
+    /// - Throws: for want of descriptors or memory, which says nothing of the file.
+    static func find(_ name: String, in directory: Int32, _ flags: Int32) throws(CacheError) -> Descriptor? {
+        do throws(CacheError) {
+            return try Descriptor(name, in: directory, flags)
+        } catch {
+            if error.isShortage { throw error }
+            return nil
+        }
+    }
+
     /// Opens a directory, and no link to one.
     init(directory name: String, in parent: Int32 = AT_FDCWD) throws(CacheError) {
         try self.init(name, in: parent, O_RDONLY | O_DIRECTORY)

@@ -184,9 +184,9 @@ struct Evictor: Sendable {
             try index.transaction { () throws(CacheError) in
                 let objects = Dictionary(grouping: batch, by: \.object)
                 for (id, candidates) in objects where files.file(id) == nil {
-                    guard let row = try index.rows(where: "id = \(id)").first else { continue }
+                    guard let row = try index.row(id) else { continue }
                     // A mapping, or a handle of a lazily ended mount, may still read it.
-                    if let file = files.open(row), file.isOpenElsewhere { continue }
+                    if let file = try files.open(row), file.isOpenElsewhere { continue }
                     for candidate in candidates {
                         let values: [Value] = [.integer(id), .integer(Int64(candidate.extent))]
                         try index.run("DELETE FROM extents WHERE object = ? AND extent = ?", values)
@@ -200,7 +200,8 @@ struct Evictor: Sendable {
             reached(.evictionRowsCommitted)
             // Under the lock: if an open came before the hole, its writes would be lost in it.
             for (row, extents, isGone) in emptied where !isGone {
-                guard let file = files.open(row) else { continue }
+                // Where that fails the row stays unclean, and the next start punches.
+                guard let file = try? files.open(row) else { continue }
                 for extent in extents where DataFile.extents.contains(extent) {
                     try? file.punch(extent * 64..<extent * 64 + 64)
                 }

@@ -52,22 +52,26 @@ extension FileName {
         return file
     }
 
-    /// Opens the file; nil where it is missing or no regular file. A file of another length is made as long as the
-    /// index tells: checksums show which blocks are left.
-    func open(in objects: borrowing Descriptor, length: Int64) -> Descriptor? {
-        // O_NONBLOCK: the open must not wait for a pipe that was put in its place. O_RDONLY: a read-only disk can be
-        // read.
-        guard let directory = try? Descriptor(directory: directory, in: objects.number),
-            let file = (try? Descriptor(text, in: directory.number, O_RDWR | O_NONBLOCK))
-                ?? (try? Descriptor(text, in: directory.number, O_RDONLY | O_NONBLOCK)),
-            let status = try? file.status(), status.st_mode & S_IFMT == S_IFREG
-        else { return nil }
-        if status.st_size != length { ftruncate(file.number, Int(length)) }
-        return file
+    /// Opens the file; nil if it is missing or no regular file. A file of another length is made as long as the index
+    /// says: checksums show which blocks are left.
+    /// - Throws: for want of descriptors or memory.
+    func open(in objects: borrowing Descriptor, length: Int64) throws(CacheError) -> Descriptor? {
+        guard let directory = try Descriptor.find(directory, in: objects.number, O_RDONLY | O_DIRECTORY) else {
+            return nil
+        }
+        // A read-only disk can be read.
+        for access in [O_RDWR, O_RDONLY] {
+            // O_NONBLOCK: the open must not wait for a pipe that was put in its place.
+            guard let file = try Descriptor.find(text, in: directory.number, access | O_NONBLOCK),
+                let status = try? file.status(), status.st_mode & S_IFMT == S_IFREG
+            else { continue }
+            if status.st_size != length { ftruncate(file.number, Int(length)) }
+            return file
+        }
+        return nil
     }
 
-    func remove(in objects: borrowing Descriptor) {
-        guard let directory = try? Descriptor(directory: directory, in: objects.number) else { return }
-        unlinkat(directory.number, text, 0)
-    }
+    /// By its path, as there may be no descriptor left for the directory. A link in the directory's place leads to no
+    /// file of this random name.
+    func remove(in objects: borrowing Descriptor) { unlinkat(objects.number, directory + "/" + text, 0) }
 }

@@ -1,6 +1,6 @@
 import Glibc
 import ReelCore
-import ReelThreads
+import Synchronization
 
 /// The journal of blocks filled since the last commit, with their checksums. With it a killed daemon forgets next to
 /// nothing.
@@ -21,17 +21,37 @@ final class FillJournal: Sendable {
     /// Object, block, proof, and the checksum of these three; words of eight bytes, in the machine's order.
     private var entryWords: Int { sumWords + 3 }
 
-    private let even: Descriptor
-    private let odd: Descriptor
-    private let isOdd = Lock(false)
+    /// One of the two files. Each entry has a place of its own: one that the disk took in part spoils no other, and no
+    /// lock is held over pwrite(2).
+    private struct File: ~Copyable, Sendable {
+        let descriptor: Descriptor
+        /// The place of the next entry, in entries.
+        private let next = Atomic(0)
+
+        init(_ path: String) throws(CacheError) { descriptor = try Descriptor(path, O_RDWR | O_CREAT) }
+
+        func add(_ entry: UnsafeRawBufferPointer) {
+            let place = next.add(1, ordering: .relaxed).oldValue
+            _ = pwrite(descriptor.number, entry.baseAddress, entry.count, place * entry.count)
+        }
+
+        func clear() {
+            ftruncate(descriptor.number, 0)
+            next.store(0, ordering: .relaxed)
+        }
+    }
+
+    private let even: File
+    private let odd: File
+    private let isOdd = Atomic(false)
 
     /// - Parameters:
     ///   - directory: of the source.
     ///   - isSealed: in an encrypted cache.
     init(_ directory: String, isSealed: Bool = false) throws(CacheError) {
         sumWords = isSealed ? BlockSum(plain: 0).words.scalarCount : 1
-        even = try Descriptor(directory + "/fills-0.log", O_RDWR | O_CREAT | O_APPEND)
-        odd = try Descriptor(directory + "/fills-1.log", O_RDWR | O_CREAT | O_APPEND)
+        even = try File(directory + "/fills-0.log")
+        odd = try File(directory + "/fills-1.log")
     }
 
     /// Notes a filled block. If the disk does not take the entry, a crash forgets the block.
@@ -39,21 +59,20 @@ final class FillJournal: Sendable {
         let words =
             [UInt64(bitPattern: entry.object), UInt64(entry.block)] + (0..<sumWords).map { entry.sum.words[$0] }
         let check = words.withUnsafeBytes { checksum($0) }
-        (words + [check]).withUnsafeBytes { bytes in
-            isOdd.withLock { isOdd in _ = write(isOdd ? odd.number : even.number, bytes.baseAddress, bytes.count) }
-        }
+        // One that comes into a file just emptied is right all the same, and stays until that is emptied again.
+        (words + [check]).withUnsafeBytes { isOdd.load(ordering: .relaxed) ? odd.add($0) : even.add($0) }
     }
 
     /// A commit begins: entries noted from here on belong to the next one.
-    func turn() { isOdd.withLock { $0.toggle() } }
+    func turn() { isOdd.logicalXor(true, ordering: .relaxed) }
 
     /// Empties the frozen file: its entries are committed.
-    func settle() { isOdd.withLock { isOdd in _ = ftruncate(isOdd ? even.number : odd.number, 0) } }
+    func settle() { isOdd.load(ordering: .relaxed) ? even.clear() : odd.clear() }
 
     /// Empties both files: all entries are taken over, or are of no use.
     func clear() {
-        ftruncate(even.number, 0)
-        ftruncate(odd.number, 0)
+        even.clear()
+        odd.clear()
     }
 
     /// The entries of a daemon that ended without a commit. Reads no more than a few commits' worth, because the file
@@ -62,7 +81,7 @@ final class FillJournal: Sendable {
         var found: Set<Entry> = []
         let limit = 1 << 20
         var bytes = [UInt64](repeating: 0, count: limit / 8)
-        for number in [even.number, odd.number] {
+        for number in [even.descriptor.number, odd.descriptor.number] {
             let count = bytes.withUnsafeMutableBytes { pread(number, $0.baseAddress, limit, 0) }
             for index in stride(from: 0, to: max(0, count) / 8 / entryWords * entryWords, by: entryWords) {
                 let words = Array(bytes[index..<index + entryWords - 1])
@@ -83,8 +102,8 @@ extension IndexConnection {
     /// Takes over blocks that were noted and not committed, as far as the data files have them: data first, then rows.
     func recover(_ journal: FillJournal, _ directory: CacheDirectory) throws(CacheError) {
         for (id, entries) in Dictionary(grouping: journal.entries, by: \.object) {
-            guard let row = try rows(where: "id = \(id) AND NOT superseded").first,
-                (0...BlockSize.longestFile).contains(row.version.length), let descriptor = directory.open(row)
+            guard let row = try row(id), !row.isSuperseded, (0...BlockSize.longestFile).contains(row.version.length),
+                let descriptor = try directory.open(row)
             else { continue }
             let file = DataFile(row, descriptor, try blocks(of: row), cipher)
             for entry in entries

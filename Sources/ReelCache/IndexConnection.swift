@@ -11,7 +11,11 @@ final class IndexConnection: @unchecked Sendable {
     private let pointer: OpaquePointer
     /// nil: the index is plain.
     let cipher: CacheCipher?
-    private var statements: [String: Statement] = [:]
+    private(set) var statements: [String: Statement] = [:]
+    /// More than the texts in the sources. A debug build ends beyond it.
+    private static let mostStatements = 100
+    /// False after `unsynced` could not make the next commits durable again.
+    var isSynchronous = true
 
     /// - Parameter path: of an existing file (which may be empty), without a symbolic link in it.
     init(_ path: String, _ cipher: CacheCipher? = nil) throws(CacheError) {
@@ -44,8 +48,8 @@ final class IndexConnection: @unchecked Sendable {
     /// Copies the whole index at `path`, which is only read. sqlite.org/backup.html
     func copy(_ path: String) throws(CacheError) {
         // The second try takes the file as it is: it has no log beside it, or an unusable one.
-        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
-        let escaped = parts.map { percentEncodedSegment($0.utf8) }.joined(separator: "/")
+        let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        let escaped = parts.map { percentEncodedSegment($0) }.joined(separator: "/")
         for query in ["mode=ro", "mode=ro&immutable=1"] {
             guard let source = try? Self.open("file:\(escaped)?\(query)", SQLITE_OPEN_READONLY | SQLITE_OPEN_URI) else {
                 continue
@@ -122,24 +126,24 @@ final class IndexConnection: @unchecked Sendable {
     /// Runs `body` as one transaction that becomes durable only with the next `transaction`: a sync of the log covers
     /// all that is in it before.
     func unsynced<Result>(_ body: () throws(CacheError) -> Result) throws(CacheError) -> Result {
-        try setSynchronous("NORMAL")
-        do throws(CacheError) {
-            let result = try transaction(body)
-            try setSynchronous("FULL")
-            return result
-        } catch {
-            try setSynchronous("FULL")
-            throw error
-        }
+        try setSynchronous(false)
+        defer { try? setSynchronous(true) }
+        return try transaction(body)
     }
 
-    /// Prepared anew each time: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
-    private func setSynchronous(_ level: String) throws(CacheError) {
-        _ = try Statement("PRAGMA synchronous=\(level)", pointer).step()
+    /// Makes commits durable again where `unsynced` could not. Comes before each use of the connection.
+    func restoreSynchronous() throws(CacheError) { if !isSynchronous { try setSynchronous(true) } }
+
+    /// Prepared each time: this pragma takes effect when it is prepared (sqlite.org/pragma.html).
+    private func setSynchronous(_ isOn: Bool) throws(CacheError) {
+        _ = try Statement("PRAGMA synchronous=\(isOn ? "FULL" : "NORMAL")", pointer).step()
+        isSynchronous = isOn
     }
 
     private func prepared(_ sql: String) throws(CacheError) -> Statement {
         if let statement = statements[sql] { return statement }
+        // A text with a number in it would be kept for each number.
+        assert(statements.count < Self.mostStatements, "values are to be bound: \(sql)")
         let statement = try Statement(sql, pointer)
         statements[sql] = statement
         return statement

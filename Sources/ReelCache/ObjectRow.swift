@@ -10,8 +10,10 @@ struct ObjectRow: Sendable {
     var cached: Int64
     var lastUse: Int64
     var isSuperseded: Bool
+    /// The file may hold bytes that no row tells of.
+    var isUnclean: Bool
 
-    static let columns = "id, key, length, tag, weak, modified, file, \(cached), last_use, superseded"
+    static let columns = "id, key, length, tag, weak, modified, file, \(cached), last_use, superseded, unclean"
     static let cached = "min(max(cached, 0), max(length, 0))"
 
     init(_ row: Statement, _ index: IndexConnection) {
@@ -28,6 +30,7 @@ struct ObjectRow: Sendable {
         cached = row.integer(7)
         lastUse = row.integer(8)
         isSuperseded = row.flag(9)
+        isUnclean = row.flag(10)
     }
 
     /// What the sealed columns of a row belong to: they prove what stands in clear beside them.
@@ -65,7 +68,10 @@ extension IndexConnection {
         return best?.row
     }
 
-    /// - Parameter condition: the SQL behind WHERE.
+    /// The row of this number; nil if there is none.
+    func row(_ id: Int64) throws(CacheError) -> ObjectRow? { try rows(where: "id = ?", [.integer(id)]).first }
+
+    /// - Parameter condition: the SQL behind WHERE, with a `?` for each value: each text is prepared once and kept.
     func rows(where condition: String, _ values: [Value] = []) throws(CacheError) -> [ObjectRow] {
         try all("SELECT \(ObjectRow.columns) FROM objects WHERE \(condition)", values) { ObjectRow($0, self) }
     }
@@ -128,7 +134,8 @@ extension IndexConnection {
 
     /// The blocks of an object that are filled, and the last uses of its extents.
     func blocks(of row: ObjectRow) throws(CacheError) -> BlockTable {
-        var blocks = BlockTable(length: row.version.length, lastUse: row.lastUse, keepsSums: cipher != nil)
+        var blocks = BlockTable(
+            length: row.version.length, lastUse: row.lastUse, keepsSums: cipher != nil, hasLeftovers: row.isUnclean)
         try query("SELECT extent, word, last_use FROM extents WHERE object = ?", [.integer(row.id)]) {
             blocks.states.load(
                 Int(clamping: $0.integer(0)), word: UInt64(bitPattern: $0.integer(1)), lastUse: $0.integer(2))

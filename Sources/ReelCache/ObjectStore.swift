@@ -108,7 +108,7 @@ final class ObjectStore: Sendable {
 
     private func openFile(_ row: ObjectRow, _ index: IndexConnection) throws(CacheError) -> DataFile? {
         if let file = files.file(row.id) { return file }
-        guard let descriptor = files.open(row) else {
+        guard let descriptor = try files.open(row) else {
             found(damaged: 1)
             try remove(row, index)
             return nil

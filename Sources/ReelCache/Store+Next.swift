@@ -20,7 +20,7 @@ extension Store {
                 if let known = next.firstIndex(where: { $0.object == candidate.object }) {
                     next[known].bytes += candidate.bytes
                 } else if next.count < Self.mostNext {
-                    let row = try candidate.file == nil ? index.rows(where: "id = \(candidate.object)").first : nil
+                    let row = try candidate.file == nil ? index.row(candidate.object) : nil
                     guard let key = candidate.file?.version.key ?? row?.version.key else { continue }
                     next.append((candidate.object, key, candidate.bytes, candidate.lastUse))
                 }

@@ -63,6 +63,8 @@ package final class Store: Sendable {
         index = try CacheIndex.open(directory, source: source)
         let (used, lastUse) = try index.write { (index) throws(CacheError) in try index.totals() }
         self.directory = directory
+        // As the slack of an eviction: what is kept for people costs the cache little.
+        if index.failure == nil { directory.limitSetAside(to: limits.cap / 16) }
         files = DataFiles(directory, isWritable: index.failure == nil)
         quota = CacheQuota(limits, used: used) {
             measure(directory.objects.number).map {

@@ -107,6 +107,95 @@ private final class Listener: Sendable {
         store.close()
     }
 
+    /// As a full disk does it.
+    @Test func anEntryThatTheDiskTookInPartSpoilsNoOther() throws {
+        let fixture = Fixture(isEncrypted: false)
+        let journal = try FillJournal(fixture.directory)
+        let entries = (0..<4).map { FillJournal.Entry(object: 1, block: $0, sum: 7) }
+        for entry in entries[..<2] { journal.note(entry) }
+        truncate(fixture.directory + "/fills-0.log", 37)
+        journal.note(entries[2])
+        #expect(journal.entries == [entries[0], entries[2]])
+        journal.turn()
+        journal.note(entries[3])
+        journal.settle()
+        #expect(journal.entries == [entries[3]])
+    }
+
+    /// A process that is killed leaves leftovers, and the disk may not let go of them at the next start.
+    @Test(.tags(.plainOnly), .enabled(if: geteuid() == 0, "only root can mount a disk"))
+    func whatCannotBePunchedStaysUnclean() throws {
+        let (killed, fixture) = (Fixture(), Fixture())
+        let disk = try fixture.disk(.ext4, megabytes: 32)
+        defer { disk.end() }
+        do {
+            let store = try killed.open()
+            let object = try store.fill(version(blocks: 3), [0])
+            store.commit()
+            try object.put(2)
+            try copy(killed.source, to: fixture.directory + "/cache/")
+            store.close()
+        }
+        func isUnclean(_ store: Store) throws -> Bool? {
+            try store.index.read { (index) throws(CacheError) in
+                try index.first("SELECT unclean FROM objects") { $0.flag(0) }
+            }
+        }
+        let file = try #require(fixture.objectFiles.first)
+        #expect(try ChildProcess.run(["chattr", "+i", file]).status == 0)
+        var store = try fixture.open()
+        #expect(try isUnclean(store) == true)
+        // Nor does a use of the file clear the mark.
+        _ = try store.object(for: version(blocks: 3))
+        store.commit()
+        #expect(store.files.all.isEmpty)
+        #expect(try isUnclean(store) == true && fixture.diskBytes > BlockSize.block)
+        // It does once the disk takes the hole.
+        #expect(try ChildProcess.run(["chattr", "-i", file]).status == 0)
+        _ = try store.object(for: version(blocks: 3))
+        store.commit()
+        #expect(try isUnclean(store) == false && fixture.diskBytes == BlockSize.block)
+        store.close()
+        store = try fixture.open()
+        #expect(try store.object(for: version(blocks: 3)).filledBlocks == [0])
+        store.close()
+    }
+
+    @Test func aCommitThatWasNotToBeDurableMakesNoLaterOneSo() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        func level() throws -> Int64? {
+            try store.index.write { (index) throws(CacheError) in
+                try index.first("PRAGMA synchronous") { $0.integer(0) }
+            }
+        }
+        // As `unsynced` leaves it where the second change of the level fails.
+        try store.index.write { (index) throws(CacheError) in
+            try index.run("PRAGMA synchronous=NORMAL")
+            index.isSynchronous = false
+        }
+        #expect(try level() == 2)
+        store.close()
+    }
+
+    @Test func manyClosedFilesAreTidiedAtOnce() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        let file = try store.object(for: version(blocks: 1)).file
+        // The same parts with a thread that does not run.
+        let files = DataFiles(try CacheDirectory(fixture.directory + "/other", owner: ""), isWritable: true)
+        let evictor = Evictor(
+            index: store.index, files: files, quota: store.quota, disk: store.disk, clock: store.evictor.clock,
+            commits: CommitThread(), age: nil, reached: { _ in })
+        let committer = Committer(
+            store.index, files, Metadata(store.index, evictor.commits, { _ in }), evictor, store.verified)
+        for _ in 1..<Committer.mostClosed { committer.closed(file) }
+        #expect(try #require(evictor.commits.dueAt) > .zero)
+        committer.closed(file)
+        #expect(evictor.commits.dueAt == .zero)
+        store.close()
+    }
+
     @Test func theCommitterWritesByItself() throws {
         let fixture = Fixture()
         let store = try fixture.open()

@@ -299,6 +299,34 @@ import Testing
         store.close()
     }
 
+    @Test func oneIndexIsKeptAsideAndCountsIntoTheCap() throws {
+        let fixture = Fixture()
+        func asides() -> [String] { entryNames(in: fixture.source).filter { $0.contains("damaged") }.sorted() }
+        func damage(_ size: Int64) throws {
+            let index = try Descriptor(fixture.index, O_RDWR | O_CREAT | O_TRUNC)
+            let garbage = content(3, size)
+            try garbage.withUnsafeBufferPointer { (bytes) throws(CacheError) in
+                try index.write(UnsafeRawBufferPointer(bytes), at: 0)
+            }
+        }
+        try fixture.open().close()
+        // Earlier ones go, whatever they are.
+        mkdir(fixture.index + ".damaged-1", 0o700)
+        for name in [".damaged-1/file", ".damaged-2", ".damaged-2-wal"] { close(creat(fixture.index + name, 0o600)) }
+        try damage(1 << 20)
+        var store = try fixture.open()
+        #expect(asides() == ["index.sqlite.damaged-1"])
+        #expect(sizeOnDisk(ofIndex: fixture.index) >= 1 << 20)
+        store.close()
+        // It stays as long as it takes a sixteenth of the cap at most.
+        store = try fixture.open(cap: 17 << 20)
+        #expect(asides() == ["index.sqlite.damaged-1"])
+        store.close()
+        store = try fixture.open(cap: 15 << 20)
+        #expect(asides().isEmpty)
+        store.close()
+    }
+
     @Test func damageMetWhileRunningIsSetAsideAtTheNextStart() throws {
         let fixture = Fixture()
         var store = try fixture.open()

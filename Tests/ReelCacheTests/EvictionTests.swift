@@ -87,6 +87,22 @@ private final class Counter: Sendable {
         #expect(canReserve(6))
     }
 
+    @Test func aFileThatLeavesLeavesNoPreparedStatement() throws {
+        let fixture = Fixture()
+        let store = try fixture.open()
+        defer { store.close() }
+        func evict(_ key: String) throws -> Set<String> {
+            try store.fill(version(key, blocks: 1), [0])
+            store.commit()
+            #expect(store.nextToGo().map(\.key) == [key])
+            // A file is not evicted that a child has open, which starts in this moment.
+            #expect(eventually { (try? store.prune(freeing: .max / 2)) == BlockSize.block })
+            let written = try store.index.write { Set($0.statements.keys) }
+            return try store.index.read { written.union($0.statements.keys) }
+        }
+        #expect(try evict("a") == evict("b"))
+    }
+
     @Test func extentsGoInTheOrderOfTheirUseAndEdgesLast() throws {
         let fixture = Fixture()
         let store = try fixture.open(cap: 20 * BlockSize.block)

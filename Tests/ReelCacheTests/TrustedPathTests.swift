@@ -55,6 +55,27 @@ import Testing
         #expect(!opens(root + "/ours"))
     }
 
+    /// A mark that combines with a slash hides it from a comparison of Characters.
+    @Test(arguments: ["\u{301}x", "x"]) func everyDirectoryIsLookedAt(_ name: String) throws {
+        let fixture = Fixture()
+        let open = fixture.directory + "/open"
+        try #require(mkdir(open, 0o700) == 0 && mkdir(open + "/" + name, 0o700) == 0 && chmod(open, 0o777) == 0)
+        #expect(throws: PathError.untrusted(open)) { try openTrusted(open + "/" + name, O_RDONLY) }
+        try #require(symlink("open/" + name, fixture.directory + "/link") == 0)
+        #expect(throws: PathError.untrusted(open)) { try openTrusted(fixture.directory + "/link", O_RDONLY) }
+        // Nor is a cache made there.
+        #expect(throws: CacheError.untrusted(.untrusted(open))) { try CacheDirectory(open + "/" + name, owner: "/m") }
+    }
+
+    @Test func aLinkMayLeadToANameThatIsNoUTF8() throws {
+        let fixture = Fixture()
+        let name: [CChar] = [CChar(bitPattern: 0xE9), 0x78, 0]
+        let directory = try Descriptor(directory: fixture.directory)
+        try #require(mkdirat(directory.number, name, 0o700) == 0)
+        try #require(symlinkat(name, directory.number, "link") == 0)
+        #expect(opens(fixture.directory + "/link"))
+    }
+
     @Test func aCacheBelowAnothersDirectoryIsRefusedAndNothingIsMadeThere() throws {
         let fixture = Fixture()
         try #require(mkdir(fixture.directory + "/cache", 0o755) == 0)
