@@ -6,8 +6,8 @@ final class HandleContext {
     unowned var transfer: Transfer?
     /// Bytes of the request's body that curl has taken.
     var sent: Int64 = 0
-    /// How the key of an SSH server compares with the known ones; nil: it has not come, or all is well.
-    var keyMatch: curl_khmatch?
+    /// nil if the key of the SSH server is known, or has not come.
+    var keyRefusal: HostKeyRefusal?
 }
 
 /// One libcurl easy handle with the header list that it borrows; both are freed once, together.

@@ -9,14 +9,14 @@ extension OriginFailure {
     ///   - code: curl's (libcurl-errors(3)).
     ///   - response: the last reply code of FTP (RFC 959, section 4.2); 0: there is none.
     ///   - reply: the line of that code. Servers tell by its words alone why they refuse.
-    ///   - keyMatch: of a host key that was refused.
+    ///   - keyRefusal: nil if no host key was refused.
     ///   - method: of the request.
     init(
-        file code: CURLcode, code response: Int, reply: [UInt8], errno: Int, keyMatch: curl_khmatch?, method: String,
-        at place: ResourceURL
+        file code: CURLcode, code response: Int, reply: [UInt8], errno: Int, keyRefusal: HostKeyRefusal?,
+        method: String, at place: ResourceURL
     ) {
-        if let keyMatch, place.fileProtocol == .sftp {
-            self = .hostKey(Self.sentence(keyMatch, at: place))
+        if let keyRefusal, place.fileProtocol == .sftp {
+            self = .hostKey(Self.sentence(keyRefusal, at: place))
             return
         }
         let status: Int? =
@@ -69,15 +69,21 @@ extension OriginFailure {
         return text.indices.contains { text[$0...].starts(with: word) }
     }
 
-    private static func sentence(_ match: curl_khmatch, at place: ResourceURL) -> String {
+    private static func sentence(_ refusal: HostKeyRefusal, at place: ResourceURL) -> String {
         let isIPv6 = place.host.hasPrefix("[")
         let host = isIPv6 ? String(place.host.dropFirst().dropLast()) : place.host
         let scan = "`ssh-keyscan -p \(place.port ?? 22) \(host) >> ~/.ssh/known_hosts`"
-        if match == CURLKHMATCH_MISMATCH {
+        switch refusal {
+        case .unknown:
+            return "\(place.origin) has a host key that is not known; if it is the right server, add the key with "
+                + scan
+        case .changed:
             let name = place.port.map { "[\(host)]:\($0)" } ?? host
             return "\(place.origin) has another host key than the known one, so it may be another server; if it has a "
                 + "new key, remove the old one with `ssh-keygen -R '\(name)'` and add the new one with \(scan)"
+        case .revoked:
+            return "\(place.origin) has a host key that is marked as revoked in the file of known hosts (@revoked), so "
+                + "it may be another server; it needs a new key"
         }
-        return "\(place.origin) has a host key that is not known; if it is the right server, add the key with \(scan)"
     }
 }

@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 import ReelCore
 
 /// How SFTP servers are trusted, and asked.
@@ -20,12 +21,48 @@ package struct SSHAccess: Sendable {
     }
 }
 
+/// Why the key of an SSH server is refused.
+enum HostKeyRefusal {
+    /// No line of the known hosts names the server.
+    case unknown
+    /// They have another key of it.
+    case changed
+    /// A line with `@revoked` holds the key.
+    case revoked
+}
+
 /// CURLOPT_SSH_KEYFUNCTION(3): trusts known keys alone, and notes why another one is refused.
 func judgeHostKey(
     _ easy: UnsafeMutableRawPointer?, _ known: UnsafePointer<curl_khkey>?, _ found: UnsafePointer<curl_khkey>?,
     _ match: curl_khmatch, _ context: UnsafeMutableRawPointer?
 ) -> Int32 {
-    if match == CURLKHMATCH_OK { return Int32(CURLKHSTAT_FINE.rawValue) }
-    if let context { Unmanaged<HandleContext>.fromOpaque(context).takeUnretainedValue().keyMatch = match }
-    return Int32(CURLKHSTAT_REJECT.rawValue)
+    guard let context else { return Int32(CURLKHSTAT_REJECT.rawValue) }
+    let handle = Unmanaged<HandleContext>.fromOpaque(context).takeUnretainedValue()
+    switch match {
+    case CURLKHMATCH_OK: handle.keyRefusal = refusal(of: found, in: handle.transfer?.loop.configuration.ssh.knownHosts)
+    case CURLKHMATCH_MISMATCH: handle.keyRefusal = .changed
+    default: handle.keyRefusal = .unknown
+    }
+    return Int32((handle.keyRefusal == nil ? CURLKHSTAT_FINE : CURLKHSTAT_REJECT).rawValue)
+}
+
+/// Looks for the key among those that are marked as revoked (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): libssh2 knows no
+/// marks. The hosts of such a line do not count, as a key that somebody else may have proves no host.
+private func refusal(of key: UnsafePointer<curl_khkey>?, in path: String?) -> HostKeyRefusal? {
+    guard let key = key?.pointee, let path, let file = fopen(path, "re") else { return .unknown }
+    defer { fclose(file) }
+    // It is base64 already if it has no length.
+    let bytes = UnsafeRawBufferPointer(start: key.key, count: key.len == 0 ? strlen(key.key) : key.len)
+    let text = key.len == 0 ? Array(bytes) : base64(Array(bytes))
+    var line: UnsafeMutablePointer<CChar>?
+    var capacity = 0
+    defer { free(line) }
+    while getline(&line, &capacity, file) > 0, let line {
+        let words = String(cString: line).utf8.split { isBlank($0) || $0 == 0x0A }
+        // Marker, hosts, type, key.
+        if words.first?.elementsEqual("@revoked".utf8) == true, words.dropFirst(3).first?.elementsEqual(text) == true {
+            return .revoked
+        }
+    }
+    return nil
 }

@@ -164,12 +164,18 @@ extension Transfer {
         if result == CURLE_OK || isEmptyFile(result) {
             return answer.file.asksHead ? verdictOnHead() : beginFile() ? nil : answer.verdict
         }
+        // A body without a byte, on a connection that was in use before: curl takes it for one that has died. It then
+        // asks again on a new one, and 8.13 and later fail to (`multi_follow` knows HTTP alone).
+        if result == CURLE_TOO_MANY_REDIRECTS, route.mayRepeat {
+            needsConnection = true
+            return .askOriginal
+        }
         // The server has ended the body meanwhile.
         if answer.file.isTakenOver, route.mayRepeat { return .askOriginal }
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
         let failure = OriginFailure(
             file: result, code: reel_get_long(handle, CURLINFO_RESPONSE_CODE), reply: answer.file.reply, errno: errno,
-            keyMatch: easy?.context.keyMatch, method: request.method, at: route.place)
+            keyRefusal: easy?.context.keyRefusal, method: request.method, at: route.place)
         if case .status(let status, _) = failure, request.accepted.contains(status) {
             return show(ResponseHead(status: status, headers: [], url: route.place), asked: nil) ? nil : answer.verdict
         }

@@ -41,7 +41,7 @@ extension Transfer {
         easy.set(CURLOPT_HTTP_VERSION, reel_http_1_1)
         let connectLimit = min(request.connectLimit ?? configuration.connectTimeout, configuration.connectTimeout)
         easy.set(CURLOPT_CONNECTTIMEOUT_MS, Int(connectLimit / .milliseconds(1)))
-        if request.connectLimit != nil || avoidsIdle { easy.set(CURLOPT_FRESH_CONNECT, 1) }
+        if request.connectLimit != nil || avoidsIdle || needsConnection { easy.set(CURLOPT_FRESH_CONNECT, 1) }
         easy.set(CURLOPT_TCP_NODELAY, 1)
         easy.set(CURLOPT_TCP_KEEPALIVE, 1)
         // A resolved name may go stale while a mount lives for months; a minute is curl's own default.

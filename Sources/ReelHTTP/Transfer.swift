@@ -48,6 +48,8 @@ final class Transfer {
     var easy: EasyHandle?
     /// An idle connection was counted as its own (`IdleConnections.take`).
     var hasTakenIdle = false
+    /// The connection that it was given brought nothing: it opens one of its own.
+    var needsConnection = false
     /// It waits for its share of the line (`LineGate`), and has not begun.
     var isGated = false
     /// Bytes of its body that were paid for before they came (`LineGate`).
