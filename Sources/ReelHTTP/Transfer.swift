@@ -188,6 +188,7 @@ final class Transfer {
             loop.accepted(self)
             return true
         case 300..<500 where isElsewhere(head["x-amz-bucket-region"]): verdict = .askOriginal
+        case 300..<400 where !loop.configuration.followsRedirects: break
         // 303 names another resource, to be read with GET, and so answers no other request.
         case 301, 302, 307, 308,
             303 where request.isReading:

@@ -25,6 +25,8 @@ package struct TransportConfiguration: Sendable {
     /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
     /// listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
     package var connectionsPerOrigin = 16
+    /// False for a place that has no reason to redirect: such an answer is a failure of its status then.
+    package var followsRedirects = true
     /// Shared by the transports of a mount.
     package var line = Line()
     /// How SFTP servers are trusted, and asked.

@@ -19,6 +19,7 @@ extension TierPlace {
         transport.keySource = access.key.map { [options] in S3Access.source(options, first: $0) }
         transport.trustedOrigins = [address.root.origin]
         transport.connectTimeout = .seconds(1)
+        transport.followsRedirects = false
         if let agent = options.userAgent { transport.userAgent = agent }
         if let file = options.authorityFile {
             transport.certificateAuthorities =

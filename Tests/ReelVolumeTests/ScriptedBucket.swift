@@ -14,6 +14,8 @@ final class ScriptedBucket: Sendable {
     enum Fault: Sendable, CustomTestStringConvertible {
         /// For each request.
         case status(Int)
+        /// To a place without objects on another port.
+        case redirect(UInt16)
         /// To a GET.
         case silent
         case stallAfter(Int)
@@ -104,6 +106,7 @@ final class ScriptedBucket: Sendable {
             var configuration = TransportConfiguration(version: "test")
             configuration.usesProxies = false
             configuration.connectTimeout = .seconds(1)
+            configuration.followsRedirects = false
             configuration.line = line
             guard let origin = try? CurlOrigin(configuration) else { return nil }
             return TierConnection(origin) { origin.shutdown() }
@@ -112,6 +115,9 @@ final class ScriptedBucket: Sendable {
 
     private static func answer(_ request: ServerRequest, _ state: inout State) -> [ServerStep] {
         if case .status(let status)? = state.fault { return ServerStep.answer(status) }
+        if case .redirect(let port)? = state.fault {
+            return ServerStep.answer(302, [("Location", "http://127.0.0.1:\(port)\(request.path)")])
+        }
         if request.method == "PUT" {
             return state.refusesWrites ? ServerStep.answer(403) : put(request, &state)
         }

@@ -110,6 +110,20 @@ import Testing
         }
     }
 
+    /// Each request would else take a way that leads nowhere, and its end would count as an answer of the bucket.
+    @Test func aBucketThatRedirectsIsLeftOutAndItsRedirectsAreNotFollowed() throws {
+        let fleet = try Fleet(length: 12 << 20)
+        defer { fleet.end() }
+        let other = try ScriptedServer([:])
+        defer { other.stop() }
+        fleet.bucket.fault = .redirect(other.port)
+        let mount = try fleet.mount()
+        try fleet.play(mount)
+        #expect(mount.volume.status().tier?.isAvoided == true && fleet.bucket.count("GET") < 12)
+        #expect(eventually { mount.volume.status().tier!.leftOutBytes > 0 })
+        #expect(other.requests.isEmpty)
+    }
+
     @Test func aTierThatRefusesConnectionsIsAskedOnceAndTheOriginServes() throws {
         let fleet = try Fleet()
         defer { fleet.end() }
