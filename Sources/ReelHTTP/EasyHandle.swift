@@ -37,9 +37,7 @@ struct EasyHandle: ~Copyable {
 
     func set(_ option: CURLoption, _ value: Int) { reel_set_long(pointer, option, value) }
     /// curl copies the text (CURLOPT_URL(3) and others: "does not have to keep the string around").
-    /// - Returns: whether this libcurl has the option.
-    @discardableResult
-    func set(_ option: CURLoption, _ value: String?) -> Bool { reel_set_string(pointer, option, value) == CURLE_OK }
+    func set(_ option: CURLoption, _ value: String?) { reel_set_string(pointer, option, value) }
     func set(_ option: CURLoption, context: UnsafeMutableRawPointer) { reel_set_context(pointer, option, context) }
     func set(_ option: CURLoption, _ callback: reel_data_callback) { reel_set_data_callback(pointer, option, callback) }
     func set(_ option: CURLoption, _ callback: curl_debug_callback) {

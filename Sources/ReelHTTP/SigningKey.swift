@@ -41,7 +41,7 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
     ///
     /// - Parameters:
     ///   - target: path and query as they are sent, in the spelling of `SignedTarget`.
-    ///   - host: as libcurl sends it, with the port where it is not the scheme's.
+    ///   - host: of the URL, as libcurl sends it: with the port where it is not the scheme's.
     ///   - headers: those of the request; of Amazon's own each must be there once.
     ///   - moment: seconds since 1970. Services refuse what is a quarter of an hour off.
     /// - Returns: the fields to add.
@@ -55,15 +55,17 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
             ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"), ("x-amz-date", time),
         ]
         if let token { added.append(("x-amz-security-token", token)) }
-        let signed = ([("host", host)] + added + headers.map { (asciiLowercased($0.name), $0.value) })
-            .filter { $0.0 == "host" || $0.0.hasPrefix("x-amz-") }
-            .sorted { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
-        let names = signed.map(\.0).joined(separator: ";")
+        let given = headers.map { (name: asciiLowercased($0.name), value: $0.value) }
+        // A field Host of the user's own is sent in place of the URL's.
+        let host = (name: "host", value: given.first { $0.name == "host" }?.value ?? host)
+        let signed = ([host] + added + given.filter { $0.name.hasPrefix("x-amz-") })
+            .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        let names = signed.map(\.name).joined(separator: ";")
         let mark = target.utf8.firstIndex(of: UInt8(ascii: "?"))
         let request = [
             method, String(target[..<(mark ?? target.endIndex)]),
             mark.map { String(target[target.utf8.index(after: $0)...]) } ?? "",
-            signed.map { "\($0.0):\(singleSpaced($0.1))\n" }.joined(), names, "UNSIGNED-PAYLOAD",
+            signed.map { "\($0.name):\(singleSpaced($0.value))\n" }.joined(), names, "UNSIGNED-PAYLOAD",
         ].joined(separator: "\n")
         let scope = "\(day)/\(region)/s3/aws4_request"
         let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(hexadecimal(sha256(request)))"

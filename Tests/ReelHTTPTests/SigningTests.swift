@@ -40,6 +40,14 @@ import Testing
         #expect(fields.last?.value.hasSuffix(", Signature=" + signature) == true)
     }
 
+    @Test func theHostThatIsSentIsTheOneThatIsSigned() {
+        func sign(_ host: String, _ headers: [(name: String, value: String)]) -> String? {
+            Self.key.sign("GET", "/a", of: host, headers: headers, in: "us-east-1", at: 0).last?.value
+        }
+        #expect(sign("a.example:9000", [("Host", "b.example")]) == sign("b.example", []))
+        #expect(sign("a.example:9000", []) != sign("b.example", []))
+    }
+
     private func request(_ url: ResourceURL, _ target: String? = nil, isRegional: Bool = false) -> OriginRequest {
         var request = OriginRequest(url: url, range: ByteRange(0, 4), stallLimit: .seconds(5))
         request.signed = SignedTarget(text: target ?? url.path, isRegional: isRegional)
