@@ -9,6 +9,10 @@ final class CookieJar {
     private let share: UnsafeMutableRawPointer
     /// It holds cookies of the user's file, which are secrets for the source's origin.
     let isSeeded: Bool
+    /// Cookies that it has, at most.
+    private(set) var count: Int
+    /// When a request last got it.
+    private(set) var lastUse = ContinuousClock.now
     /// Set-Cookie lines since the cookies were last counted.
     private var lines = 0
 
@@ -22,6 +26,7 @@ final class CookieJar {
         guard let share = curl_share_init() else { return nil }
         self.share = share
         isSeeded = !cookies.isEmpty
+        count = cookies.count
         reel_share_add(share, CURL_LOCK_DATA_COOKIE)
         guard !cookies.isEmpty, let easy = EasyHandle() else { return }
         attach(to: easy)
@@ -32,17 +37,18 @@ final class CookieJar {
 
     /// Lets a request send and take cookies. The handle must not outlive the jar.
     func attach(to easy: borrowing EasyHandle) {
+        lastUse = .now
         easy.set(CURLOPT_SHARE, context: share)
         // Without a file, libcurl keeps cookies in memory and writes them nowhere.
         easy.set(CURLOPT_COOKIEFILE, "")
     }
 
     /// An answer has set cookies. - Returns: whether an origin makes the jar hold more than any needs.
-    func isTooFull(afterSetting count: Int, by handle: UnsafeMutableRawPointer) -> Bool {
-        lines += count
+    func isTooFull(afterSetting news: Int, by handle: UnsafeMutableRawPointer) -> Bool {
+        (lines, count) = (lines + news, count + news)
         guard lines >= Self.countInterval else { return false }
-        lines = 0
-        return reel_count_cookies(handle) > Self.limit
+        (lines, count) = (0, Int(reel_count_cookies(handle)))
+        return count > Self.limit
     }
 }
 

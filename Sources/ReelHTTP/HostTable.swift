@@ -7,8 +7,8 @@ final class HostTable {
     /// A playlist may name many hosts: beyond this number the table forgets those with nothing under way, those that
     /// are away last.
     static let limit = 1024
-    /// Redirects remembered of all hosts together; each host may have a few beyond it.
-    private static let redirectLimit = 1024
+    /// Cookies of all hosts together. RFC 6265, section 6.1, asks for as many.
+    private static let cookieLimit = 3000
 
     private let slots: Int
     private let news: TransportNews
@@ -23,9 +23,6 @@ final class HostTable {
     }
 
     var all: some Collection<OriginHost> { hosts.values }
-
-    /// Redirects that one host may remember.
-    var redirectLimit: Int { max(16, Self.redirectLimit / hosts.count) }
 
     /// - Parameter origin: `ResourceURL.origin`.
     func known(_ origin: String) -> OriginHost? { hosts[origin] }
@@ -44,15 +41,27 @@ final class HostTable {
         if origin.hasPrefix("ftp") { KeptBodies.mostOfHost } else { origin.hasPrefix("sftp") ? 4 : .max }
     }
 
-    /// Makes room for a host. The next request to a forgotten one learns everything anew. Hosts with a Digest login
-    /// stay, up to twice the limit, as the first request after it would show the password.
+    /// Makes room for a host. The next request to a forgotten one learns everything again. Hosts that have asked
+    /// for a Digest login stay, up to twice the limit, as the next request would show the password.
     private func forget() {
         guard hosts.count >= Self.limit else { return }
-        hosts = hosts.filter { !($1.isIdle && $1.standing == nil && $1.digest == nil) }
+        hosts = hosts.filter { !($1.isIdle && $1.standing == nil && !$1.asksForDigest) }
         guard hosts.count >= Self.limit else { return }
-        for host in hosts.values where host.isIdle && (host.digest == nil || hosts.count > 2 * Self.limit) {
+        for host in hosts.values where host.isIdle && (!host.asksForDigest || hosts.count > 2 * Self.limit) {
             hosts[host.name] = nil
             news.standings.withLock { $0[host.name] = nil }
+        }
+    }
+
+    /// A host has set cookies: those of the hosts that were asked longest ago go where there are too many.
+    func limitCookies(after host: OriginHost) {
+        var jars = hosts.values.compactMap { other in other.cookies.map { (other, $0) } }
+        var count = jars.reduce(0) { $0 + $1.1.count }
+        guard count > Self.cookieLimit else { return }
+        jars.sort { $0.1.lastUse < $1.1.lastUse }
+        for (other, jar) in jars where other !== host && count > Self.cookieLimit {
+            count -= jar.count
+            other.cookies = nil
         }
     }
 

@@ -1,21 +1,48 @@
 import Glibc
 import ReelCore
 
-/// Finds a login in a file of the form that curl, ftp(1) and others share (`.netrc`).
-enum Netrc {
-    /// Looks into the file anew, as each may be changed while a mount lives.
+/// Finds logins in a file of the form that curl, ftp(1) and others share (`.netrc`). The file may change while a mount
+/// lives, and is read again then.
+struct Netrc {
+    /// The state of the file whose words are known.
+    private struct Mark: Equatable {
+        var inode: ino_t = 0
+        var size: off_t = 0
+        /// Seconds and nanoseconds.
+        var changed: [Int] = []
+
+        init(_ facts: stat) {
+            (inode, size) = (facts.st_ino, facts.st_size)
+            changed = [facts.st_mtim, facts.st_ctim].flatMap { [$0.tv_sec, $0.tv_nsec] }
+        }
+    }
+
+    private let path: String?
+    /// nil if there is no file that can be read.
+    private var mark: Mark?
+    private var words: [String] = []
+
     /// - Parameter path: nil: `~/.netrc`.
-    /// - Returns: nil: no such file, or no word of the host in it.
-    static func login(for host: String, in path: String?) -> ResourceURL.Credentials? {
-        guard let path = path ?? homeFile, let text = contents(path) else { return nil }
-        return login(for: String(host.filter { $0 != "[" && $0 != "]" }), parsing: text)
+    init(_ path: String?) { self.path = path ?? Self.homeFile }
+
+    /// The login of a host; nil if the file has none.
+    mutating func login(for host: String) -> ResourceURL.Credentials? {
+        guard let path else { return nil }
+        var facts = stat()
+        guard stat(path, &facts) == 0 else { return nil }
+        if mark != Mark(facts) { read(path) }
+        return Self.login(for: String(host.filter { $0 != "[" && $0 != "]" }), among: words)
     }
 
     /// The first entry of the host, else a `default` before it: those behind a `default` count for nothing. Words may
     /// stand in double quotes, in which `\` makes the next character part of the word. A line that begins with `#` is a
     /// comment.
     static func login(for host: String, parsing text: String) -> ResourceURL.Credentials? {
-        var words = words(text)[...]
+        login(for: host, among: words(text))
+    }
+
+    private static func login(for host: String, among words: [String]) -> ResourceURL.Credentials? {
+        var words = words[...]
         while let word = words.popFirst() {
             let isMeant: Bool
             switch word {
@@ -73,11 +100,14 @@ enum Netrc {
         return String(cString: entry.pointee.pw_dir) + "/.netrc"
     }
 
-    private static func contents(_ path: String) -> String? {
+    private mutating func read(_ path: String) {
+        (mark, words) = (nil, [])
         let file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard file >= 0 else { return nil }
+        guard file >= 0 else { return }
         defer { close(file) }
-        var bytes = [UInt8](repeating: 0, count: limit)
+        var facts = stat()
+        guard fstat(file, &facts) == 0 else { return }
+        var bytes = [UInt8](repeating: 0, count: Self.limit)
         var count = 0
         while count < bytes.count {
             let read = bytes.withUnsafeMutableBytes {
@@ -86,11 +116,16 @@ enum Netrc {
             guard read > 0 else { break }
             count += read
         }
-        return String(decoding: bytes[..<count], as: UTF8.self)
+        mark = Mark(facts)
+        words = Self.words(String(decoding: bytes[..<count], as: UTF8.self))
+        // The last entry may go on behind the limit.
+        if count == bytes.count {
+            words.removeSubrange((words.lastIndex { $0 == "machine" || $0 == "default" } ?? 0)...)
+        }
     }
 
-    /// Bytes of a file to read: hundreds of entries.
-    private static let limit = 64 << 10
+    /// Bytes of a file to read: thousands of entries.
+    static let limit = 1 << 20
 }
 
 /// The bytes up to a double quote, which is taken as well; a `\` makes the next byte part of them (RFC 9110, section

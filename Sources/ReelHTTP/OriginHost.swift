@@ -14,8 +14,6 @@ final class OriginHost {
     /// The requests that have a slot or pause.
     var active: [RequestHandle: Transfer] = [:]
     var idle = IdleConnections()
-    /// The places to which its URLs were last redirected.
-    var redirects = RedirectMemory()
     /// When the newest connection that has answered since the loop last looked was opened.
     var reached: ContinuousClock.Instant?
     /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.

@@ -1,10 +1,14 @@
 import ReelCore
 
-/// The places to which URLs of one origin were last redirected, so that not each block of a film follows the redirect
-/// again. It keeps the most recently used ones.
+/// The places to which URLs were last redirected, so that not each block of a film follows the redirect again. It keeps
+/// the most recently used ones.
 struct RedirectMemory {
+    /// Some hundred bytes each, 16 KiB at most.
+    private let limit: Int
     private var places: [String: (place: ResourceURL, use: UInt64)] = [:]
     private var clock: UInt64 = 0
+
+    init(limit: Int = 1024) { self.limit = limit }
 
     /// The place to ask instead of the request's own URL; nil: none. A request that asks whether the resource has
     /// changed goes to its own URL: the remembered place may hold an older version.
@@ -18,8 +22,7 @@ struct RedirectMemory {
     }
 
     /// Remembers that `place` answered the request, without credentials: the transport decides those for each request.
-    /// - Parameter limit: places to keep, some hundred bytes each.
-    mutating func remember(_ place: ResourceURL, for request: OriginRequest, atMost limit: Int) {
+    mutating func remember(_ place: ResourceURL, for request: OriginRequest) {
         guard request.isReading else { return }
         let text = request.url.text
         guard place.text != text else { return forget(text) }

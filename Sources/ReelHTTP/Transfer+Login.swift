@@ -76,7 +76,7 @@ extension Transfer {
         // The file knows hosts alone, so `trusts` has decided about scheme and port.
         let isOfMirror = disclosure.credentials && loop.configuration.mirrorOrigins.contains(request.url.origin)
         guard disclosure.secrets || isOfMirror,
-            let pair = Netrc.login(for: route.place.host, in: loop.configuration.netrcFile),
+            let pair = loop.netrc.login(for: route.place.host),
             isHeaderValue(pair.user), isHeaderValue(pair.password)
         else { return nil }
         return pair
@@ -107,8 +107,9 @@ extension Transfer {
     /// Learns from a head, whatever its status, how the login has fared.
     func noteLogin(_ head: ResponseHead) {
         let cookies = head.headers.count { $0.name == "set-cookie" }
-        if cookies > 0, let handle, easy?.cookies?.isTooFull(afterSetting: cookies, by: handle) == true {
-            host.cookies = nil
+        if cookies > 0, let handle, let jar = easy?.cookies {
+            if jar.isTooFull(afterSetting: cookies, by: handle) { host.cookies = nil }
+            loop.limitCookies(after: host)
         }
         guard head.status != 401 else { return }
         switch route.login.way {

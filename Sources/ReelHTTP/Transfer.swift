@@ -74,7 +74,7 @@ final class Transfer {
         self.probe = probe
         host = home
         route = Route(
-            request, region: home.region ?? loop.configuration.region, remembered: home.redirects.place(for: request))
+            request, region: home.region ?? loop.configuration.region, remembered: loop.redirects.place(for: request))
     }
 
     /// Valid as long as `easy` is the same.

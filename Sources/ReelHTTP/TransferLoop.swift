@@ -17,6 +17,8 @@ final class TransferLoop {
     private let mailbox: Mailbox
     private(set) var configuration: TransportConfiguration
     private let hosts: HostTable
+    var redirects = RedirectMemory()
+    var netrc: Netrc
     let tokens: TokenKeeper<String>
     let keys: TokenKeeper<SigningKey>
     private var transfers: [RequestHandle: Transfer] = [:]
@@ -40,6 +42,7 @@ final class TransferLoop {
             mailbox.put { $0.take(key: key) }
         }
         gate = LineGate(configuration.line)
+        netrc = Netrc(configuration.netrcFile)
         hosts = HostTable(slots: configuration.connectionsPerOrigin, news)
     }
 
@@ -355,7 +358,7 @@ final class TransferLoop {
     func accepted(_ transfer: Transfer) {
         let route = transfer.route
         let place = route.place == route.original ? transfer.request.url : route.place
-        transfer.home.redirects.remember(place, for: transfer.request, atMost: hosts.redirectLimit)
+        redirects.remember(place, for: transfer.request)
     }
 
     // MARK: Ending
@@ -365,6 +368,9 @@ final class TransferLoop {
     /// Takes the handle from curl and the slot from the transfer, then asks another place or ends it.
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
+    /// The host of a request has set cookies.
+    func limitCookies(after host: OriginHost) { hosts.limitCookies(after: host) }
+
         let (host, queue) = (transfer.host, transfer.host.queue)
         if transfer.stage != .waiting, goesOn(after: verdict, transfer), let body = transfer.takeKeptBody() {
             bodies.keep(body)
@@ -397,7 +403,7 @@ final class TransferLoop {
             transfer.ask { _ in }
             enqueue(transfer)
         case .askOriginal:
-            transfer.home.redirects.forget(transfer.resource)
+            redirects.forget(transfer.resource)
             transfer.askOriginal()
             enqueue(transfer)
         case .failed(let failure): end(transfer, failure)
@@ -414,7 +420,7 @@ final class TransferLoop {
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {
         switch failure {
         case nil, .cancelled, .interrupted: break
-        default: if transfer.route.isRemembered { transfer.home.redirects.forget(transfer.resource) }
+        default: if transfer.route.isRemembered { redirects.forget(transfer.resource) }
         }
         transfers[transfer.id] = nil
         transfer.home.requests -= 1

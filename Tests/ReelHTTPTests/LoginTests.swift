@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import Synchronization
 import TestKit
@@ -181,6 +182,28 @@ import Testing
         #expect(Netrc.login(for: "h", parsing: text).map { "\($0.user):\($0.password)" } == expected)
     }
 
+    @Test func aNetrcThatHasChangedIsReadAgain() throws {
+        let file = try TemporaryFile("machine h login a password b\n")
+        var netrc = Netrc(file.path)
+        for _ in 0..<2 { #expect(netrc.login(for: "[h]")?.password == "b") }
+        #expect(netrc.login(for: "other") == nil)
+        let stream = try #require(fopen(file.path, "we"))
+        fputs("machine h login a password longer\n", stream)
+        fclose(stream)
+        #expect(netrc.login(for: "h")?.password == "longer")
+        unlink(file.path)
+        #expect(netrc.login(for: "h") == nil)
+    }
+
+    @Test func anEntryThatGoesOnBehindTheEndOfWhatIsReadCountsForNothing() throws {
+        let (first, last) = ("machine a login a password b\n", "machine h login a password secret\n")
+        // All but the last three letters.
+        let filler = Netrc.limit - first.utf8.count - last.utf8.count + 3
+        let file = try TemporaryFile(first + "#" + String(repeating: "x", count: filler) + "\n" + last)
+        var netrc = Netrc(file.path)
+        #expect(netrc.login(for: "h") == nil && netrc.login(for: "a")?.password == "b")
+    }
+
     // MARK: Tokens
 
     /// Prints a new token each time it is run.
@@ -309,6 +332,21 @@ import Testing
             let before = server.requests.count
             #expect(origin.fetch(server.url("/")).failure == nil)
             #expect(server.requests.count == before + 1 && server.requests.last?["cookie"]?.contains("c0x0=") != true)
+        }
+    }
+
+    @Test func manyOriginsTogetherKeepNoMoreCookiesThanOneMountNeeds() throws {
+        let server = try ScriptedServer { request in
+            ServerStep.answer(200, (0..<40).map { ("Set-Cookie", "c\($0)=v") }, body: "x")
+        }
+        try withTransport(to: server) { origin in
+            func cookie(_ number: Int) -> String? {
+                #expect(origin.fetch(server.url("/", host: "h\(number).localhost")).failure == nil)
+                return server.requests.last?["cookie"]
+            }
+            for number in 0..<80 { #expect(cookie(number) == nil) }
+            // 3,200 cookies were set, and 3,000 are too many: those of the first origins went.
+            #expect(cookie(0) == nil && cookie(79) != nil && cookie(40) != nil)
         }
     }
 

@@ -34,6 +34,31 @@ import Testing
         }
     }
 
+    @Test func aHostThatHasAskedForDigestIsKeptInMindWhereAThousandOthersCome() {
+        let table = HostTable(slots: 1, TransportNews())
+        table.host("http://a").asksForDigest = true
+        for number in 0...HostTable.limit { _ = table.host("http://b\(number)") }
+        #expect(table.known("http://a")?.asksForDigest == true && table.known("http://b0") == nil)
+    }
+
+    @Test func anOriginThatWasNotAskedYetComesIntoNoDoubt() throws {
+        let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
+        let silent = try ScriptedServer { _ in [.stall] }
+        defer { silent.stop() }
+        try withTransport(to: server) {
+            // The command never ends.
+            $0.tokenSource = { _ in }
+            $0.trustedOrigins = [server.url("/").origin]
+        } _: { origin in
+            origin.watchOutages(deadline: .milliseconds(500)) { _, _ in }
+            origin.start(OriginRequest(url: server.url("/")), Recorder())
+            // Asked later, so the other one would be away as well by then.
+            origin.start(OriginRequest(url: silent.url("/")), Recorder())
+            #expect(eventually { origin.outage(of: silent.url("/")) != nil })
+            #expect(origin.standings[server.url("/").origin] == nil && server.requests.isEmpty)
+        }
+    }
+
     @Test func anOutageIsReportedOnceAndItsEndAndRequestsMeanwhileAreNotSent() throws {
         let reports = Mutex<[Outage?]>([])
         let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
