@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import ReelThreads
 import Synchronization
@@ -32,8 +33,13 @@ package final class CurlOrigin: Origin {
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         if !mailbox.put({ $0.start(handle, request, receiver) }) {
-            // The transport's thread has ended, and no receiver may be called from inside of `start`.
-            Thread("origin-end") { receiver.ended(.cancelled) }?.detach()
+            // The transport's thread has ended, and no receiver may be called from inside of `start`. A system without
+            // a thread to spare mostly has one a moment later.
+            for _ in 0..<100 {
+                if let thread = Thread("origin-end", { receiver.ended(.cancelled) }) { return thread.detach() }
+                usleep(10_000)
+            }
+            receiver.ended(.cancelled)
         }
     }
 

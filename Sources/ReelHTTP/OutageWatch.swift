@@ -43,6 +43,9 @@ final class OutageWatch {
 
     func resumed(_ host: OriginHost) { tell(host) { $0.resumed($1) } }
 
+    /// A request that may go out is held back: nothing is owed until `resumed`.
+    func held(_ host: OriginHost) { _ = tell(host) { $0.ended(.cancelled, now: $1) } }
+
     func probeConnects(_ host: OriginHost) { tell(host) { $0.probeConnects($1) } }
 
     /// A request has ended. - Returns: the failure that its receiver is told.
@@ -51,7 +54,7 @@ final class OutageWatch {
         var lesson = failure
         // The origin has answered; another place, to which it redirected, refused.
         if case .unreachable(let text) = failure, transfer.route.isRedirected { lesson = .interrupted(text) }
-        act(on: host, tell(host) { $0.ended(lesson, isPaused: transfer.stage == .paused, now: $1) })
+        act(on: host, tell(host) { $0.ended(lesson, isPaused: [.paused, .held].contains(transfer.stage), now: $1) })
         if case .unreachable = failure, let outage = host.circuit?.outage { return .away(outage) }
         return failure
     }

@@ -79,6 +79,8 @@ final class TransferLoop {
             if let end = bodies.end { time = min(time, end - .now) }
             if !configuration.line.isOffline, let tick = watch?.nextTick { time = min(time, tick - now()) }
             if let pause = gate.wait { time = min(time, pause) }
+            // A kept body may have been all that a request still wanted.
+            if !endedEarly.isEmpty { time = .zero }
             thread.wait(atMost: time)
         }
     }
@@ -203,12 +205,24 @@ final class TransferLoop {
         switch isSigned ? keys.state(for: transfer) : tokens.state(for: transfer) {
         case .unneeded, .present:
             if gate.clears(transfer) { endCommands() }
-            if gate.admits(transfer) { hosts.enqueue(transfer) } else { transfer.stage = .held }
+            if gate.admits(transfer) { hosts.enqueue(transfer) } else { hold(transfer) }
         case .awaited:
-            transfer.stage = .held
+            hold(transfer)
             if isSigned { keys.hold(transfer.id) } else { tokens.hold(transfer.id) }
         case .failed: finish(transfer, with: .failed(.status(isSigned ? 403 : 401, retryAfter: nil)))
         }
+    }
+
+    /// Keeps a request back. Its origin owes no answer to what it was not asked.
+    private func hold(_ transfer: Transfer) {
+        transfer.stage = .held
+        watch?.held(transfer.home)
+    }
+
+    /// A request that was kept back goes on.
+    private func release(_ transfer: Transfer) {
+        transfer.stage = .waiting
+        watch?.resumed(transfer.home)
     }
 
     /// The command that prints a token has ended. - Parameter token: nil: without one.
@@ -222,7 +236,7 @@ final class TransferLoop {
     private func letGo(_ held: [RequestHandle]) {
         for id in held {
             guard let transfer = transfers[id], transfer.stage == .held else { continue }
-            transfer.stage = .waiting
+            release(transfer)
             enqueue(transfer)
         }
     }
@@ -241,7 +255,7 @@ final class TransferLoop {
     private func goOnWithinLine() {
         for transfer in gate.takeReady() {
             if transfer.stage == .held {
-                transfer.stage = .waiting
+                release(transfer)
                 hosts.enqueue(transfer)
             } else {
                 resume(transfer.id)
@@ -354,6 +368,9 @@ final class TransferLoop {
         watch?.paused(transfer.home)
     }
 
+    /// The host of a request has set cookies.
+    func limitCookies(after host: OriginHost) { hosts.limitCookies(after: host) }
+
     /// Remembers the place that took the request: the next request goes there directly.
     func accepted(_ transfer: Transfer) {
         let route = transfer.route
@@ -368,9 +385,6 @@ final class TransferLoop {
     /// Takes the handle from curl and the slot from the transfer, then asks another place or ends it.
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
-    /// The host of a request has set cookies.
-    func limitCookies(after host: OriginHost) { hosts.limitCookies(after: host) }
-
         let (host, queue) = (transfer.host, transfer.host.queue)
         if transfer.stage != .waiting, goesOn(after: verdict, transfer), let body = transfer.takeKeptBody() {
             bodies.keep(body)

@@ -127,6 +127,28 @@ import Testing
         #expect(server.commands.count { $0 == "USER" } == 1 && server.commands.count { $0 == "RETR" } == 2)
     }
 
+    /// Nothing but the request itself wakes the transport: the rest of the body is there already.
+    @Test func theEndOfABodyThatCameBeforeItsRequestBeganEndsTheRequest() throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let length = Int64(ScriptedFileServer.length)
+        for _ in 0..<10 {
+            let origin = try origin()
+            defer { origin.shutdown() }
+            let ranges = [ByteRange(length - 20, length - 9), ByteRange(length - 9, length)]
+            let recorders = ranges.map { range in
+                let recorder = Recorder()
+                let request = OriginRequest(url: server.url("film.mkv"), range: range, stallLimit: .seconds(600))
+                origin.start(request, recorder)
+                return recorder
+            }
+            for (range, recorder) in zip(ranges, recorders) {
+                let expected = Array(ScriptedFileServer.film[Int(range.lower)..<Int(range.upper)])
+                #expect(recorder.finished().bytes == expected)
+            }
+        }
+    }
+
     @Test func aRangeThatBeginsWhereARunningOneEndsWaitsForItsBody() throws {
         try withServer { origin, url, process in
             let bounds: [Int64] = [0, 3 << 20, 5 << 20, Self.length]
