@@ -209,7 +209,8 @@ struct InheritanceTests {
             Dictionary(
                 uniqueKeysWithValues: names.enumerated().map { ($1, MemoryFile(node: 2 + UInt64($0), length: 10)) })
         }
-        let names = (100..<800).map { "film \($0).mkv" }
+        // More than the C library reads at once.
+        let names = (1000..<6000).map { "film \($0).mkv" }
         let after = ["a", "b", "c"] + names.dropFirst(10)
         try withMount(files(names)) { mount in
             let folder = try #require(opendir(mount.path))

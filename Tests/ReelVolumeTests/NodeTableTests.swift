@@ -46,6 +46,21 @@ import Testing
         #expect(table.footprint <= before + before / 100)
     }
 
+    @Test func thePlaceOfANodeIsToldWithoutAnObject() throws {
+        let table = NodeTable(root: root)
+        let first = listed([entry("a", 1), entry("sub", 0, isDirectory: true)])
+        let ids = try ["a", "sub"].map { try #require(look(table, $0, first, root)) }
+        for isUsed in [false, true] {
+            if isUsed { for id in ids { _ = table[id] } }
+            let places = ids.map { table.place(of: $0) }
+            #expect(places.map { $0?.name } == ["a", "sub"] && places.map { $0?.isDirectory } == [false, true])
+            #expect(places.allSatisfy { $0?.parent == rootNode })
+            #expect(table.counts.used == (isUsed ? 3 : 1))
+        }
+        table.forget(ids[0], count: 1)
+        #expect(table.place(of: ids[0]) == nil)
+    }
+
     @Test func aNodeStaysTheSameForAsLongAsTheListingSaysTheSame() throws {
         let table = NodeTable(root: root)
         let first = listed([entry("a", 1), entry("b", 2), entry("c", 3), entry("d", 4)])
