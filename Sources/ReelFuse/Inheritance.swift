@@ -91,18 +91,19 @@ extension Adapter {
         passthrough.leave(&result)
         let held = holdings.all
         var rows: [NodeID: Inheritance.Node] = [:]
-        func add(_ node: NodeID, _ place: NodePlace) {
-            guard node != rootNode, rows[node] == nil else { return }
-            rows[node] = Inheritance.Node(
-                number: node, references: 0, parent: place.parent, name: place.name, isDirectory: place.isDirectory,
-                generation: generation(of: node))
-            if let above = filesystem.place(of: place.parent) { add(place.parent, above) }
+        func add(_ node: NodeID) {
+            var node = node
+            // The node and the folders above it.
+            while node != rootNode, rows[node] == nil, let place = filesystem.place(of: node) {
+                rows[node] = Inheritance.Node(
+                    number: node, references: 0, parent: place.parent, name: place.name, isDirectory: place.isDirectory,
+                    generation: generation(of: node))
+                node = place.parent
+            }
         }
-        for node in Set(held.files.values) {
-            if let place = filesystem.place(of: node) { add(node, place) }
-        }
+        for node in Set(held.files.values) { add(node) }
         held.nodes.forEach { node, count in
-            if rows[node] == nil, let place = filesystem.place(of: node), place.isDirectory { add(node, place) }
+            if rows[node] == nil, filesystem.place(of: node)?.isDirectory == true { add(node) }
             rows[node]?.references = count
         }
         result.nodes = Array(rows.values)
