@@ -5,14 +5,17 @@ import ReelVolume
 package func metricsText(_ status: VolumeStatus, _ metrics: VolumeMetrics) -> String {
     var text = MetricsText()
     let origins = metrics.origins.prefix(mostOrigins)
-    let answers = [
-        ("memory", metrics.memoryHits), ("disk", status.hits &- metrics.memoryHits),
-        ("origin", status.misses &- metrics.mirrorReads &- metrics.tierReads), ("mirror", metrics.mirrorReads),
-        ("tier", metrics.tierReads),
-    ]
     text.add(
         "reads_total", "counter", "Reads, by where their bytes came from.",
-        answers.map { (labels(("answer", $0.0)), $0.1) })
+        VolumeMetrics.Answer.allCases.map { answer in
+            let count =
+                switch answer {
+                case .memory: metrics.memoryHits
+                case .disk: metrics.diskHits
+                case .origin, .mirror, .tier: metrics.reads[answer]?.total ?? 0
+                }
+            return (labels(("answer", answer.rawValue)), count)
+        })
     text.add(
         "read_seconds", "Time to answer a read; from the cache, every 64th is timed and counts for 64.",
         VolumeMetrics.Answer.allCases.map { ([("answer", $0.rawValue)], metrics.reads[$0] ?? HistogramCounts()) })
@@ -29,7 +32,7 @@ package func metricsText(_ status: VolumeStatus, _ metrics: VolumeMetrics) -> St
     }
     text.counter("demanded_bytes_total", "Bytes from origins for which a read waited.", status.demanded)
     text.counter("ahead_bytes_total", "All other bytes from origins.", status.speculative)
-    text.counter("wasted_bytes_total", "Bytes that were fetched ahead and never read.", status.wasted)
+    text.counter("wasted_bytes_total", "Bytes that were fetched ahead and never read.", metrics.wastedBytes)
     text.counter("evicted_bytes_total", "Bytes that left the cache.", metrics.evictedBytes)
     text.counter(
         "damaged_blocks_total", "Blocks that had changed on the disk and were fetched again.", status.damagedBlocks)

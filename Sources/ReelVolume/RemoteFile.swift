@@ -111,9 +111,12 @@ final class RemoteFile: Sendable {
     /// Counts a hit, and times some: a look at the clock costs a hundredth of the shortest read.
     private func counted(_ start: Duration) {
         let isInMemory = services.store.bytesInMemory > 0 && object.isInMemory
-        let isTimed = services.counters.hits.add(1, ordering: .relaxed).newValue % Counters.hitsPerTime == 0
-        if isInMemory { services.counters.memoryHits.add(1, ordering: .relaxed) }
-        guard isTimed else { return }
+        let counters = services.counters
+        let number =
+            isInMemory
+            ? counters.memoryHits.add(1, ordering: .relaxed).newValue
+            : counters.diskHits.add(1, ordering: .relaxed).newValue
+        guard number % Counters.hitsPerTime == 0 else { return }
         services.times[isInMemory ? .memory : .disk].add(now() - start, weight: Counters.hitsPerTime)
     }
 
@@ -209,7 +212,6 @@ final class RemoteFile: Sendable {
         let moment = now()
         if let count = hit(read.range, into: buffer, of: read.node, at: moment, wasParked: true) {
             let place = answerPlace.withLock { $0 }
-            services.counters.waited(for: place)
             services.times[VolumeMetrics.Answer(place)].add(moment - (read.deadline - services.options.timeout))
             read.caller.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
@@ -223,7 +225,7 @@ final class RemoteFile: Sendable {
         if range.isEmpty { return .read(0) }
         let buffer = UnsafeMutableRawBufferPointer(rebasing: buffer[..<Int(range.count)])
         guard case .bytes(let count) = object.read(into: buffer, at: range.lower) else { return .failed(.offline) }
-        services.counters.hits.add(1, ordering: .relaxed)
+        services.counters.diskHits.add(1, ordering: .relaxed)
         services.counters.bytesServed.add(Int64(count), ordering: .relaxed)
         return .read(count)
     }

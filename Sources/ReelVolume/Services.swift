@@ -281,12 +281,10 @@ package enum Warming: Sendable {
 /// The numbers that `reelfs status` shows, since the mount began.
 final class Counters: Sendable {
     let bytesServed = Atomic<Int64>(0)
-    let hits = Atomic<Int64>(0)
-    let misses = Atomic<Int64>(0)
-    /// Hits of blocks in memory, and misses that a mirror or the tier answered.
+    /// Reads from the cache. Each answer is counted for itself: the difference of two counters may fall.
+    let diskHits = Atomic<Int64>(0)
     let memoryHits = Atomic<Int64>(0)
-    let mirrorReads = Atomic<Int64>(0)
-    let tierReads = Atomic<Int64>(0)
+    let misses = Atomic<Int64>(0)
     /// One of so many hits is timed.
     static let hitsPerTime: Int64 = 64
     /// The sums of `FetchStatistics` over all files. Listings and content information count as demanded. All bytes from
@@ -302,15 +300,6 @@ final class Counters: Sendable {
     private let queueStalls = Atomic<Int64>(0)
     private let diskStalls = Atomic<Int64>(0)
 
-    /// A read has its answer after a wait.
-    func waited(for place: AnswerPlace) {
-        switch place {
-        case .origin: break
-        case .mirror: mirrorReads.add(1, ordering: .relaxed)
-        case .tier: tierReads.add(1, ordering: .relaxed)
-        }
-    }
-
     func stalled(for fault: ReadWait.Stall.Fault) {
         switch fault {
         case .origin: originStalls.add(1, ordering: .relaxed)
@@ -318,6 +307,8 @@ final class Counters: Sendable {
         case .disk: diskStalls.add(1, ordering: .relaxed)
         }
     }
+
+    var hits: Int64 { diskHits.load(ordering: .relaxed) + memoryHits.load(ordering: .relaxed) }
 
     var stalls: VolumeStatus.Stalls {
         VolumeStatus.Stalls(

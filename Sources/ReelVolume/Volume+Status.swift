@@ -42,7 +42,7 @@ extension Volume {
             bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks,
             bytesFromOrigin: bytesFromOrigin,
             bytesServed: counters.bytesServed.load(ordering: .relaxed),
-            hits: counters.hits.load(ordering: .relaxed), misses: counters.misses.load(ordering: .relaxed),
+            hits: counters.hits, misses: counters.misses.load(ordering: .relaxed),
             demanded: demanded, speculative: speculative,
             wasted: counters.wasted.load(ordering: .relaxed) + files.unreadInVain,
             outages: services.origin.outages.map {

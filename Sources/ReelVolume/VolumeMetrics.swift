@@ -37,12 +37,11 @@ package struct VolumeMetrics: Sendable {
 
     /// How long reads took, by answer. Every 64th read from the cache is timed, and counts for 64.
     package var reads: [Answer: HistogramCounts] = [:]
-    /// Those of `status` that were answered from memory.
+    /// Reads from the cache, which were answered from the disk and from memory; each other read is in `reads`.
+    package var diskHits: Int64 = 0
     package var memoryHits: Int64 = 0
-    /// Those of `status` that waited for a mirror.
-    package var mirrorReads: Int64 = 0
-    /// Those of `status` that waited for the tier.
-    package var tierReads: Int64 = 0
+    /// Bytes that were fetched ahead, and that no reader will get. Those of a closed file may still find one.
+    package var wastedBytes: Int64 = 0
     /// Bytes that left the cache to make room, for their age, or by a command.
     package var evictedBytes: Int64 = 0
     /// Seconds since the origin last confirmed the root's listing; nil: there is none.
@@ -60,9 +59,9 @@ package struct VolumeMetrics: Sendable {
             sum.add(theirs)
             return sum
         }
+        diskHits &+= other.diskHits
         memoryHits &+= other.memoryHits
-        mirrorReads &+= other.mirrorReads
-        tierReads &+= other.tierReads
+        wastedBytes &+= other.wastedBytes
         listingAge = [listingAge, other.listingAge].compactMap { $0 }.max()
         for origin in other.origins {
             if let place = origins.firstIndex(where: { $0.name == origin.name }) {
@@ -102,9 +101,9 @@ extension Volume {
         let (counters, times) = (services.counters, services.times)
         var metrics = VolumeMetrics()
         for answer in VolumeMetrics.Answer.allCases { metrics.reads[answer] = times[answer].value }
+        metrics.diskHits = counters.diskHits.load(ordering: .relaxed)
         metrics.memoryHits = counters.memoryHits.load(ordering: .relaxed)
-        metrics.mirrorReads = counters.mirrorReads.load(ordering: .relaxed)
-        metrics.tierReads = counters.tierReads.load(ordering: .relaxed)
+        metrics.wastedBytes = counters.wasted.load(ordering: .relaxed)
         metrics.evictedBytes = services.store.evictedBytes
         metrics.listingAge = tree.root.directory?.listing.map { max(0, wallClock() - $0.fetchedAt) }
         metrics.origins = services.origins.metrics
