@@ -75,7 +75,7 @@ package struct ServedFile: Sendable {
         if let modified { headers.append(("Last-Modified", httpDateText(modified))) }
         if let entityTag { headers.append(("ETag", entityTag.header)) }
         // A page of the origin must not act as a page of this server.
-        if runsScripts(type) { headers.append(("Content-Security-Policy", "sandbox")) }
+        if !isHarmless(type) { headers.append(("Content-Security-Policy", "sandbox")) }
         let conditions = Preconditions(entityTag: entityTag, modified: modified)
         switch conditions.outcome(request) {
         case .unchanged: return ServedAnswer(304, headers)
@@ -121,6 +121,3 @@ package struct ServedFile: Sendable {
 private func contentRange(_ range: ByteRange, of length: Int64) -> String {
     "bytes \(range.lower)-\(range.upper - 1)/\(length)"
 }
-
-/// Whether a browser runs what is written in a document of this type.
-private func runsScripts(_ type: String) -> Bool { ["html", "xml", "svg"].contains { type.contains($0) } }

@@ -78,13 +78,41 @@ import Testing
         #expect(answer.headers.first { $0.name == "Content-Type" }?.value == expected)
     }
 
-    @Test("A document of the origin that may hold scripts is shown in a sandbox")
-    func sandbox() {
-        for (name, isSandboxed) in [("a.html", true), ("a.svg", true), ("a.xml", true), ("a.mp4", false)] {
-            let answer = ServedFile(name: name, length: 1, entityTag: nil, modified: nil)
-                .answer(ServedRequest(method: "GET", target: "/", headers: []))
-            #expect(answer.headers.contains { $0.name == "Content-Security-Policy" } == isSandboxed)
-        }
+    @Test(
+        "Only a document of a type that holds no scripts is shown as it is, and none as what holds other documents",
+        arguments: [
+            ("a.mp4", nil, "video/mp4", false), ("a.jpg", "text/html", "image/jpeg", false),
+            ("a.pdf", nil, "application/pdf", false), ("a.json", nil, "application/json", false),
+            ("a.srt", nil, "application/x-subrip", false), ("a.ass", nil, "text/x-ssa; charset=utf-8", false),
+            ("a.vtt", nil, "text/vtt; charset=utf-8", false), ("a.nfo", nil, "text/plain; charset=utf-8", false),
+            ("a.m3u8", nil, "application/vnd.apple.mpegurl", false), ("a", nil, "application/octet-stream", false),
+            ("a", "image/x-foo", "image/x-foo", false), ("a", "AUDIO/ogg", "audio/ogg", false),
+            ("a", "text/plain", "text/plain", false),
+            ("a.html", nil, "text/html; charset=utf-8", true), ("a.svg", nil, "image/svg+xml", true),
+            ("a.xml", nil, "text/xml", true), ("a", "TEXT/HTML", "text/html", true),
+            ("a", "image/SVG+XML", "image/svg+xml", true),
+            ("a", "application/xhtml+xml", "application/xhtml+xml", true),
+            ("a", "video/x+xml", "video/x+xml", true), ("a", "text/css", "text/css", true),
+            ("a", "text/javascript", "text/javascript", true), ("a", "application/x-foo", "application/x-foo", true),
+            ("a", "application/wasm", "application/wasm", true), ("a", "x-world/x-vrml", "x-world/x-vrml", true),
+            ("a", "text/xsl", "application/octet-stream", false),
+            ("a", "application/xslt+xml", "application/octet-stream", false),
+            ("a", "message/rfc822", "application/octet-stream", false),
+            ("a", "multipart/x-mixed-replace", "application/octet-stream", false),
+            ("a", "multipart/related", "application/octet-stream", false),
+            // A browser takes the last one of a list.
+            ("a", "image/png,text/css", "application/octet-stream", false),
+            ("a", "image/png;x", "application/octet-stream", false), ("a", "image", "application/octet-stream", false),
+            ("a", "image/", "application/octet-stream", false), ("a", "a/b/c", "application/octet-stream", false),
+            ("a", "image/\u{e9}", "application/octet-stream", false), ("a", "", "application/octet-stream", false),
+        ] as [(String, String?, String, Bool)])
+    func sandbox(name: String, told: String?, type: String, isSandboxed: Bool) {
+        let answer = ServedFile(name: name, length: 1, entityTag: nil, modified: nil, originType: told)
+            .answer(ServedRequest(method: "GET", target: "/", headers: []))
+        #expect(answer.headers.first { $0.name == "Content-Type" }?.value == type)
+        let policy = answer.headers.first { $0.name == "Content-Security-Policy" }?.value
+        #expect(policy == (isSandboxed ? "sandbox" : nil))
+        #expect(answer.headers.contains { $0.name == "X-Content-Type-Options" && $0.value == "nosniff" })
     }
 }
 
