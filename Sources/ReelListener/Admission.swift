@@ -13,7 +13,7 @@ package struct Admission: Sendable {
     ///   - credentials: that each request must bring; nil: none.
     ///   - token: that a request must bring that changes something, where there are no credentials; nil: such a request
     ///     is refused.
-    ///   - checksHost: refuse requests that name another machine in `Host`, and calls of other sites' pages.
+    ///   - checksHost: refuse requests that name another machine in `Host`.
     package init(credentials: (user: String, password: String)?, token: String? = nil, checksHost: Bool) {
         secret = credentials.map { base64(Array("\($0.user):\($0.password)".utf8)) }
         self.token = token.map { Array($0.utf8) }
@@ -33,8 +33,8 @@ package struct Admission: Sendable {
                 421, saying: "This server answers for localhost, 127.0.0.1 and [::1] only.", [("Connection", "close")])
         }
         // A browser brings the user's password along with a request of any page.
-        if checksHost, isCall, isForeign(request) {
-            return ServedAnswer(403, saying: "A page of another site may not call this server.")
+        if isCall ? isForeign(request) : isEmbedded(request) {
+            return ServedAnswer(403, saying: "A page of another site may not use this server.")
         }
         if let secret {
             if isSame(basicToken(request["authorization"]), secret) { return nil }
@@ -52,11 +52,23 @@ package struct Admission: Sendable {
             [("WWW-Authenticate", "Bearer realm=\"reelfs\"")])
     }
 
-    /// Whether a page sent it that is not this server's own.
+    /// Whether a page sent it that is not this server's own. `Host` is what the client or a proxy before the server
+    /// wrote; no page can write `Sec-Fetch-Site`, which compares names as the browser knows them (Fetch Metadata).
     private func isForeign(_ request: ServedRequest) -> Bool {
-        guard let origin = request["origin"].map({ asciiLowercased($0) }) else { return false }
+        let origin = request["origin"].map { asciiLowercased($0) }
         let authority = asciiLowercased(request.authority ?? "")
-        return !["http://", "https://"].contains { origin == $0 + authority }
+        switch request["sec-fetch-site"] {
+        case "same-origin": return origin == "null"
+        case "same-site", "cross-site": return true
+        default: return origin.map { !["http://" + authority, "https://" + authority].contains($0) } ?? false
+        }
+    }
+
+    /// Whether a page of another site wants to show it, or only to have it fetched. A link that a person follows is
+    /// no such request.
+    private func isEmbedded(_ request: ServedRequest) -> Bool {
+        request["sec-fetch-site"] == "cross-site" && request["sec-fetch-user"] != "?1"
+            && ServedPath(request.path) != .top
     }
 
     /// The bearer token (RFC 6750), or a password: some clients know nothing else. Empty where there is none.

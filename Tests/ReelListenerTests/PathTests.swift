@@ -93,10 +93,53 @@ import Testing
     func origins(origin: String?, isIn: Bool) {
         let headers = [("Host", "localhost:8080")] + (origin.map { [("Origin", $0)] } ?? [])
         let request = ServedRequest(method: "POST", target: "/", headers: headers)
-        let admission = Admission(credentials: nil, checksHost: true)
+        for checksHost in [true, false] {
+            let admission = Admission(credentials: nil, checksHost: checksHost)
+            #expect(admission.refusal(request, isCall: true)?.status == (isIn ? nil : 403))
+            #expect(admission.refusal(request) == nil)
+        }
+    }
+
+    @Test(
+        "Behind a proxy the server's own page calls, and no other one, whether the proxy passes Host on or not",
+        arguments: [
+            ("films.example", "https://films.example", nil, true),
+            ("films.example", "https://films.example", "same-origin", true),
+            ("127.0.0.1:8080", "https://films.example", "same-origin", true),
+            ("127.0.0.1:8080", "https://films.example", nil, false),
+            ("127.0.0.1:8080", "https://films.example", "same-site", false),
+            ("films.example", "https://evil.example", "cross-site", false),
+            ("films.example", "https://evil.example", nil, false),
+            ("films.example", "https://films.example:8443", "same-site", false),
+            ("films.example", "null", "same-origin", false), ("films.example", nil, "cross-site", false),
+            ("films.example", nil, "none", true), ("films.example", "https://evil.example", "none", false),
+        ] as [(String, String?, String?, Bool)])
+    func proxies(host: String, origin: String?, site: String?, isIn: Bool) {
+        let fields = [("Host", host), ("Origin", origin), ("Sec-Fetch-Site", site)]
+        let request = ServedRequest(
+            method: "POST", target: "/api/v1/pin",
+            headers: fields.compactMap { name, value in value.map { (name, $0) } })
+        let admission = Admission(credentials: nil, checksHost: false)
         #expect(admission.refusal(request, isCall: true)?.status == (isIn ? nil : 403))
-        #expect(admission.refusal(request) == nil)
-        #expect(Admission(credentials: nil, checksHost: false).refusal(request, isCall: true) == nil)
+    }
+
+    @Test(
+        "A page of another site has nothing shown or fetched; a link that a person follows has",
+        arguments: [
+            ("/files/film.mkv", "cross-site", nil, false), ("/files/", "cross-site", nil, false),
+            ("/api/v1/status", "cross-site", nil, false), ("/metrics", "cross-site", nil, false),
+            ("/files/film.mkv", "cross-site", "?1", true), ("/files/film.mkv", "same-site", nil, true),
+            ("/files/film.mkv", "same-origin", nil, true), ("/files/film.mkv", "none", "?1", true),
+            ("/files/film.mkv", nil, nil, true), ("/", "cross-site", nil, true),
+        ] as [(String, String?, String?, Bool)])
+    func embedding(path: String, site: String?, user: String?, isIn: Bool) {
+        let fields = [("Host", "localhost"), ("Sec-Fetch-Site", site), ("Sec-Fetch-User", user)]
+        let request = ServedRequest(
+            method: "GET", target: path, headers: fields.compactMap { name, value in value.map { (name, $0) } })
+        for checksHost in [true, false] {
+            let admission = Admission(credentials: nil, checksHost: checksHost)
+            #expect(admission.refusal(request)?.status == (isIn ? nil : 403))
+        }
     }
 
     @Test(
