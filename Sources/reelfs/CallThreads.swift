@@ -1,7 +1,6 @@
 import ReelListener
 import ReelThreads
 import ReelVolume
-import Synchronization
 
 /// Threads for what HTTP clients ask for: such work waits for disks and the network, which a task must not.
 final class CallThreads: Sendable {
@@ -10,10 +9,11 @@ final class CallThreads: Sendable {
         var isEnding = false
     }
 
-    /// As many as of clients of the control socket: the disk is for the readers of the mount.
-    private static let limit = 4
-
+    /// Those of the control socket's clients as well.
+    private let jobs: Slots
     private let state = Monitor(State())
+
+    init(_ jobs: Slots) { self.jobs = jobs }
 
     /// Does work on a thread of its own. It is told to end once the task is cancelled.
     /// - Returns: nil where too much is being done already, or the mount is ending.
@@ -34,7 +34,7 @@ final class CallThreads: Sendable {
 
     private func start(_ isCancelled: CancelMark, _ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool {
         let isFree = state.withLock { state in
-            guard !state.isEnding, state.running < Self.limit else { return false }
+            guard !state.isEnding, jobs.take() else { return false }
             state.running += 1
             return true
         }
@@ -44,11 +44,15 @@ final class CallThreads: Sendable {
         })
         let thread = Thread("maintenance") { [self] in
             work(watch)
-            state.withLock { $0.running -= 1 }
+            end()
         }
-        thread?.detach()
-        if thread == nil { state.withLock { $0.running -= 1 } }
+        if let thread { thread.detach() } else { end() }
         return thread != nil
+    }
+
+    private func end() {
+        jobs.give()
+        state.withLock { $0.running -= 1 }
     }
 
     /// Ends all work and waits for it: before the volume is shut down.
@@ -56,11 +60,4 @@ final class CallThreads: Sendable {
         state.withLock { $0.isEnding = true }
         state.wait { $0.running == 0 ? () : nil }
     }
-}
-
-/// Set once the client has gone.
-private final class CancelMark: Sendable {
-    private let mark = Atomic(false)
-    var isSet: Bool { mark.load(ordering: .relaxed) }
-    func set() { mark.store(true, ordering: .relaxed) }
 }

@@ -28,15 +28,12 @@ final class ControlServer: Sendable {
         var lastUse = now()
         /// A request of it that takes a while is being performed.
         var isBusy = false
-        /// That work is done elsewhere, or the client waits for the end of a mount: then the end of its connection is
-        /// the answer.
-        var isWatching = false
+        /// It waits for the end of a mount, of which the end of its connection may be the answer.
+        var awaitsEnd = false
     }
 
     /// Connections at once; a further one replaces the one unused for longest.
     private static let clientLimit = 64
-    /// Of them those with a request that takes a while: the disk is for the readers of the mount.
-    private static let busyLimit = 4
     /// Microseconds until a client is tried again for which there was no descriptor or memory; it waits in the kernel.
     private static let pause: UInt32 = 100_000
     /// Some hundred paths, as a shell makes them of a pattern; one has PATH_MAX bytes at most, each of which JSON may
@@ -116,7 +113,7 @@ final class ControlServer: Sendable {
 
     private func begin(_ descriptor: Int32) {
         state.withLock { state in
-            let idle = state.clients.filter { !$0.value.isBusy && !$0.value.isWatching }
+            let idle = state.clients.filter { !$0.value.isBusy && !$0.value.awaitsEnd }
             if state.clients.count >= Self.clientLimit,
                 let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse })
             {
@@ -165,19 +162,17 @@ final class ControlServer: Sendable {
         // Not as jobs, which the end of the last mount cuts short.
         if request.command == "describe" { return service.give(request, to: client) }
         if ["leave", "await-unmount"].contains(request.command) {
-            state.withLock { $0.clients[client.descriptor]?.isWatching = true }
+            state.withLock { $0.clients[client.descriptor]?.awaitsEnd = true }
             return request.command == "leave"
                 ? service.give(request, to: client) : service.awaitUnmount(request, client)
         }
+        let isWatching = ControlService.watched.contains(request.command)
         let refusal: String? = state.withLock { state in
             if state.isEnding { return "the mount is ending" }
-            let isWatching = ControlService.watched.contains(request.command)
-            guard isWatching || state.clients.values.count(where: { $0.isBusy && !$0.isWatching }) < Self.busyLimit
-            else {
+            guard isWatching || service.jobs.take() else {
                 return "the daemon is busy with other commands; try again when they have ended"
             }
             state.clients[client.descriptor]?.isBusy = true
-            state.clients[client.descriptor]?.isWatching = isWatching
             return nil
         }
         if let refusal { return ControlAnswer(error: refusal) }
@@ -185,10 +180,8 @@ final class ControlServer: Sendable {
         Thread.nameCurrent("maintenance")
         defer {
             Thread.nameCurrent("client")
-            state.withLock {
-                $0.clients[client.descriptor]?.isBusy = false
-                $0.clients[client.descriptor]?.isWatching = false
-            }
+            if !isWatching { service.jobs.give() }
+            state.withLock { $0.clients[client.descriptor]?.isBusy = false }
         }
         return service.perform(request, client)
     }

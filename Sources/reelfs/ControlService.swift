@@ -16,6 +16,9 @@ struct ControlService: Sendable {
     let configuration: FilesystemConfiguration
     /// The address of its HTTP server; nil: there is none.
     var listening: String?
+    /// Requests that take a while, of the control socket's clients and of HTTP clients: the disk is for the readers of
+    /// the mount.
+    let jobs = Slots(4)
 
     /// Answers a request for known facts at once, and refuses an invalid one; nil: `perform` handles it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {

@@ -36,7 +36,7 @@ struct Entrance {
                 logger.warning("\(ListenToken.name) cannot be written: no HTTP client can change anything")
             }
         }
-        let threads = CallThreads()
+        let threads = CallThreads(service.jobs)
         let history = LineHistory { [volume = service.volume] in volume.lineProgress() }
         var (documents, calls) = ([String: ServedDocument](), [String: ServedCall]())
         for route in Self.routes(service, threads, history) {
