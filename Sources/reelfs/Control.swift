@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import ReelFuse
 import ReelVolume
 
@@ -42,6 +43,10 @@ struct ControlRequest: Codable {
     var device: String?
     /// Of `leave`: the form of ``LeftMount`` that the client knows.
     var format: Int?
+
+    /// Whether a program could name this path to the kernel. A longer one would only cost time for each of its parts.
+    static func isNameable(_ path: String) -> Bool { path.utf8.count < Int(PATH_MAX) }
+    static let tooLong = "the path is longer than \(PATH_MAX - 1) bytes"
 }
 
 /// A mount that a daemon leaves to the next one, and what the kernel holds of it. Two descriptors come with it: the

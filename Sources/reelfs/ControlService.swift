@@ -26,6 +26,10 @@ struct ControlService: Sendable {
         if request.version != 1 || !Self.commands.contains(request.command) {
             return ControlAnswer(error: "this daemon knows only version 1 and \(Self.commands.joined(separator: ", "))")
         }
+        let paths = (request.paths ?? []) + (request.path.map { [$0] } ?? [])
+        if paths.contains(where: { !ControlRequest.isNameable($0) }) {
+            return ControlAnswer(error: ControlRequest.tooLong)
+        }
         let isWithoutBytes = request.command == "prune" && (request.freeing ?? request.bytes ?? -1) < 0
         if needsPath && request.path == nil || isWithoutBytes {
             return ControlAnswer(error: "the request lacks a path, or a number of bytes that is not negative")

@@ -110,19 +110,30 @@ struct RcloneCalls {
         return ["forgotten": .list(paths.map { .text($0) })]
     }
 
-    /// Lists a folder again; where it is not listed yet, first the ones above it. - Returns: what rclone says of it.
+    /// Lists a folder again; where it is not listed yet, first the lowest one above it that is, and from there down.
+    /// - Returns: what rclone says of it.
     private func refreshed(_ path: String, isRecursive: Bool, _ watch: MaintenanceWatch) -> String {
-        let request = ControlRequest(command: "refresh", path: path, isRecursive: isRecursive)
-        var answer = service.perform(request, watch)
-        if answer.isUnlisted == true, !path.isEmpty, !watch.isOver() {
-            let above = refreshed(Self.parent(path), isRecursive: false, watch)
-            if above == Self.done { answer = service.perform(request, watch) }
+        let refresh = { (folder: String) in
+            let isRecursive = isRecursive && folder == path
+            return service.perform(ControlRequest(command: "refresh", path: folder, isRecursive: isRecursive), watch)
         }
-        if answer.isUnlisted == true { return "file does not exist" }
-        if let error = answer.error { return error }
-        return answer.report?.failedDirectories.first?.reason ?? Self.done
+        var folders = [path]
+        var answer = refresh(path)
+        while answer.isUnlisted == true, let lowest = folders.last, !lowest.isEmpty, !watch.isOver() {
+            folders.append(Self.parent(lowest))
+            answer = refresh(folders[folders.count - 1])
+        }
+        folders.removeLast()
+        while Self.text(answer) == Self.done, !watch.isOver(), let next = folders.popLast() { answer = refresh(next) }
+        return folders.isEmpty ? Self.text(answer) : Self.missing
     }
 
+    private static func text(_ answer: ControlAnswer) -> String {
+        if answer.isUnlisted == true { return missing }
+        return answer.error ?? answer.report?.failedDirectories.first?.reason ?? done
+    }
+
+    private static let missing = "file does not exist"
     private static let done = "OK"
 
     private var statistics: JSONValue {
@@ -157,6 +168,9 @@ struct RcloneCalls {
                 throw CallFailure(status: 500, sentence: "unknown key \"\(shown(key))\"")
             }
             guard let path = try parameters.takeText(key) else { continue }
+            guard ControlRequest.isNameable(path) else {
+                throw CallFailure(status: 400, sentence: ControlRequest.tooLong)
+            }
             paths.append(path)
         }
         guard paths.count <= mostPaths else { throw CallFailure(status: 400, sentence: "too many paths") }

@@ -241,7 +241,20 @@ import Testing
             let result = try json(try call("/vfs/refresh", #"{"dir":"TV","dir2":"None/x"}"#))["result"]
             #expect(result as? [String: String] == ["TV": "OK", "None/x": "file does not exist"])
             #expect(try json(try call("/vfs/refresh", ""))["result"] as? [String: String] == ["": "OK"])
-            // A folder that has come, in one that is not listed again by itself.
+            // A path of very many folders, and one that no program could name.
+            let deep = { String(repeating: "a/", count: $0) + "b" }
+            for name in ["refresh", "forget"] {
+                #expect(try call("/vfs/\(name)", "{\"dir\":\"\(deep(2000))\"}").status == 200)
+                #expect(try call("/vfs/\(name)", "{\"dir\":\"\(deep(30_000))\"}").status == 400)
+            }
+            let missing = try json(try call("/vfs/refresh", "{\"dir\":\"\(deep(2000))\"}"))["result"]
+            #expect((missing as? [String: String])?.values.first == "file does not exist")
+            #expect(try call("/api/v1/refresh", "{\"path\":\"\(deep(30_000))\"}").status == 400)
+            // A folder that has come, in one that is not listed again by itself, and all below it.
+            mkdir(root + "/TV/Deep", 0o755)
+            mkdir(root + "/TV/Deep/Deeper", 0o755)
+            let below = try json(try call("/vfs/refresh", #"{"dir":"TV/Deep/Deeper"}"#))["result"]
+            #expect(below as? [String: String] == ["TV/Deep/Deeper": "OK"])
             mkdir(root + "/TV/New", 0o755)
             let new = try json(try call("/vfs/refresh", #"{"dir":"TV/New"}"#))["result"]
             #expect(new as? [String: String] == ["TV/New": "OK"])

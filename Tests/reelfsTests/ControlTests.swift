@@ -55,6 +55,8 @@ struct ControlTests {
                 "{\"version\":1,\"command\":\"prune\",\"bytes\":\(Int64.min)}",
                 "{\"version\":1,\"command\":\"prune\",\"bytes\":9223372036854775808}",
                 "{\"version\":1,\"command\":\"prune\",\"bytes\":1e400}",
+                "{\"version\":1,\"command\":\"refresh\",\"path\":\"\(String(repeating: "a/", count: 30_000))\"}",
+                "{\"version\":1,\"command\":\"prefetch\",\"paths\":[\"\(String(repeating: "a", count: 4096))\"]}",
                 String(repeating: "[", count: 20_000), String(repeating: "{\"a\":", count: 4000),
                 "{\"version\":1,\"command\":\"status\"}",
             ]
