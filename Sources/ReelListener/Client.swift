@@ -8,6 +8,9 @@ import ReelVolume
 /// a client that stops reading costs one piece of memory.
 struct Client: Sendable {
     let channel: any Channel
+    let connections: Connections
+    /// The time to take a piece of a text.
+    let patience: TimeAmount
     /// Of the request.
     let version: HTTPVersion
     let isHead: Bool
@@ -28,6 +31,7 @@ struct Client: Sendable {
 
     func send(_ bytes: ByteBuffer) async throws {
         try await channel.writeAndFlush(HTTPServerResponsePart.body(.byteBuffer(bytes))).get()
+        connections.took(channel)
     }
 
     func send(_ bytes: [UInt8]) async throws {
@@ -42,8 +46,21 @@ struct Client: Sendable {
         let region = FileRegion(
             fileHandle: file, readerIndex: Int(bytes.range.lower), endIndex: Int(bytes.range.upper))
         try await channel.writeAndFlush(HTTPServerResponsePart.body(.fileRegion(region))).get()
+        connections.took(channel)
         withExtendedLifetime(bytes) {}
     }
+
+    /// Sends a text in pieces, each of which the client has to take in time: no person pauses it, as one does a film.
+    func send(text: [UInt8]) async throws {
+        var rest = text[...]
+        while !rest.isEmpty {
+            try await send(ByteBuffer(bytes: rest.prefix(Self.piece)), within: patience)
+            rest = rest.dropFirst(Self.piece)
+        }
+    }
+
+    /// Bytes of a text that wait here for a client.
+    static let piece = 64 << 10
 
     /// Closes the connection if the client does not take the bytes in time.
     func send(_ bytes: ByteBuffer, within limit: TimeAmount) async throws {

@@ -7,7 +7,7 @@ final class ConnectionHandler: ChannelInboundHandler {
 
     private let site: Site
     private let connections: Connections
-    /// Within this long a request has to be complete, and the next one has to follow.
+    /// Within this long a request has to be complete, the next one has to follow, and a piece of a text to be taken.
     private let patience: TimeAmount
     private var head: HTTPRequestHead?
     /// Of the request; nil: it is too long.
@@ -60,8 +60,8 @@ final class ConnectionHandler: ChannelInboundHandler {
         let channel = context.channel
         guard connections.begin(channel) else { return context.close(promise: nil) }
         let client = Client(
-            channel: channel, version: head.version, isHead: head.method == .HEAD,
-            keepsAlive: head.isKeepAlive && head.version == .http1_1)
+            channel: channel, connections: connections, patience: patience, version: head.version,
+            isHead: head.method == .HEAD, keepsAlive: head.isKeepAlive && head.version == .http1_1)
         var request = ServedRequest(
             method: head.method.rawValue, target: head.uri, headers: head.headers.map { ($0.name, $0.value) },
             isModern: head.version != .http1_0 && head.version != .http0_9)

@@ -47,16 +47,16 @@ final class EventStream: Sendable {
         defer { state.withLock { $0.clients -= 1 } }
         client.begin(
             ServedAnswer(200, [("Content-Type", "text/event-stream"), ("Cache-Control", "no-store")], .growing))
-        if !client.isHead { try await client.send(firstMessage(), within: patience) }
+        if !client.isHead { try await client.send(await firstMessage(), within: patience) }
         while !client.isHead {
             try await Task.sleep(for: Self.pause)
-            try await client.send(message(), within: patience)
+            try await client.send(await message(), within: patience)
         }
         try await client.end()
     }
 
-    private func firstMessage() -> ByteBuffer {
-        var message = message()
+    private func firstMessage() async -> ByteBuffer {
+        var message = await message()
         guard let first, let begin = message.readSlice(length: Self.begin.count) else { return message }
         var whole = begin
         whole.writeBytes(first() + Array(",".utf8))
@@ -68,7 +68,7 @@ final class EventStream: Sendable {
     private static let begin = Array("data: {".utf8)
 
     /// The last message, or a new one if that is as old as the pause between two.
-    private func message() -> ByteBuffer {
+    private func message() async -> ByteBuffer {
         let moment = now()
         let known = state.withLock { state -> ByteBuffer? in
             if let madeAt = state.madeAt, state.isMaking || moment - madeAt < Self.pause * 0.9 { return state.message }
@@ -76,7 +76,8 @@ final class EventStream: Sendable {
             return nil
         }
         if let known { return known }
-        let message = ByteBuffer(bytes: Array("data: ".utf8) + make() + Array("\n\n".utf8))
+        let object = await aside { [make] _ in make() }
+        let message = ByteBuffer(bytes: Array("data: ".utf8) + object + Array("\n\n".utf8))
         state.withLock { state in
             (state.message, state.madeAt, state.isMaking) = (message, now(), false)
         }

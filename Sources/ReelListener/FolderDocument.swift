@@ -1,64 +1,160 @@
 import ReelCore
+import ReelVolume
 
-/// The entries of a folder, as documents of it show them.
-package struct FolderDocument: Sendable {
-    /// One entry.
-    package struct Item: Sendable {
-        package var name: String
-        package var isFolder: Bool
-        /// Bytes; nil where no listing tells it.
-        package var length: Int64?
-        /// Seconds since 1970; nil where it is not known.
-        package var modified: Int64?
+/// A text that is made while it is sent.
+package protocol TextPieces: Sendable {
+    /// Makes the next piece, of about `Client.piece` bytes at most, and in a time that a task may take. It is empty
+    /// where entries were looked at that are not shown; nil at the end.
+    mutating func next() -> [UInt8]?
+}
 
-        package init(name: String, isFolder: Bool, length: Int64?, modified: Int64?) {
-            self.name = name
-            self.isFolder = isFolder
-            self.length = length
-            self.modified = modified
+/// A listing in nginx's form, which browsers, rclone and reelfs read: a line for each entry with its name, its date in
+/// UTC, and its bytes.
+///
+/// It is made from the directory as it was at its opening, so that neither the text nor its entries are ever in memory
+/// as a whole.
+package struct FolderPage: TextPieces {
+    private enum Part { case head, folders, files, end }
+
+    private let directory: any DirectoryHandle
+    private let title: String
+    private let forget: @Sendable (NodeID) -> Void
+    private var part = Part.head
+    /// Of the next item of the directory.
+    private var offset = Self.first
+
+    /// Behind `.` and `..`: a reading from the beginning would count as the kernel's.
+    fileprivate static let first = 2
+    /// Items that are looked at for one piece.
+    private static let mostItems = 2000
+
+    /// - Parameters:
+    ///   - path: the names that lead to the folder from the root.
+    ///   - forget: drops the reference that an item with an entry counts.
+    package init(_ path: [String], _ directory: any DirectoryHandle, forget: @escaping @Sendable (NodeID) -> Void) {
+        self.directory = directory
+        self.forget = forget
+        title = "/" + path.map { $0 + "/" }.joined()
+    }
+
+    package mutating func next() -> [UInt8]? {
+        var text: [UInt8] = []
+        switch part {
+        case .head:
+            text += head.utf8
+            part = .folders
+        case .folders:
+            if addLines(areFolders: true, &text) { (part, offset) = (.files, Self.first) }
+        case .files:
+            guard addLines(areFolders: false, &text) else { break }
+            text += "</pre><hr></body>\n</html>\n".utf8
+            part = .end
+        case .end: return nil
         }
+        return text
     }
 
-    /// The names that lead to it from the root.
-    private let path: [String]
-    private let items: [Item]
-
-    package init(_ path: [String], _ items: [Item]) {
-        self.path = path
-        self.items = items
+    private var head: String {
+        let title = markupText(title)
+        let text =
+            "<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"><title>Index of \(title)</title></head>\n"
+            + "<body>\n<h1>Index of \(title)</h1><hr><pre>"
+        return title == "/" ? text : text + "<a href=\"../\">../</a>\n"
     }
 
-    /// A listing in nginx's form, which browsers, rclone and reelfs read: a line an entry with its name, its date in
-    /// UTC, and its bytes.
-    package var page: [UInt8] {
-        let title = markupText("/" + path.map { $0 + "/" }.joined())
-        var text = "<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"><title>Index of \(title)</title></head>\n"
-        text += "<body>\n<h1>Index of \(title)</h1><hr><pre>"
-        if !path.isEmpty { text += "<a href=\"../\">../</a>\n" }
-        for item in items.filter(\.isFolder) + items.filter({ !$0.isFolder }) { text += line(item) }
-        text += "</pre><hr></body>\n</html>\n"
-        return Array(text.utf8)
-    }
-
-    /// The films and music as an extended M3U, in the order in which people see names.
-    /// - Parameter base: the URL of the folder, with `/` at its end.
-    package func playlist(base: String) -> [UInt8] {
-        let media = items.filter { !$0.isFolder && MediaName.isMedia($0.name) }
-        let lines = media.sorted { MediaName.precedes($0.name, $1.name) }.map { item in
-            "#EXTINF:-1,\(withoutControls(item.name))\n\(base)\(reference(item.name))\n"
+    /// Adds lines from `offset` on, of folders or of files. - Returns: whether there are no more.
+    private mutating func addLines(areFolders: Bool, _ text: inout [UInt8]) -> Bool {
+        var (looked, next, isOver) = (0, offset, true)
+        // Attributes make a node of each item, so folders are looked for without.
+        directory.items(from: offset, withAttributes: !areFolders) { item in
+            guard text.count < Client.piece, looked < Self.mostItems else {
+                isOver = false
+                return false
+            }
+            if item.isDirectory == areFolders {
+                text += line(item, areFolders ? folder(at: item.nextOffset - 1) : item.entry?.attributes).utf8
+            }
+            if let entry = item.entry { forget(entry.node) }
+            (looked, next) = (looked + 1, item.nextOffset)
+            return true
         }
-        return Array(("#EXTM3U\n" + lines.joined()).utf8)
+        offset = next
+        return isOver
     }
 
-    private func line(_ item: Item) -> String {
-        let slash = item.isFolder ? "/" : ""
+    private func folder(at offset: Int) -> Attributes? {
+        var found: Attributes??
+        directory.items(from: offset, withAttributes: true) { item in
+            guard found == nil else { return false }
+            found = .some(item.entry?.attributes)
+            if let entry = item.entry { forget(entry.node) }
+            return true
+        }
+        return found ?? nil
+    }
+
+    private func line(_ item: DirectoryItem, _ known: Attributes?) -> String {
+        let slash = item.isDirectory ? "/" : ""
         let width = 51
         let pad = String(repeating: " ", count: max(1, width - item.name.count - slash.count))
-        let date = item.modified.map { isoTime($0) } ?? "-"
-        let size = item.isFolder ? "-" : item.length.map { "\($0)" } ?? "-"
+        let date = known.map { isoTime($0.modified) } ?? "-"
+        let size = item.isDirectory ? "-" : known.map { "\($0.length)" } ?? "-"
         let sizePad = String(repeating: " ", count: max(1, 20 - size.utf8.count))
         let link = "<a href=\"\(markupText(reference(item.name)))\(slash)\">\(markupText(item.name))\(slash)</a>"
         return "\(link)\(pad)\(date)\(sizePad)\(size)\n"
+    }
+}
+
+/// The films and music of a folder as an extended M3U, in the order in which people see names.
+package struct FolderPlaylist: TextPieces {
+    private let directory: any DirectoryHandle
+    private let base: String
+    /// Offsets of the directory's items, in the order of their names: four bytes for each.
+    private let order: [UInt32]
+    /// Of `order`; nil: nothing was sent.
+    private var place: Int?
+
+    /// Sorts the names, which takes seconds for 100,000.
+    /// - Parameters:
+    ///   - base: the URL of the folder, with `/` at its end.
+    ///   - isCancelled: makes the list end where it is.
+    package init(base: String, _ directory: any DirectoryHandle, isCancelled: () -> Bool) {
+        var media: [(name: String, offset: UInt32)] = []
+        directory.items(from: FolderPage.first, withAttributes: false) { item in
+            if !item.isDirectory, MediaName.isMedia(item.name), let offset = UInt32(exactly: item.nextOffset - 1) {
+                media.append((item.name, offset))
+            }
+            return !isCancelled()
+        }
+        try? media.sort { one, other in
+            if isCancelled() { throw CancellationError() }
+            return MediaName.precedes(one.name, other.name)
+        }
+        self.directory = directory
+        self.base = base
+        order = media.map(\.offset)
+    }
+
+    package mutating func next() -> [UInt8]? {
+        guard var place else {
+            place = 0
+            return Array("#EXTM3U\n".utf8)
+        }
+        if place == order.count { return nil }
+        var text: [UInt8] = []
+        while place < order.count, text.count < Client.piece {
+            let offset = Int(order[place])
+            directory.items(from: offset, withAttributes: false) { item in
+                // An item that is hidden since then is left out.
+                if item.nextOffset == offset + 1 {
+                    text += "#EXTINF:-1,\(withoutControls(item.name))\n\(base)\(reference(item.name))\n".utf8
+                }
+                return false
+            }
+            place += 1
+        }
+        self.place = place
+        return text
     }
 }
 
@@ -77,7 +173,14 @@ private func markupText(_ text: String) -> String {
     return result
 }
 
-/// Line ends and other control characters of ASCII become `?`.
+/// Control characters and what Unicode counts as the end of a line become `?`.
 private func withoutControls(_ text: String) -> String {
-    String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? "?" : $0 }))
+    String(
+        String.UnicodeScalarView(
+            text.unicodeScalars.map { scalar in
+                switch scalar.value {
+                case 0..<0x20, 0x7F..<0xA0, 0x2028, 0x2029: "?"
+                default: scalar
+                }
+            }))
 }

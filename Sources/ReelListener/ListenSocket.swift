@@ -12,7 +12,7 @@ package final class ListenSocket: Sendable {
     /// As a client names it: a URL, or `unix:PATH`.
     package let address: String
     /// Of a Unix socket, to be removed at the end.
-    let path: String?
+    let file: SocketFile?
     private let descriptor: Int32
     private let isTaken = Atomic(false)
 
@@ -41,20 +41,44 @@ package final class ListenSocket: Sendable {
             throw ListenError(sentence: "cannot listen at \(name)\(place.port.map { ":\($0)" } ?? ""): \(reason)")
         }
         self.address = path.map { "unix:" + $0 } ?? "http://\(name):\(port(of: number))/"
-        self.path = path
+        file = path.map { SocketFile($0) }
         descriptor = number
     }
 
     deinit {
         guard !isTaken.load(ordering: .relaxed) else { return }
         close(descriptor)
-        if let path { unlink(path) }
+        file?.remove()
     }
 
     /// The descriptor, which is the caller's from here on, as is the path. Called once.
     func take() -> Int32 {
         isTaken.store(true, ordering: .relaxed)
         return descriptor
+    }
+}
+
+/// The file of a Unix socket. Where another user can write to its directory, another file may stand there later.
+struct SocketFile {
+    private let path: String
+    private let own: stat
+
+    /// Called once the socket is bound.
+    init(_ path: String) {
+        self.path = path
+        own = Self.status(path)
+    }
+
+    /// Removes the socket, and no file that has taken its place.
+    func remove() {
+        let found = Self.status(path)
+        if (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) { unlink(path) }
+    }
+
+    private static func status(_ path: String) -> stat {
+        var status = stat()
+        lstat(path, &status)
+        return status
     }
 }
 

@@ -15,7 +15,7 @@ package final class Listener: Sendable {
     private let channel: any Channel
     private let connections = Connections()
     /// To be removed at the end.
-    private let socketPath: String?
+    private let socketFile: SocketFile?
     private let onStop: @Sendable () -> Void
 
     /// No client needs more of a head, and each connection may hold one.
@@ -36,7 +36,7 @@ package final class Listener: Sendable {
     ///   - calls: what can be asked for, by path.
     ///   - credentials: that each request must bring; nil: none.
     ///   - token: as for ``Admission``.
-    ///   - patience: the time that a client has for a request, and until the next one.
+    ///   - patience: the time that a client has for a request, until the next one, and for a piece of a text.
     ///   - history: to be told of each second; nil: none is kept.
     ///   - onStop: called when the listener ends, before it waits for the last answer.
     package init(
@@ -45,11 +45,11 @@ package final class Listener: Sendable {
         patience: Duration = .seconds(60), history: LineHistory? = nil, onStop: @escaping @Sendable () -> Void
     ) throws(ListenError) {
         address = socket.address
-        socketPath = socket.path
+        socketFile = socket.file
         self.onStop = onStop
         let site = Site(
             tree: ServedTree(filesystem: filesystem),
-            admission: Admission(credentials: credentials, token: token, checksHost: socketPath == nil),
+            admission: Admission(credentials: credentials, token: token, checksHost: socketFile == nil),
             documents: documents, calls: calls)
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let bootstrap = ServerBootstrap(group: group)
@@ -75,7 +75,7 @@ package final class Listener: Sendable {
 
     /// Ends all connections, and returns when nothing of it calls the filesystem any more.
     package func stop() {
-        if let socketPath { unlink(socketPath) }
+        socketFile?.remove()
         try? channel.close().wait()
         onStop()
         connections.stop()

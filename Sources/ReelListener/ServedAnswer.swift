@@ -6,6 +6,8 @@ package struct ServedAnswer: Sendable {
     package enum Body: Sendable {
         case none
         case text([UInt8])
+        /// A text that is made while it is sent, in chunks.
+        case pieces(any TextPieces)
         /// Bytes of the open file, in this order, each behind its own text; then the last text.
         case file([Part], end: [UInt8])
         /// All bytes of a file whose length is not known: sent in chunks until its end.
@@ -43,7 +45,7 @@ package struct ServedAnswer: Sendable {
         case .text(let bytes): Int64(bytes.count)
         case .file(let parts, let end):
             parts.reduce(Int64(end.count)) { $0 + Int64($1.head.count) + $1.range.count }
-        case .growing: nil
+        case .pieces, .growing: nil
         }
     }
 }

@@ -54,20 +54,9 @@ struct ServedTree: Sendable {
         }
     }
 
-    /// The entries of a folder.
-    func items(of node: NodeID) async throws(VolumeError) -> [FolderDocument.Item] {
-        let directory = try await call { filesystem.openDirectory(node, $0) }
-        var items: [FolderDocument.Item] = []
-        // Behind `.` and `..`: a reading from the beginning would count as the kernel's.
-        directory.items(from: 2, withAttributes: true) { item in
-            let known = item.entry?.attributes
-            items.append(
-                FolderDocument.Item(
-                    name: item.name, isFolder: item.isDirectory, length: known?.length, modified: known?.modified))
-            if let entry = item.entry { filesystem.forget(entry.node, count: 1) }
-            return true
-        }
-        return items
+    /// A folder as it is now.
+    func directory(_ node: NodeID) async throws(VolumeError) -> any DirectoryHandle {
+        try await call { filesystem.openDirectory(node, $0) }
     }
 
     /// Reads at most `count` bytes into `buffer`, whose contents go; none only at the end of the file.

@@ -1,5 +1,6 @@
 import NIOCore
 import ReelCore
+import ReelThreads
 import ReelVolume
 
 /// Answers the requests of all connections.
@@ -10,6 +11,22 @@ struct Site: Sendable {
     let documents: [String: ServedDocument]
     /// What can be asked for, by path.
     let calls: [String: ServedCall]
+    /// How many texts of each kind are made and sent at once: each costs a piece, and a text of the program all of its
+    /// bytes.
+    private let texts = Slots(32)
+    private let pages = Slots(32)
+    private let playlists = Slots(8)
+    /// Whether names are being sorted, all of which are in memory then: those of one folder at a time.
+    private let isSorting = Monitor(false)
+
+    init(
+        tree: ServedTree, admission: Admission, documents: [String: ServedDocument], calls: [String: ServedCall]
+    ) {
+        self.tree = tree
+        self.admission = admission
+        self.documents = documents
+        self.calls = calls
+    }
 
     /// A block: a piece that lies in one is verified once. Each connection that sends holds one.
     private static let piece = BlockSize.block
@@ -26,6 +43,7 @@ struct Site: Sendable {
         if let refusal = admission.refusal(request, isCall: call != nil, isChanging: isChanging) {
             return try await send(refusal, to: client)
         }
+        client.connections.admit(client.channel)
         if let call { return try await send(await call.answer(request), to: client) }
         guard request.method == "GET" || request.method == "HEAD" else {
             return try await send(
@@ -35,7 +53,8 @@ struct Site: Sendable {
         case .nowhere:
             let document = documents[String(decoding: request.path, as: UTF8.self)]
             if let events = document?.events { return try await events.send(to: client) }
-            try await send(document?.answer ?? Self.missing, to: client)
+            guard let document else { return try await send(Self.missing, to: client) }
+            try await send(in: texts, to: client) { await document.answer() }
         case .top: try await send(Page.answer(), to: client)
         case .tree(let names, let isFolder):
             for attempt in 1...Self.mostTries {
@@ -58,7 +77,7 @@ struct Site: Sendable {
         defer { tree.forget(place) }
         let node = place.node
         if place.attributes.isDirectory {
-            return try await send(try await folder(request, names, isFolder: isFolder, node), to: client)
+            return try await sendFolder(request, names, isFolder: isFolder, node, to: client)
         }
         if place.attributes.isLink {
             return try await send(link(names, to: try await tree.target(of: node)), to: client)
@@ -92,28 +111,61 @@ struct Site: Sendable {
         return ServedAnswer(307, [("Location", ServedPath.tree(Array(names), isFolder: false).text ?? "/")])
     }
 
-    private func folder(
-        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ node: NodeID
-    ) async throws(VolumeError) -> ServedAnswer {
+    private func sendFolder(
+        _ request: ServedRequest, _ names: [String], isFolder: Bool, _ node: NodeID, to client: Client
+    ) async throws {
         let path = ServedPath.tree(names, isFolder: true).text ?? "/"
-        guard isFolder else { return ServedAnswer(301, [("Location", path)]) }
-        let document = FolderDocument(names, try await tree.items(of: node))
+        guard isFolder else { return try await send(ServedAnswer(301, [("Location", path)]), to: client) }
+        let directory = try await tree.directory(node)
         if request.query?.elementsEqual("m3u".utf8) == true {
-            let base = request.authority.map { "http://\($0)" } ?? ""
-            return ServedAnswer(200, [("Content-Type", "audio/x-mpegurl")], .text(document.playlist(base: base + path)))
+            let base = (request.authority.map { "http://\($0)" } ?? "") + path
+            return try await send(in: playlists, to: client) {
+                let list = await aside { [isSorting] isCancelled in
+                    isSorting.wait { isBusy -> Void? in
+                        if isBusy { return nil }
+                        isBusy = true
+                        return ()
+                    }
+                    defer { isSorting.withLock { $0 = false } }
+                    return FolderPlaylist(base: base, directory, isCancelled: isCancelled)
+                }
+                return ServedAnswer(200, [("Content-Type", "audio/x-mpegurl")], .pieces(list))
+            }
         }
         let headers = [
             ("Content-Type", "text/html; charset=utf-8"), ("X-Content-Type-Options", "nosniff"),
             ("Content-Security-Policy", "default-src 'none'"),
         ]
-        return ServedAnswer(200, headers, .text(document.page))
+        let page = FolderPage(names, directory) { [tree] in tree.filesystem.forget($0, count: 1) }
+        try await send(in: pages, to: client) { ServedAnswer(200, headers, .pieces(page)) }
+    }
+
+    /// Makes and sends a text, unless too many are under way.
+    private func send(in slots: Slots, to client: Client, _ make: () async -> ServedAnswer) async throws {
+        guard slots.take() else {
+            let refusal = ServedAnswer(503, saying: "Too many such texts are being sent.", [("Retry-After", "10")])
+            return try await send(refusal, to: client)
+        }
+        defer { slots.give() }
+        try await send(await make(), to: client)
     }
 
     /// An answer without a file.
     private func send(_ answer: ServedAnswer, to client: Client) async throws {
         client.begin(answer)
-        if !client.isHead, case .text(let bytes) = answer.body { try await client.send(bytes) }
+        if !client.isHead { try await sendText(answer.body, to: client) }
         try await client.end()
+    }
+
+    private func sendText(_ body: ServedAnswer.Body, to client: Client) async throws {
+        if case .text(let bytes) = body { try await client.send(text: bytes) }
+        guard case .pieces(var pieces) = body else { return }
+        while let piece = pieces.next() {
+            try Task.checkCancellation()
+            // Between two pieces, others get the thread.
+            if piece.isEmpty { await Task.yield() }
+            try await client.send(text: piece)
+        }
     }
 
     /// Reads the bytes of the file with which a body begins, if it has any.
@@ -121,7 +173,7 @@ struct Site: Sendable {
         _ body: ServedAnswer.Body, of file: any FileHandle, into buffer: inout ByteBuffer
     ) async throws(VolumeError) {
         switch body {
-        case .none, .text: break
+        case .none, .text, .pieces: break
         case .file(let parts, _):
             guard let range = parts.first?.range, !range.isEmpty else { return }
             try await read(range.lower, before: range.upper, of: file, into: &buffer)
@@ -134,8 +186,7 @@ struct Site: Sendable {
         _ body: ServedAnswer.Body, of file: any FileHandle, _ buffer: inout ByteBuffer, to client: Client
     ) async throws {
         switch body {
-        case .none: break
-        case .text(let bytes): try await client.send(bytes)
+        case .none, .text, .pieces: break
         case .file(let parts, let end):
             for part in parts {
                 try await client.send(part.head)
@@ -217,8 +268,9 @@ package struct ServedDocument: Sendable {
         events = EventStream(patience: patience, first: first, make)
     }
 
-    fileprivate var answer: ServedAnswer {
-        ServedAnswer(200, [("Content-Type", type), ("Cache-Control", "no-store")], .text(make()))
+    fileprivate func answer() async -> ServedAnswer {
+        let text = await aside { [make] _ in make() }
+        return ServedAnswer(200, [("Content-Type", type), ("Cache-Control", "no-store")], .text(text))
     }
 }
 

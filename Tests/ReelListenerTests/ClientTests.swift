@@ -13,12 +13,12 @@ import Testing
     fileprivate static let request = "GET /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static func withListener(
-        _ filesystem: OneFile, patience: Duration = .seconds(60), documents: [String: ServedDocument] = [:],
-        _ body: (UInt16) throws -> Void
+        _ filesystem: OneFile, patience: Duration = .seconds(600), documents: [String: ServedDocument] = [:],
+        credentials: (user: String, password: String)? = nil, _ body: (UInt16) throws -> Void
     ) throws {
         let listener = try Listener(
             ListenSocket(.loopback("127.0.0.1", port: 0)), filesystem, documents: documents, calls: [:],
-            credentials: nil, token: nil, patience: patience, onStop: {})
+            credentials: credentials, token: nil, patience: patience, onStop: {})
         defer {
             listener.stop()
             #expect(filesystem.counts == .none)
@@ -166,6 +166,164 @@ import Testing
                 #expect(eventually(within: .seconds(10)) { isTaken() })
                 withExtendedLifetime(clients) {}
             }
+        }
+    }
+
+    @Test("Clients that read no text hold a piece of it each, are bounded in number, and hold up nobody")
+    func texts() async {
+        await #expect(processExitsWith: .success) {
+            let folder = ListedFolder.films(40_000)
+            let filesystem = try OneFile(length: 100, lends: false, folder: folder)
+            let text = [UInt8](repeating: 0x61, count: 64 << 20)
+            let documents = ["/text": ServedDocument(type: "text/plain") { text }]
+            try ClientTests.withListener(filesystem, documents: documents) { port in
+                #expect(try ClientTests.body(port).count == 100)
+                let before = ClientTests.residentBytes()
+                let clients = try (0..<48).map { _ in
+                    let client = try RawConnection(port, buffer: 4096)
+                    client.send("GET /files/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    return client
+                }
+                let heads = clients.map { String(decoding: $0.receive(atLeast: 12).prefix(12), as: UTF8.self) }
+                #expect(heads.count { $0 == "HTTP/1.1 200" } == 32, "\(heads)")
+                #expect(heads.count { $0 == "HTTP/1.1 503" } == 16, "\(heads)")
+                // Each has looked for folders in all of it, and made as much as a socket takes.
+                #expect(folder.counts.items < 32 * (40_000 + 20_000), "\(folder.counts.items)")
+                #expect(try ClientTests.body(port).count == 100)
+                #expect(ClientTests.residentBytes() - before < 32 << 20)
+                let other = try (0..<4).map { _ in
+                    let client = try RawConnection(port, buffer: 4096)
+                    client.send("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    return client
+                }
+                for client in other { #expect(!client.receive(atLeast: 1).isEmpty) }
+                // The text is one for all of them, and only a piece of it waits for each.
+                #expect(ClientTests.residentBytes() - before < 48 << 20)
+                withExtendedLifetime((clients, other)) {}
+            }
+            // The listener has ended although no client has read.
+            #expect(folder.counts.references == 0)
+        }
+    }
+
+    @Test("A client that takes no piece of a text in time makes room for another one")
+    func textPatience() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 1, lends: false, folder: ListedFolder.films(3000))
+            try ClientTests.withListener(filesystem, patience: .milliseconds(300)) { port in
+                for (path, limit) in [("/files/", 32), ("/files/?m3u", 8)] {
+                    let asked = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                    let clients = try (0..<limit).map { _ in
+                        let client = try RawConnection(port, buffer: 4096)
+                        client.send(asked)
+                        return client
+                    }
+                    for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
+                    let isTaken = {
+                        guard let next = try? RawConnection(port) else { return false }
+                        next.send(asked)
+                        return String(decoding: next.receive(atLeast: 12).prefix(12), as: UTF8.self) == "HTTP/1.1 200"
+                    }
+                    #expect(eventually { isTaken() })
+                    // The end of a connection is the end of its answer.
+                    #expect(clients.contains { $0.receive().count < 1 << 20 })
+                }
+            }
+        }
+    }
+
+    private static func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        fgets(&line, 256, file)
+        let words = String(decoding: line.map { UInt8(bitPattern: $0) }, as: UTF8.self).split(separator: " ")
+        return (Int(words[1]) ?? 0) * 4096
+    }
+
+    @Test("Connections that ask for nothing make room for each other, and end no answer that is under way")
+    func idle() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 32 << 20, lends: true)
+            try ClientTests.withListener(filesystem) { port in
+                let reading = try RawConnection(port, buffer: 4096)
+                reading.send(ClientTests.request)
+                let begun = reading.receive(atLeast: 1)
+                let idle = try (0..<300).map { _ in try RawConnection(port) }
+                // They were closed by the server, the oldest first.
+                for connection in idle[..<(300 - 64)] { #expect(connection.receive().isEmpty) }
+                #expect(begun.count + reading.receive(atLeast: (32 << 20) - begun.count).count >= 32 << 20)
+                withExtendedLifetime(idle) {}
+            }
+        }
+    }
+
+    @Test("Of clients that were answered, one that waits makes room before one that is being answered")
+    func members() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 32 << 20, lends: true)
+            try ClientTests.withListener(filesystem) { port in
+                let reading = try RawConnection(port, buffer: 4096)
+                reading.send(ClientTests.request)
+                let begun = reading.receive(atLeast: 1)
+                let kept = try (0..<250).map { _ in
+                    let client = try RawConnection(port)
+                    client.send("HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    #expect(!client.receive(atLeast: 12).isEmpty)
+                    return client
+                }
+                // What is left of the head, and the end.
+                for client in kept[..<50] { #expect(client.receive().count < 4096) }
+                #expect(begun.count + reading.receive(atLeast: (32 << 20) - begun.count).count >= 32 << 20)
+                withExtendedLifetime(kept) {}
+            }
+        }
+    }
+
+    @Test("Clients without the password end no connection of one that has it")
+    func strangers() async {
+        await #expect(processExitsWith: .success) {
+            let filesystem = try OneFile(length: 100, lends: false)
+            try ClientTests.withListener(filesystem, credentials: ("a", "b")) { port in
+                let head = "HEAD /files/film.mkv HTTP/1.1\r\nHost: localhost\r\n"
+                let login = "Authorization: Basic YTpi\r\n"
+                let member = try RawConnection(port)
+                let answer = {
+                    member.send(head + login + "\r\n")
+                    return String(decoding: member.receive(atLeast: 64).prefix(12), as: UTF8.self)
+                }
+                #expect(answer() == "HTTP/1.1 200")
+                let others = try (0..<300).map { number in
+                    let client = try RawConnection(port)
+                    if number % 2 == 0 {
+                        client.send(head + "\r\n")
+                        #expect(!client.receive(atLeast: 12).isEmpty)
+                    }
+                    return client
+                }
+                #expect(others[1].receive().isEmpty)
+                #expect(answer() == "HTTP/1.1 200")
+                withExtendedLifetime(others) {}
+            }
+        }
+    }
+
+    @Test("At its end a listener removes its own socket, and no other file at that path")
+    func socketFile() throws {
+        for isReplaced in [false, true] {
+            let path = "/tmp/reelfs-listener-\(getpid())-\(isReplaced)"
+            defer { unlink(path) }
+            do {
+                let socket = try ListenSocket(.unix(path))
+                #expect(access(path, F_OK) == 0)
+                if isReplaced {
+                    rename(path, path + "-moved")
+                    fclose(fopen(path, "w"))
+                }
+                withExtendedLifetime(socket) {}
+            }
+            #expect((access(path, F_OK) == 0) == isReplaced)
+            unlink(path + "-moved")
         }
     }
 }

@@ -5,7 +5,7 @@ import TestKit
 
 @testable import ReelVolume
 
-/// A filesystem with the one file `film.mkv`, which counts what was taken from it and not given back.
+/// A filesystem with the one file `film.mkv` in a folder that may show others, which counts what was taken from it and not given back.
 final class OneFile: Filesystem {
     struct Counts: Equatable, Sendable {
         /// References to the node of the file.
@@ -22,6 +22,8 @@ final class OneFile: Filesystem {
     let hole: Int64
     let film: GeneratedBytes
     let length: Int64
+    /// The root as it is listed; nil: it cannot be.
+    private let folder: ListedFolder?
     private let lends: Bool
     private let descriptor: Int32
     private let state = Monitor((counts: Counts(), lent: [ByteRange](), parked: [ObjectIdentifier: any ParkedRead]()))
@@ -41,8 +43,9 @@ final class OneFile: Filesystem {
     /// - Parameters:
     ///   - lends: whether what is not behind the hole is lent.
     ///   - hole: nil: nothing is missing.
-    init(length: Int64, lends: Bool, hole: Int64? = nil) throws {
+    init(length: Int64, lends: Bool, hole: Int64? = nil, folder: ListedFolder? = nil) throws {
         self.length = length
+        self.folder = folder
         self.lends = lends
         self.hole = hole ?? length
         film = GeneratedBytes(seed: 3)
@@ -67,7 +70,9 @@ final class OneFile: Filesystem {
         completion(.success(Entry(node: 2, attributes: attributes)))
     }
 
-    func forget(_ node: NodeID, count: UInt64) { self.count { $0.references -= Int(count) } }
+    func forget(_ node: NodeID, count: UInt64) {
+        if node == 2 { self.count { $0.references -= Int(count) } } else { folder?.forget() }
+    }
 
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>) {
         completion(.success(Attributes(inode: 1, isDirectory: true, length: 0, modified: 1_000_000_000)))
@@ -117,7 +122,7 @@ final class OneFile: Filesystem {
     }
 
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        completion(.failure(.notDirectory))
+        completion(folder.map { .success($0) } ?? .failure(.notDirectory))
     }
 
     func capacity() -> Capacity { Capacity(total: 1 << 30, used: 1 << 20) }
