@@ -3,7 +3,7 @@ import ReelCore
 
 /// Finds logins in a file of the form that curl, ftp(1) and others share (`.netrc`). The file may change while a mount
 /// lives, and is read again then.
-struct Netrc {
+package struct Netrc {
     /// The state of the file whose words are known.
     private struct Mark: Equatable {
         var inode: ino_t = 0
@@ -23,10 +23,10 @@ struct Netrc {
     private var words: [String] = []
 
     /// - Parameter path: nil: `~/.netrc`.
-    init(_ path: String?) { self.path = path ?? Self.homeFile }
+    package init(_ path: String?) { self.path = path ?? Self.homeFile }
 
     /// The login of a host; nil if the file has none.
-    mutating func login(for host: String) -> ResourceURL.Credentials? {
+    package mutating func login(for host: String) -> ResourceURL.Credentials? {
         guard let path else { return nil }
         var facts = stat()
         guard stat(path, &facts) == 0 else { return nil }

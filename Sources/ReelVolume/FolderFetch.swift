@@ -21,6 +21,8 @@ final class FolderFetch: Sendable {
         /// For the request at hand, its retries, and the reading of its answer; on the clock of `now()`.
         var deadline: Duration
         var requests = 0
+        /// A list on the local disk was read that may name origins for the user's secrets.
+        var isListTrusted = false
         /// Bytes of all answers.
         var size = 0
     }
@@ -93,7 +95,7 @@ final class FolderFetch: Sendable {
             let next = try withReader { state throws(SourceRefusal) in
                 try step(&state.reader, services.isOver(at: state.deadline))
             }
-            services.trustNamedOrigins()
+            if state.withLock({ $0.isListTrusted }) { services.trustNamedOrigins() }
             switch next {
             case .ask(let request): ask(request)
             case .beginnings(let urls, let then):
@@ -177,12 +179,12 @@ final class FolderFetch: Sendable {
     private func read(_ path: String) {
         var stamp: FileStamp?
         if case .file(let known)? = known { stamp = known }
-        switch LocalFile.read(path, unless: stamp) {
+        switch LocalFile.read(services.options.openList(path), unless: stamp) {
         case .missing(let reason): finish(.failure(.unreachable(reason)))
         case .refused(let refusal): finish(.refused(refusal))
         case .unchanged: finish(.unchanged)
-        case .bytes(let bytes, let stamp):
-            state.withLock { $0.mark = .file(stamp) }
+        case .bytes(let bytes, let stamp, let isTrusted):
+            state.withLock { ($0.mark, $0.isListTrusted) = (.file(stamp), isTrusted) }
             take(nil, bytes)
         }
     }

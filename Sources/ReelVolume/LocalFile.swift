@@ -15,10 +15,24 @@ struct FileStamp: Equatable, Sendable {
     }
 }
 
+/// A local list as the program has opened it.
+package enum OpenedList: Sendable {
+    /// - Parameter isTrusted: the origins that it names may get the user's secrets.
+    case file(Int32, isTrusted: Bool)
+    /// - Parameter reason: for the log and the mount's error.
+    case failed(_ reason: String)
+
+    /// Opens any file that this process can read, and trusts it.
+    @Sendable package static func open(_ path: String) -> OpenedList {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        return descriptor < 0 ? .failed(String(cString: strerror(errno))) : .file(descriptor, isTrusted: true)
+    }
+}
+
 /// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting for ever.
 enum LocalFile {
     enum Outcome {
-        case bytes([UInt8], FileStamp)
+        case bytes([UInt8], FileStamp, isTrusted: Bool)
         /// It has not changed since it was read before.
         case unchanged
         /// It does not exist or cannot be read, for this reason.
@@ -29,9 +43,12 @@ enum LocalFile {
     static func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// - Parameter known: the state that was read before.
-    static func read(_ path: String, unless known: FileStamp?) -> Outcome {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { return .missing(String(cString: strerror(errno))) }
+    static func read(_ opened: OpenedList, unless known: FileStamp?) -> Outcome {
+        let (descriptor, isTrusted): (Int32, Bool)
+        switch opened {
+        case .failed(let reason): return .missing(reason)
+        case .file(let file, let trust): (descriptor, isTrusted) = (file, trust)
+        }
         defer { close(descriptor) }
         guard let status = regular(descriptor) else { return .refused(.useless("it is no regular file")) }
         let stamp = FileStamp(status)
@@ -50,7 +67,8 @@ enum LocalFile {
                 continue
             }
             // A change that goes on may have left half of it old.
-            return regular(descriptor).map({ FileStamp($0) }) == stamp ? .bytes(bytes, stamp) : .refused(.cutShort)
+            return regular(descriptor).map({ FileStamp($0) }) == stamp
+                ? .bytes(bytes, stamp, isTrusted: isTrusted) : .refused(.cutShort)
         }
         return .refused(.useless("a list has \(SourceAnswer.limit >> 20) MiB at most"))
     }

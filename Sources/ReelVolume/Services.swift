@@ -246,14 +246,18 @@ package struct VolumeOptions: Sendable {
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
     /// Told what becomes of the tree; nil: nobody asks.
     package let news: TreeNews?
+    /// Opens a list on the local disk.
+    let openList: @Sendable (String) -> OpenedList
 
     package init(
         timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
         probeLimit: Int64 = 4 << 20, cacheKey: CacheKey = .url, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, alignment: Int64 = BlockSize.block, tier: TierPlace? = nil, warm: Warming = .none,
         links: Bool = false,
-        requestLog: (@Sendable (RequestRecord) -> Void)? = nil, news: TreeNews? = nil
+        requestLog: (@Sendable (RequestRecord) -> Void)? = nil, news: TreeNews? = nil,
+        openList: @escaping @Sendable (String) -> OpenedList = OpenedList.open
     ) {
+        self.openList = openList
         (self.warm, self.tier) = (warm, tier)
         self.links = links
         self.requestLog = requestLog

@@ -201,7 +201,7 @@ extension Catalogue {
             // Keys neither print nor reflect themselves.
             fingerprint: "\(configuration.sourceWithCredentials) \(transport) \(source.options) "
                 + "\(transport.signingKey.hashValue)",
-            options: try VolumeOptions(source.options, news: news?.news(of: source.path), tier: tier)
+            options: VolumeOptions(source.options, news, folder: source.path, tier: tier)
         ) { (line) throws(CatalogueFailure) in
             do throws(TransportError) {
                 let commands = CommandRuns()

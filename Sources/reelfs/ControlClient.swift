@@ -5,8 +5,9 @@ import ReelVolume
 
 /// A connection to the daemon of a mount.
 ///
-/// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs. This class
-/// trusts only a daemon of root or of the calling user; for root also the daemon of the user who mounted.
+/// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs and names any
+/// socket. This class trusts only a daemon of root or of the calling user, and of a mount of another user none; for root
+/// only the daemon of the user who mounted.
 final class ControlClient: Sendable {
     private let descriptor: Int32
 
@@ -32,33 +33,56 @@ final class ControlClient: Sendable {
     /// The user whose daemon it is.
     var owner: uid_t { peer(of: descriptor).user }
 
-    /// Connects. - Throws: where no daemon listens, or another user's. - Parameter mounter: the user who mounted, if
-    /// known.
-    init(path: String, mounter: uid_t? = nil) throws(Failure) {
-        descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
-        var limit = timeval(tv_sec: 2, tv_usec: 0)
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        guard UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false else { throw .mount(Self.silence) }
+    /// Connects. - Throws: where no daemon listens, or another user's.
+    convenience init(path: String) throws(Failure) { try self.init(Self.connected(path), mounter: nil) }
+
+    /// - Parameters:
+    ///   - descriptor: of a connected socket; nil if no daemon listens.
+    ///   - mounter: the user who mounted, if known.
+    private init(_ descriptor: Int32?, mounter: uid_t?) throws(Failure) {
+        guard let descriptor else { throw .mount(Self.silence) }
+        self.descriptor = descriptor
         let owner = owner
         guard Self.isTrusted(owner, by: geteuid(), mounter: mounter) else {
-            throw .mount("the daemon belongs to another user (uid \(owner)), so its answer is not trusted")
+            throw Self.distrust(of: owner)
         }
     }
 
     /// The daemon of a mount. The mount is asked for its socket, which means waiting for the daemon: at most two
     /// seconds.
     convenience init(of mount: Mount) throws(Failure) {
-        guard let path = Mountpoint.answered({ mount.attribute("user.reelfs.socket") }) ?? nil else {
-            throw .mount(Self.silence)
-        }
         // The kernel shows the user for whom fusermount3 mounted.
         let mounter = mount.options.first { $0.hasPrefix("user_id=") }.flatMap { uid_t($0.dropFirst(8)) }
-        try self.init(path: path, mounter: mounter)
+        let user = geteuid()
+        if let mounter, !Self.isTrusted(mounter, by: user, mounter: mounter) { throw Self.distrust(of: mounter) }
+        // The socket may lie in another mount, which does not answer either.
+        let connection = Mountpoint.answered {
+            mount.attribute("user.reelfs.socket").flatMap { $0.hasSuffix("/control") ? Self.connected($0) : nil }
+        }
+        try self.init(connection ?? nil, mounter: mounter)
     }
 
-    /// - Parameter owner: of the daemon that listens.
+    /// - Returns: a socket; nil if no daemon listens.
+    private static func connected(_ path: String) -> Int32? {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var limit = timeval(tv_sec: 2, tv_usec: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        if UnixAddress.reaching(path, { $0.connect(descriptor) == 0 }) ?? false { return descriptor }
+        close(descriptor)
+        return nil
+    }
+
+    /// - Parameters:
+    ///   - owner: of the daemon that listens.
+    ///   - mounter: the user who mounted; nil if the socket was not found by a mount.
     static func isTrusted(_ owner: uid_t, by user: uid_t, mounter: uid_t? = nil) -> Bool {
-        owner == 0 || owner == user || user == 0 && owner == mounter
+        // Another daemon of root's is no daemon of a user's mount.
+        if user == 0 { return owner == mounter ?? 0 }
+        return [0, user].contains(owner) && (mounter.map { [0, user].contains($0) } ?? true)
+    }
+
+    private static func distrust(of user: uid_t) -> Failure {
+        .mount("the daemon belongs to another user (uid \(user)), so its answer is not trusted")
     }
 
     /// Asks for facts that the daemon knows at once. - Returns: nil where no answer comes within two seconds.

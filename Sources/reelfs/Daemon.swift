@@ -81,7 +81,7 @@ enum Daemon {
                     }
                 }
             }
-            signals.serve(reload: wiring.reload) {
+            signals.serve(reload: wiring.hangUp) {
                 if !Estate.leave(mounts, to: manager) { mounts.stop() }
             }
         } catch {

@@ -3,7 +3,7 @@ import ReelThreads
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
-/// With a catalogue, SIGHUP has it read again once the mount serves, and nothing before.
+/// Once the mount serves, SIGHUP has a catalogue read again and a request log opened again. A mount with neither ends.
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
 /// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
@@ -12,7 +12,7 @@ final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening
         case mounting(isAsked: Bool)
-        case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Failure?)?)
+        case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Void)?)
     }
 
     private let phase = Lock(Phase.opening)
@@ -42,7 +42,7 @@ final class EndSignals: Sendable {
     /// - Parameters:
     ///   - reload: what SIGHUP does; nil: it ends the mount, too.
     ///   - stop: ends it; called at once if a signal has come meanwhile.
-    func serve(reload: (@Sendable () -> Failure?)?, _ stop: @escaping @Sendable () -> Void) {
+    func serve(reload: (@Sendable () -> Void)?, _ stop: @escaping @Sendable () -> Void) {
         let isAsked = phase.withLock { phase in
             defer { phase = .serving(stop: stop, reload: reload) }
             if case .mounting(true) = phase { return true }
@@ -61,9 +61,7 @@ final class EndSignals: Sendable {
                 phase = .mounting(isAsked: true)
                 return nil
             case .serving(let stop, let reload):
-                guard number == SIGHUP, let reload else { return stop }
-                // The log tells of a mistake.
-                return { _ = reload() }
+                return number == SIGHUP ? reload ?? stop : stop
             }
         }
         action?()

@@ -104,6 +104,13 @@ func tokenText(_ output: [UInt8]) -> String? {
 }
 
 extension CommandFailure {
+    /// The same with the last line of its stderr, without what may be a link's signature.
+    var fullWords: String {
+        guard case .status(_, let line) = self, !line.isEmpty else { return words }
+        let shown = line.split(separator: " ").map { withoutSecrets(String($0)) }.joined(separator: " ")
+        return words + ": " + printable(shown).prefix(300)
+    }
+
     /// The end of a sentence whose subject is the command.
     var words: String {
         switch self {

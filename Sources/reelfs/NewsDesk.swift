@@ -2,16 +2,41 @@ import Logging
 import ReelThreads
 import ReelVolume
 
-/// Where all sources of a mount tell what becomes of their trees, for `--on-change` and `--anchor`.
+/// Where all sources of a mount report: what becomes of their trees, for `--on-change` and `--anchor`, and their
+/// requests, for `--request-log`.
 final class NewsDesk: Sendable {
     private let command: ChangeCommand?
+    private let log: RequestLogFile?
+    private let logger: Logger
     private let anchor: String?
     /// nil: no file tells of trust, or the mount is not made yet.
     private let anchored = Lock<AnchoredVolume?>(nil)
 
-    init(_ options: MountOptions, _ logger: Logger) {
+    /// Opens the request log.
+    init(_ options: MountOptions, _ logger: Logger) throws(Failure) {
+        log = try options.requestLog.map { (path) throws(Failure) in try RequestLogFile(path) }
         command = options.onChange.map { ChangeCommand($0, logger) }
         anchor = options.anchor
+        self.logger = logger
+    }
+
+    /// Gets a record of each request; nil if there is no log.
+    var requestLog: (@Sendable (RequestRecord) -> Void)? {
+        guard let log else { return nil }
+        return { log.write($0) }
+    }
+
+    /// Opens the request log again, once logrotate(8) has moved it; nil if there is no log.
+    var reopenLog: (@Sendable () -> Void)? {
+        guard let log else { return nil }
+        return { [logger] in
+            do throws(Failure) {
+                try log.reopen()
+                logger.notice("the request log was opened again")
+            } catch {
+                logger.error("the request log stays the file that it was: \(error.sentence)")
+            }
+        }
     }
 
     /// What a source tells to; nil: nobody asks. - Parameter folder: of the source in the mount.

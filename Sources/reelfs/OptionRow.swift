@@ -56,17 +56,19 @@ struct ValueForm: Sendable {
     static let cacheKey = ValueForm(name: "key", completion: .list(CacheKey.allCases.map(\.rawValue)))
     static let command = ValueForm(
         name: "cmd", path: { Command(parsing: $0).flatMap { $0.words[0].contains("/") ? $0.words[0] : nil } },
-        isCommand: true, secretStart: { $0.firstIndex(of: " ") })
+        isCommand: true, secretStart: endOfWord)
     static let directory = ValueForm(name: "dir", completion: .directory, path: { $0 })
     static let file = ValueForm(name: "file", completion: .file(), path: { $0 })
     static let header = ValueForm(
         name: "line", path: { $0.first == "@" ? String($0.dropFirst()) : nil },
         secretStart: { line in
-            line.first == "@" ? nil : line.firstIndex(of: ":").map { line.index(after: $0) }
+            line.utf8.first == UInt8(ascii: "@")
+                ? nil : line.utf8.firstIndex(of: UInt8(ascii: ":")).map { line.utf8.index(after: $0) }
         })
     static let key = ValueForm(
         name: "secret",
-        path: { $0.utf8.starts(with: "file:".utf8) ? String($0.dropFirst(5)) : nil })
+        path: { $0.utf8.starts(with: "file:".utf8) ? String($0.dropFirst(5)) : nil },
+        secretStart: { $0.utf8.starts(with: "command:".utf8) ? endOfWord($0) : nil })
     static let level = ValueForm(name: "level", completion: .list(logLevels))
     static let mask = ValueForm(name: "mask")
     static let number = ValueForm(name: "number")
@@ -77,6 +79,11 @@ struct ValueForm: Sendable {
     static let text = ValueForm(name: "text")
     static let time = ValueForm(name: "time")
     static let url = ValueForm(name: "url")
+
+    /// By bytes, as a mark that combines with a delimiter would hide it.
+    @Sendable private static func endOfWord(_ text: String) -> String.Index? {
+        text.utf8.firstIndex { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") }
+    }
 
     /// The text with its path made absolute.
     /// - Parameter folder: an absolute path, in which a relative one starts.

@@ -97,16 +97,8 @@ final class ResolverCommand: PlaceFinder {
         case .notStarted(let number): "cannot be run: \(reelfs.reason(number))"
         case .timedOut: "did not answer in time"
         case .tooLong: "wrote more than \(Self.longestAnswer / 1024) KiB"
-        case .status(let status, let line):
-            "ended with status \(status)" + (line.isEmpty ? "" : ": \(shownLine(line))")
-        case .signal(let number): "was ended by signal \(number)"
+        case .status, .signal: failure.fullWords
         case .stopped: "was stopped, as the mount ends"
         }
-    }
-
-    /// A line that another program wrote, which may hold a link and its signature.
-    private func shownLine(_ line: String) -> String {
-        let words = line.split(separator: " ").map { withoutSecrets(String($0)) }.joined(separator: " ")
-        return String(printable(words).prefix(300))
     }
 }

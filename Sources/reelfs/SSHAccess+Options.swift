@@ -3,17 +3,32 @@ import ReelHTTP
 
 extension SSHAccess {
     /// As ssh(1) has it, where the options say nothing else.
-    /// - Parameter host: of the source.
-    init(_ options: MountOptions, host: String) {
+    /// - Parameters:
+    ///   - host: of the source.
+    ///   - home: the user's directory; nil if there is none.
+    init(
+        _ options: MountOptions, host: String, home: String? = SourceDirectory.homeDirectory()
+    ) throws(Failure) {
         self.init()
-        let home = SourceDirectory.homeDirectory()
-        knownHosts = options.sshKnownHosts.map { absolute($0) } ?? home.map { $0 + "/.ssh/known_hosts" }
-        // curl itself looks for RSA keys alone, which OpenSSH refuses with the signatures that libssh2 1.10 makes.
-        let usual = home.map { $0 + "/.ssh/id_ed25519" }
-        privateKey = options.sshKey.map { absolute($0) } ?? usual.flatMap { access($0, R_OK) == 0 ? $0 : nil }
+        knownHosts = home.map { $0 + "/.ssh/known_hosts" }
+        if let file = options.sshKnownHosts {
+            // One that is missing knows no host.
+            if access(file, F_OK) == 0 || errno != ENOENT {
+                close(try NamedFile(file, kind: "known_hosts file", for: .options).descriptor)
+            }
+            knownHosts = absolute(file)
+        }
+        if let file = options.sshKey {
+            close(try NamedFile(file, kind: "SSH key file", for: .secret).descriptor)
+            privateKey = absolute(file)
+        } else {
+            // curl itself looks for RSA keys alone, which OpenSSH refuses with the signatures that libssh2 1.10 makes.
+            let usual = home.map { $0 + "/.ssh/id_ed25519" }
+            privateKey = usual.flatMap { access($0, R_OK) == 0 ? $0 : nil }
+        }
         // With a user of its own curl would not take the one of `.netrc`.
-        let netrc = home.flatMap { textOfFile($0 + "/.netrc") } ?? ""
-        if !netrc.split(whereSeparator: \.isWhitespace).contains(where: { $0 == host || $0 == "default" }) {
+        var netrc = Netrc(home.map { $0 + "/.netrc" })
+        if netrc.login(for: host) == nil {
             user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
         }
     }

@@ -95,23 +95,37 @@ private func urlStart(_ bytes: [UInt8]) -> Int? {
     return nil
 }
 
-/// The bytes of an argument that must not stay readable in `ps`.
+/// The bytes of an argument that must not stay readable in `ps`: of a header its value, of a command its words but the
+/// program's name, of a source user and password.
 /// - Parameters:
 ///   - argument: need not be UTF-8.
-///   - isHeader: the argument is the value of `--header`.
-func secretRange(_ argument: [UInt8], isHeader: Bool) -> Range<Int>? {
-    if isHeader {
-        return argument.firstIndex(of: UInt8(ascii: ":")).map { $0 + 1..<argument.count }
+///   - previous: the argument before, which may be the name of a long option.
+func secretRange(_ argument: [UInt8], after previous: String?) -> Range<Int>? {
+    if let previous, previous.hasPrefix("--"), let form = OptionTable[String(previous.dropFirst(2))]?.form,
+        let start = secretStart(argument, form)
+    {
+        return start..<argument.count
     }
-    // Hides the rest of a list of options, too: escapes make the end of the header hard to find.
-    if let at = position(of: "header=", in: argument), let colon = argument[at...].firstIndex(of: UInt8(ascii: ":")) {
-        return colon + 1..<argument.count
+    // Hides the rest of a list of options, too: escapes make the end of a value hard to find.
+    let starts = OptionTable.rows.compactMap { row -> Int? in
+        guard let form = row.form else { return nil }
+        let names = [row.name, String(row.name.map { $0 == "-" ? "_" : $0 })]
+        let values = names.compactMap { position(of: $0 + "=", in: argument).map { $0 + row.name.utf8.count + 1 } }
+        return values.compactMap { value in secretStart(Array(argument[value...]), form).map { value + $0 } }.min()
     }
+    if let start = starts.min() { return start..<argument.count }
     // To the very last `@`: a password may contain a character that ends an authority.
     guard let start = secretStart(argument), let at = argument[start...].lastIndex(of: UInt8(ascii: "@")) else {
         return nil
     }
     return start..<at
+}
+
+/// The place of the secret in the value of an option of this form.
+private func secretStart(_ value: [UInt8], _ form: ValueForm) -> Int? {
+    // A scalar a byte, so that places are the same.
+    let text = String(String.UnicodeScalarView(value.map { UnicodeScalar($0) }))
+    return form.secretStart(text).map { text.unicodeScalars.distance(from: text.startIndex, to: $0) }
 }
 
 private func position(of word: String, in bytes: [UInt8]) -> Int? {
@@ -128,7 +142,7 @@ func hideSecrets() {
         guard let pointer = arguments[index] else { continue }
         let bytes = UnsafeBufferPointer(start: pointer, count: strlen(pointer)).map { UInt8(bitPattern: $0) }
         let previous = index > 0 ? arguments[index - 1].map { String(cString: $0) } : nil
-        guard let range = secretRange(bytes, isHeader: previous == "--header") else { continue }
+        guard let range = secretRange(bytes, after: previous) else { continue }
         for offset in range { pointer[offset] = CChar(UInt8(ascii: "*")) }
     }
 }

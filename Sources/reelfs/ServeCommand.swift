@@ -59,7 +59,7 @@ struct ServeCommand: ParsableCommand, ReelfsCommand {
             throw error
         }
         let isOver = Monitor(false)
-        signals.serve(reload: wiring.reload) { isOver.withLock { $0 = true } }
+        signals.serve(reload: wiring.hangUp) { isOver.withLock { $0 = true } }
         writeAll(1, Array("\(listener.address)\n".utf8))
         manager.tell(.ready("\(withoutQuery(source)) at \(listener.address)"))
         isOver.wait { $0 ? () : nil }

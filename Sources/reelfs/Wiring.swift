@@ -23,6 +23,13 @@ struct SourceConfiguration {
         let url = SourceKinds.url(of: address)
         let isBucket = S3Address(address) != nil
         source = url != nil ? address : absolute(address)
+        if url == nil, !isBucket, options.givesListsSecrets, access(source, F_OK) == 0 {
+            do throws(Failure) {
+                close(try NamedFile(source, kind: "list", for: .list).descriptor)
+            } catch {
+                throw .usage("\(error.sentence); else leave out header and cookies, which go where the list says")
+            }
+        }
         if !options.mirrors.isEmpty, isBucket || url?.fileProtocol != nil || url == nil {
             throw .usage("mirrors are for http and https, and the source is at none of them")
         }
@@ -62,7 +69,7 @@ struct FilesystemConfiguration {
 
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
-        news = NewsDesk(request.options, logger)
+        news = try NewsDesk(request.options, logger)
         let key: SecretBytes?
         if Catalogue.isMeant(by: request.source) {
             source = absolute(request.source)
@@ -131,7 +138,8 @@ extension TransportConfiguration {
         let others = options.mirrors + (options.via.map { [$0] } ?? [])
         mirrorOrigins = Set(others.filter { $0.scheme == "https" || source?.scheme == "http" }.map(\.origin))
         if let via = options.via, options.viaCredentials { trustedOrigins?.insert(via.origin) }
-        if source?.fileProtocol == .sftp { ssh = SSHAccess(options, host: source?.host ?? "") }
+        netrcFile = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
+        if source?.fileProtocol == .sftp { ssh = try SSHAccess(options, host: source?.host ?? "") }
         connectTimeout = min(.seconds(10), .seconds(options.timeout))
         if let agent = options.userAgent { userAgent = agent }
     }
@@ -166,20 +174,22 @@ struct SocketPlace {
 }
 
 extension VolumeOptions {
-    /// Opens the request log.
-    init(_ options: MountOptions, news: TreeNews? = nil, tier: TierPlace? = nil) throws(Failure) {
-        var write: (@Sendable (RequestRecord) -> Void)?
-        if let path = options.requestLog {
-            let log = try RequestLogFile(path)
-            write = { log.write($0) }
-        }
+    /// - Parameter folder: of the source in the mount.
+    init(_ options: MountOptions, _ news: NewsDesk?, folder: [String] = [], tier: TierPlace?) {
+        let getsSecrets = options.givesListsSecrets
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
             probeLimit: options.probeLimit, cacheKey: options.cacheKey, mirrors: options.mirrors,
             via: options.via.map { SharedCache($0, getsCredentials: options.viaCredentials) },
-            alignment: options.alignment, tier: tier, warm: options.warm, links: options.links, requestLog: write,
-            news: news)
+            alignment: options.alignment, tier: tier, warm: options.warm, links: options.links,
+            requestLog: news?.requestLog, news: news?.news(of: folder),
+            openList: { openList($0, getsSecrets: getsSecrets) })
     }
+}
+
+extension MountOptions {
+    /// Whether all origins that a local list names get secrets of these options.
+    fileprivate var givesListsSecrets: Bool { !headers.isEmpty || cookieFile != nil }
 }
 
 /// Joins tree, cache and origin.
@@ -225,8 +235,7 @@ struct Wiring {
         _ commands: CommandRuns, asks: Bool
     ) throws(Failure) -> (Volume, CurlOrigin) {
         let logger = configuration.logger
-        let options = try VolumeOptions(
-            configuration.request.options, news: configuration.news.news(of: []), tier: configuration.tier)
+        let options = VolumeOptions(configuration.request.options, configuration.news, tier: configuration.tier)
         let origin: CurlOrigin
         do throws(TransportError) {
             let options = configuration.request.options
@@ -268,6 +277,16 @@ struct Wiring {
     }
 
     var socketPath: String { socket.path }
+
+    /// What SIGHUP does; nil if it ends the mount. The log has the mistakes.
+    var hangUp: (@Sendable () -> Void)? {
+        let (reload, reopen) = (reload, news.reopenLog)
+        if reload == nil, reopen == nil { return nil }
+        return {
+            reopen?()
+            _ = reload?()
+        }
+    }
 
     /// The setting of the cache that outlives the mount.
     private static let offline = "offline"

@@ -299,6 +299,40 @@ import Testing
         }
     }
 
+    @Test("A resolver, a token command and the command of on-change get no descriptor of the daemon's")
+    func descriptors() throws {
+        let folder = "/tmp/reelfs-descriptors-\(getpid())"
+        mkdir(folder, 0o700)
+        defer { removeTree(folder) }
+        // The shell's own for the script closes on exec, so a further program lists them.
+        let script = """
+            read -r line
+            sh -c 'readlink /proc/$$/fd/*' > \(folder)/$1
+            case $1 in
+            resolver) printf '%s' "$line" | sed 's/.*"url":\\("[^"]*"\\).*/{"url":\\1}/' ;;
+            token) echo abc ;;
+            esac
+            """
+        try writeFile(folder + "/script", script.utf8)
+        let command = { (name: String) in "/bin/sh \(folder)/script \(name)" }
+        let options = ["--resolver", command("resolver"), "--token-command", command("token")]
+        try withLibrary(options + ["--on-change", command("change")]) { root, serving, token, _ in
+            // One client is connected all the time.
+            let client = try RawConnection(serving.port)
+            defer { withExtendedLifetime(client) {} }
+            #expect(try RawAnswer(serving.port, "GET", "/files/Films/film.mkv").status == 200)
+            try writeFile(root + "/Films/two.mkv", [1])
+            let login = ["Authorization: Bearer \(token)"]
+            #expect(try RawAnswer(serving.port, "POST", "/vfs/refresh?dir=Films", login).status == 200)
+            for name in ["resolver", "token", "change"] {
+                let told = { contents(of: "\(folder)/\(name)") }
+                #expect(eventually(within: .seconds(15)) { told().contains("pipe:") }, "\(name)")
+                let others = told().split(separator: "\n").filter { !$0.hasPrefix("pipe:") && !$0.hasPrefix(folder) }
+                #expect(others.isEmpty, "\(name): \(others)")
+            }
+        }
+    }
+
     @Test("rclone rc talks to it, with the token as a header or as a password")
     func rclone() throws {
         try withLibrary { root, serving, token, scene in

@@ -56,6 +56,24 @@ extension EndToEnd {
             }
         }
 
+        @Test("SIGHUP has the request log opened again, and the mount goes on")
+        func reopened() throws {
+            let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])
+            defer { server.stop() }
+            try withScene { scene in
+                let log = scene.work("requests.json")
+                let mount = try ForegroundMount(scene, server.url("/film.mkv").text, ["--request-log", log])
+                #expect(eventually { !lines(of: log).isEmpty })
+                try #require(rename(log, log + ".old") == 0)
+                mount.child.signal(SIGHUP)
+                #expect(eventually { mount.log.contains("the request log was opened again") }, "\(mount.log)")
+                #expect(try readWhole(mount.file("film.mkv")).count == 5000)
+                #expect(eventually { !lines(of: log).isEmpty })
+                mount.child.signal(SIGTERM)
+                #expect(try mount.child.wait().status == 0)
+            }
+        }
+
         @Test("Explain says which path it does not know, and of what no mount is")
         func strangers() throws {
             let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])

@@ -27,6 +27,36 @@ extension EndToEnd {
             }
         }
 
+        @Test("A list of another user takes no login of root's along, and is no source where headers would follow it")
+        func list() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withScene { scene in
+                let (list, netrc) = (scene.work("list.m3u"), scene.work(".netrc"))
+                try writeFile(netrc, "default login joe password hunter2\n".utf8)
+                chmod(netrc, 0o600)
+                let home = ["HOME": scene.folder + "/work"]
+                for owner in [Self.other, 0] {
+                    let isOwn = owner == 0
+                    try writeFile(list, "\(server.address)\(isOwn ? "own" : "other").mkv\n".utf8)
+                    try #require(chown(list, owner, owner) == 0)
+                    let end = try scene.tryMount(list, ["--header", "X-Key: sesame"], environment: home)
+                    #expect(end.status == (isOwn ? 0 : 1), "\(end)")
+                    if isOwn {
+                        #expect(try ChildProcess.run([program, "umount", scene.mountpoint]).status == 0)
+                    } else {
+                        #expect(end.errors.contains("belongs neither to root nor") && server.requests.isEmpty, "\(end)")
+                    }
+                    let mount = try scene.mount(list, environment: home)
+                    let name = isOwn ? "own.mkv" : "other.mkv"
+                    #expect(Self.film.difference(inFile: mount.file(name)) == nil)
+                    let requests = server.requests.filter { $0.path == "/" + name }
+                    #expect(!requests.isEmpty && requests.allSatisfy { ($0["authorization"] != nil) == isOwn })
+                    try mount.unmount()
+                }
+            }
+        }
+
         @Test("A link of another user to a file that root alone can read is not followed")
         func link() throws {
             let server = try anywhereServer(Self.film)

@@ -15,10 +15,12 @@ struct ControlClientTests {
     }
 
     @Test(
-        "Only a daemon of root or of the asking user is trusted, and by root that of the user who has mounted",
+        "Only a daemon of root or of the asking user is trusted, none of another user's mount, and by root its alone",
         arguments: [
-            (0, 0, nil, true), (0, 1000, 1000, true), (1000, 1000, nil, true), (1000, 0, nil, false),
-            (1000, 0, 1001, false), (1000, 0, 1000, true), (1000, 1001, 1000, false),
+            (0, 0, nil, true), (0, 1000, nil, true), (1000, 1000, nil, true), (1000, 0, nil, false),
+            (0, 0, 0, true), (1000, 0, 1000, true), (1000, 0, 1001, false), (0, 0, 1000, false),
+            (1000, 1000, 1000, true), (0, 1000, 1000, true), (0, 1000, 0, true), (1000, 1000, 0, true),
+            (1000, 1001, 1000, false), (0, 1001, 1000, false), (1001, 1001, 1000, false),
         ] as [(uid_t, uid_t, uid_t?, Bool)])
     func trusted(owner: uid_t, user: uid_t, mounter: uid_t?, expected: Bool) {
         #expect(ControlClient.isTrusted(owner, by: user, mounter: mounter) == expected)

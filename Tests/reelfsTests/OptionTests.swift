@@ -343,7 +343,7 @@ struct OptionTests {
             return sentence.contains("not an http(s) URL") && !sentence.contains("sesame")
         }
         #expect(!withoutQuery(source).contains("sesame") || source.hasPrefix("sesame@") || ResourceURL(source) != nil)
-        #expect(secretRange(Array(source.utf8), isHeader: false) != nil || source.hasPrefix("sesame@"))
+        #expect(secretRange(Array(source.utf8), after: nil) != nil || source.hasPrefix("sesame@"))
     }
 
     @Test(
@@ -400,15 +400,25 @@ struct OptionTests {
     @Test(
         "Secrets of an argument are found",
         arguments: [
-            ("http://u:p@h/", false, "u:p"), ("http://token@h/", false, "token"), ("u:p@h/", false, "u:p"),
-            ("http:/u:p@h", false, "u:p"), ("X-Key: secret", true, " secret"), ("rw,header=A: b\\,c", false, " b\\,c"),
-            ("--header=A: b", false, " b"), ("/films", false, nil), ("http://h/?header", false, nil),
-            ("@/etc/token", true, nil), ("https://u:a/b?c#d@e@h/", false, "u:a/b?c#d@e"),
+            ("http://u:p@h/", nil, "u:p"), ("http://token@h/", nil, "token"), ("u:p@h/", nil, "u:p"),
+            ("http:/u:p@h", nil, "u:p"), ("X-Key: secret", "--header", " secret"),
+            ("rw,header=A: b\\,c", "-o", " b\\,c"), ("--header=A: b", nil, " b"), ("/films", nil, nil),
+            ("http://h/?header", nil, nil), ("@/etc/token", "--header", nil),
+            ("https://u:a/b?c#d@e@h/", "--timeout", "u:a/b?c#d@e"),
+            ("/é/tell --key=a", "--on-change", " --key=a"), ("--on-change=/tell \u{301}key", nil, " \u{301}key"),
+            ("tell\tkey", "--token-command", "\tkey"), ("ro,token_command=a b,resolver=c d", "-o", " b,resolver=c d"),
+            ("command:pass show films", "--encrypt", " show films"), ("encrypt=command:pass a", "-o", " a"),
+            ("file:/a b", "--encrypt", nil), ("/tell", "--resolver", nil),
         ])
-    func secrets(argument: String, isHeader: Bool, expected: String?) {
+    func secrets(argument: String, previous: String?, expected: String?) {
         let bytes = Array(argument.utf8)
-        #expect(
-            secretRange(bytes, isHeader: isHeader).map { String(decoding: bytes[$0], as: UTF8.self) } == expected)
+        #expect(secretRange(bytes, after: previous).map { String(decoding: bytes[$0], as: UTF8.self) } == expected)
+    }
+
+    @Test("An argument that is no UTF-8 hides no secret behind it")
+    func secretBehindBytes() {
+        let bytes = Array("/films-".utf8) + [0xFF, 0xC3] + Array("/tell key".utf8)
+        #expect(secretRange(bytes, after: "--on-change") == bytes.count - 4..<bytes.count)
     }
 
     @Test(

@@ -1,0 +1,60 @@
+import Glibc
+import Logging
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import reelfs
+
+/// The command of `--on-change`, apart from mounts.
+@Suite("The command of on-change")
+struct ChangeCommandTests {
+    private struct Sink: LogHandler {
+        let lines: Monitor<[String]>
+        var metadata: Logger.Metadata = [:]
+        var logLevel = Logger.Level.trace
+
+        subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+            get { metadata[key] }
+            set { metadata[key] = newValue }
+        }
+
+        func log(event: LogEvent) { lines.withLock { $0.append(event.message.description) } }
+    }
+
+    @Test("The log has its last words, and its news are tried once more, together with those that came meanwhile")
+    func failure() throws {
+        try withTemporaryDirectory { folder in
+            let (script, told, go) = (folder + "/script", folder + "/told", folder + "/go")
+            defer { for path in [script, told, go] { unlink(path) } }
+            let text = """
+                cat >> \(told)
+                while [ ! -e \(go) ]; do sleep 0.02; done
+                echo first >&2; echo boom http://a:b@h/x?sig=c >&2
+                exit 3
+
+                """
+            try write(text, to: script)
+            let lines = Monitor<[String]>([])
+            let logger = Logger(label: "test") { _ in Sink(lines: lines) }
+            let command = ChangeCommand(Command(parsing: "/bin/sh " + script)!, logger, pause: .zero)
+            defer { command.stop() }
+            command.tell(["a", "b/"])
+            #expect(eventually(within: .seconds(30)) { access(told, F_OK) == 0 && contents(of: told) == "a\nb/\n" })
+            command.tell(["c"])
+            try write("", to: go)
+            let words = "the command of on-change, /bin/sh, ended with status 3: boom http://***@h/x?…; "
+            let said = lines.wait(atMost: .seconds(30)) { $0.count < 2 ? nil : $0 }
+            #expect(
+                said == [words + "tried once more, with news that come meanwhile", words + "its news are lost"])
+            #expect(contents(of: told) == "a\nb/\na\nb/\nc\n")
+        }
+    }
+}
+
+private func write(_ text: String, to path: String) throws {
+    let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    try #require(descriptor >= 0)
+    writeAll(descriptor, Array(text.utf8))
+    close(descriptor)
+}
