@@ -2,13 +2,18 @@ import CSQLite
 import ReelCore
 
 extension Validator {
-    /// The columns tag, weak, modified.
-    var columns: [Value] { [Value(entityTag?.opaque), Value(entityTag?.isWeak ?? false), Value(lastModified)] }
+    /// The columns tag, weak, modified. The lowest bit of `weak` says so; the others are the mirror.
+    var columns: [Value] {
+        [
+            Value(entityTag?.opaque), .integer(mirror << 1 | (entityTag?.isWeak ?? false ? 1 : 0)),
+            Value(lastModified),
+        ]
+    }
 
     init(_ row: any RowColumns, at column: Int32) {
-        let weak = row.flag(column + 1)
-        let tag = row.optionalText(column).flatMap { EntityTag((weak ? "W/" : "") + "\"\($0)\"") }
-        self.init(entityTag: tag, lastModified: row.moment(column + 2))
+        let number = row.integer(column + 1)
+        let tag = row.optionalText(column).flatMap { EntityTag((number & 1 == 1 ? "W/" : "") + "\"\($0)\"") }
+        self.init(entityTag: tag, lastModified: row.moment(column + 2), mirror: number >> 1)
     }
 }
 

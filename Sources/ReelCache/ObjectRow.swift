@@ -95,8 +95,12 @@ extension IndexConnection {
         if wanted.entityTag?.isWeak ?? true, let tag = mine.entityTag { best.entityTag = tag }
         best.lastModified = wanted.lastModified ?? mine.lastModified
         guard best != mine else { return }
+        try set(best, of: row)
+    }
+
+    func set(_ validator: Validator, of row: ObjectRow) throws(CacheError) {
         var version = row.version
-        version.validator = best
+        version.validator = validator
         try set(version, row.name, of: row.id)
     }
 

@@ -166,6 +166,25 @@ final class ObjectStore: Sendable {
         }
     }
 
+    /// Gives a version that no file is open of another validator. - Returns: false where the index has no such version,
+    /// or one is open.
+    func rename(_ version: Version, _ validator: Validator) -> Bool {
+        let isDone = try? index.write { (index) throws(CacheError) -> Bool in
+            guard let row = try index.row(of: version), !row.isSuperseded, files.file(row.id) == nil else {
+                return false
+            }
+            var wanted = version
+            wanted.validator = validator
+            if let other = try index.row(of: wanted) {
+                guard files.file(other.id) == nil else { return false }
+                try remove(other, index)
+            }
+            try index.set(validator, of: row)
+            return true
+        }
+        return isDone ?? false
+    }
+
     // MARK: Forgetting
 
     func forget(_ version: Version) {

@@ -6,6 +6,8 @@ package struct ResponseHead: Sendable {
     package var headers: [(name: String, value: String)]
     /// Where the answer came from, after redirects.
     package var url: ResourceURL
+    /// As `Validator.mirror`.
+    package var mirror: Int64 = 0
 
     /// - Parameter headers: names in any case.
     package init(status: Int, headers: [(name: String, value: String)], url: ResourceURL) {
@@ -36,7 +38,9 @@ package struct ResponseHead: Sendable {
     package var lastModified: Int64? { self["last-modified"].flatMap { httpDate($0) } }
 
     /// The validator of the version that the answer is of.
-    package var validator: Validator { Validator(entityTag: entityTag, lastModified: lastModified) }
+    package var validator: Validator {
+        Validator(entityTag: entityTag, lastModified: lastModified, mirror: mirror)
+    }
 
     /// `Content-Type` without parameters, in lower case; nil where it is not `type/subtype`.
     package var mediaType: String? {

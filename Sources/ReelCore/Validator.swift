@@ -43,17 +43,27 @@ package struct Validator: Hashable, Sendable {
     package var entityTag: EntityTag?
     /// Seconds since 1970.
     package var lastModified: Int64?
+    /// The mirror whose bytes the version has, as long as the source has not proven them; 0 for a version of the
+    /// source. What two origins have under one tag and one date may differ, so these are two versions.
+    package var mirror: Int64
 
     /// - Parameter lastModified: seconds since 1970.
-    package init(entityTag: EntityTag?, lastModified: Int64?) {
+    package init(entityTag: EntityTag?, lastModified: Int64?, mirror: Int64 = 0) {
         self.entityTag = entityTag
         self.lastModified = lastModified
+        self.mirror = mirror
     }
 
-    /// Whether both may be of the same version: by tag where both have one (a weak tag that later turns strong is the
-    /// same, as Apache does with fresh files), else by date where both have one, else true. The caller compares the
-    /// length.
+    /// The same tag and date of the version that this mirror has; of the source's, where it is 0.
+    package func at(mirror: Int64) -> Validator {
+        Validator(entityTag: entityTag, lastModified: lastModified, mirror: mirror)
+    }
+
+    /// Whether both may be of the same version of one origin: by tag where both have one (a weak tag that later turns
+    /// strong is the same, as Apache does with fresh files), else by date where both have one, else true. The caller
+    /// compares the length.
     package func agrees(with other: Validator) -> Bool {
+        if mirror != other.mirror { return false }
         if let mine = entityTag, let theirs = other.entityTag { return mine.isSame(as: theirs) }
         if let mine = lastModified, let theirs = other.lastModified { return mine == theirs }
         return true
@@ -94,5 +104,10 @@ package struct ContentInformation: Hashable, Sendable {
     /// Whether length and validator agree.
     package func isSameVersion(as other: ContentInformation) -> Bool {
         length == other.length && validator.agrees(with: other.validator)
+    }
+
+    /// Whether length and validator agree, whichever origin has it.
+    package func looksLike(_ other: ContentInformation) -> Bool {
+        length == other.length && validator.at(mirror: other.validator.mirror).agrees(with: other.validator)
     }
 }

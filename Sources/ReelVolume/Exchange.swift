@@ -20,8 +20,9 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         /// The transport has it.
         var isSent = false
         var isConditional = false
-        /// Its mirror is believed by length and validator: nothing was there to compare its bytes with.
-        var isUnproven = false
+        /// `Validator.mirror` of the version that its answer is of.
+        var mark: Int64 = 0
+        var condition: OriginRequest.Condition?
         var status: Int?
         var bytes: Int64 = 0
         let start = now()
@@ -41,8 +42,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private let services: Services
     private let resolver: Resolver?
     private let mirrors: Mirrors?
-    /// Compares a mirror with what is there, so that it asks nothing about the mirror before.
+    /// Compares a place with what is there, so that it asks nothing about the place before.
     private let isProof: Bool
+    /// For a segment of a joined file, which no cached bytes can be compared with.
+    private let isOfPiece: Bool
     private var attempt: Attempt
     /// The places left to ask, the next one first.
     private var places: [Mirrors.Place]
@@ -73,6 +76,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         resolver = request.reason == .listing ? nil : services.resolver
         mirrors = services.mirrors
         isProof = place != nil
+        isOfPiece = request.subject.map { services.isJoined($0) } ?? false
         attempt = Attempt(place: 0, origin: request.url.origin, range: request.range)
         places = place.map { [$0] } ?? [0]
         guard let mirrors else { return }
@@ -83,20 +87,88 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         places = mirrors.places(
             for: request, version, isWide: services.concurrency[request.url].share > 1, mayMirror: mayMirror,
             isAway: { services.origin.standings[$0]?.isAway ?? false })
+        if !takesAnyVersion, let version, services.cachedBlock(of: request.url, version) == nil {
+            // Nothing is there to compare the others with.
+            places.removeAll { !isOwn($0, version) && mirrors.standing(of: request.url, version, at: $0).isUnknown }
+        }
         if request.reason == .hedge, places.count > 1 { slow = places.last }
         // Its return is looked for, also where no request goes there.
-        if places[0] != 0 { services.origin.noteInterest(in: request.url) }
-        if let shared = mirrors.shared, !mirrors.isShared(places[0]) { _ = services.origin.isWorthAsking(shared.base) }
+        let first = places.first ?? 0
+        if first != 0 { services.origin.noteInterest(in: request.url) }
+        if let shared = mirrors.shared, !mirrors.isShared(first) { _ = services.origin.isWorthAsking(shared.base) }
     }
 
     /// Sends it to the first of its places.
     func begin() { next() }
 
     private func next() {
+        guard !places.isEmpty else { return end(firstFailure ?? .changed) }
         attempt = Attempt(place: places.removeFirst(), origin: request.url.origin, range: rest)
-        if attempt.place > 0 { return askMirror() }
-        compareMirrors()
-        if resolver != nil { resolve() } else { send(request.url, nil, request.condition) }
+        guard let mirrors else { return ask(request.condition) }
+        let place = attempt.place
+        if mirrors.isShared(place) { return askShared(mirrors.shared!) }
+        attempt.mark = isOfPiece ? 0 : mirrors.mark(of: place)
+        guard let version, place > 0 || !isOwn(place, version) && !takesAnyVersion else {
+            return ask(place == 0 ? request.condition : nil)
+        }
+        if isContradicted { return end(.changed) }
+        switch mirrors.standing(of: request.url, version, at: place) {
+        case .differs: skip()
+        case .agrees(let validator): askAgreed(validator)
+        case .unknown where isProof: askAgreed(nil)
+        case .unknown where isOwn(place, version): ask(nil)
+        case .unknown:
+            guard let block = services.cachedBlock(of: request.url, version) else {
+                return takesAnyVersion ? ask(nil) : skip()
+            }
+            let prove = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, services) }
+            mirrors.find(request.url, version, at: place, ask: prove) { [self] standing in
+                if case .agrees(let validator) = standing { return askAgreed(validator) }
+                if isContradicted { end(.changed) } else { skip() }
+            }
+        }
+    }
+
+    /// The answer tells the version: no bytes of another one are mixed with it. Segments are believed by length and
+    /// validator.
+    private var takesAnyVersion: Bool {
+        if isOfPiece { return true }
+        return !isProof && toldStatus == nil && [.head, .probe, .listing].contains(request.reason)
+    }
+
+    /// Whether it is the place whose version it is.
+    private func isOwn(_ place: Mirrors.Place, _ version: ContentInformation) -> Bool {
+        mirrors?.mark(of: place) == version.validator.mirror
+    }
+
+    /// The source has other bytes than the mirror whose version is asked for.
+    private var isContradicted: Bool {
+        guard !takesAnyVersion, let version, version.validator.mirror != 0 else { return false }
+        if case .differs? = mirrors?.standing(of: request.url, version, at: 0) { return true } else { return false }
+    }
+
+    /// A place that has the bytes of the version, under a validator of its own.
+    private func askAgreed(_ validator: Validator?) {
+        attempt.mark = version!.validator.mirror
+        ask(validator.flatMap { request.condition?.comparing($0) })
+    }
+
+    private func ask(_ condition: OriginRequest.Condition?) {
+        attempt.condition = condition
+        if attempt.place > 0 {
+            guard let url = mirrors?.url(of: request.url, at: attempt.place) else { return skip() }
+            send(url, [], condition)
+        } else if resolver != nil {
+            resolve()
+        } else {
+            send(request.url, nil, condition)
+        }
+    }
+
+    /// Its validators are the source's own, and so are its bytes.
+    private func askShared(_ shared: SharedCache) {
+        guard let url = mirrors?.url(of: request.url, at: attempt.place) else { return skip() }
+        send(url, shared.headers(for: request), shared.condition(of: request))
     }
 
     private func resolve(after refusal: Resolver.Refusal? = nil) {
@@ -110,7 +182,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
                 return services.origin.perform { [self] in ended(.unresolved) }
             }
             attempt.resolved = place.number
-            send(place.answer.url, place.answer.headers, request.condition)
+            send(place.answer.url, place.answer.headers, attempt.condition)
         }
     }
 
@@ -133,50 +205,15 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     // MARK: Mirrors
 
-    private func askMirror() {
-        let place = attempt.place
-        guard let mirrors, let url = mirrors.url(of: request.url, at: place) else { return skip() }
-        // Its validators are the source's own, and so are its bytes.
-        if let shared = mirrors.shared, mirrors.isShared(place) {
-            return send(url, shared.headers(for: request), shared.condition(of: request))
-        }
-        // Nothing is known that it could contradict.
-        guard let version else { return trust(url) }
-        switch mirrors.standing(of: request.url, version, at: place) {
-        case .differs: skip()
-        case .agrees(let validator): send(url, [], request.condition?.comparing(validator))
-        case .unknown where isProof: send(url, [], nil)
-        case .unknown:
-            guard let block = services.cachedBlock(of: request.url, version) else { return trust(url) }
-            let ask = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, services) }
-            mirrors.find(request.url, version, at: place, ask: ask) { [self] standing in
-                guard case .agrees(let validator) = standing else { return skip() }
-                send(url, [], request.condition?.comparing(validator))
-            }
-        }
-    }
-
-    private func trust(_ url: ResourceURL) {
-        attempt.isUnproven = true
-        send(url, [], nil)
-    }
-
-    /// Compares what a mirror gave unproven with the source, which is asked again: beside the request, which needs
-    /// nothing of the mirror.
-    private func compareMirrors() {
-        guard !isProof, let mirrors, let version, let range = mirrors.unproven(request.url, version),
-            let block = services.cachedBlock(of: request.url, version, at: range.lower)
-        else { return }
-        let ask = { [self] in MirrorProof.start(request, as: handle, version, at: 0, block, services) }
-        mirrors.find(request.url, version, at: 0, ask: ask) { _ in }
-    }
-
     /// The place is of no use.
     private func skip() {
-        if places.isEmpty { finish(firstFailure ?? .interrupted("no place agrees with what is known")) } else { next() }
+        if places.isEmpty { end(firstFailure ?? .interrupted("no place agrees with what is known")) } else { next() }
     }
 
-    /// Whether the answer of a mirror is of the version that is known. - Returns: the failure where it is not.
+    /// Ends it without a request: receivers are called on the transport's thread alone.
+    private func end(_ failure: OriginFailure) { services.origin.perform { [self] in finish(failure) } }
+
+    /// Whether an answer that needs it is of the version that is known. - Returns: the failure where it is not.
     private func disagreement(_ head: ResponseHead) -> OriginFailure? {
         // Its own validator says that it has not changed, if that was asked.
         if head.status == 304 { return attempt.isConditional ? nil : .wrongAnswer("304 from a mirror unasked") }
@@ -190,27 +227,50 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             return .wrongAnswer("the whole file, where a shared cache was asked for a range")
         }
         guard let version else { return nil }
-        guard isShared ? told.isSameVersion(as: version) : told.isProven(by: version) else {
+        let isSame = isShared || isOwn(attempt.place, version) ? told.looksLike(version) : told.isProven(by: version)
+        guard isSame else {
             let reason = length == version.length ? "its tag and date are others" : "its length is another"
             mirrors.leaveOut(request.url, version, at: attempt.place, reason)
+            if attempt.place == 0 { return .changed }
             return .wrongAnswer("a \(isShared ? "shared cache" : "mirror") with another version")
         }
-        if !isShared {
-            let range = attempt.isUnproven ? attempt.range : nil
-            mirrors.agreed(request.url, version, at: attempt.place, head.validator, unproven: range)
+        return nil
+    }
+
+    /// Remembers that a place has the version of its answer.
+    /// - Parameters:
+    ///   - head: as the receiver gets it.
+    ///   - own: as the answer had it.
+    /// - Returns: the failure where the source has other bytes under that version.
+    private func agreement(_ head: ResponseHead, _ own: Validator) -> OriginFailure? {
+        guard let mirrors, !mirrors.isShared(attempt.place), request.reason != .listing, head.status != 304 else {
+            return nil
         }
+        let told = ContentInformation(length: head.contentRange?.total, validator: head.validator)
+        var version = version ?? told
+        guard version.length != nil else { return nil }
+        version.validator.mirror = attempt.mark
+        if attempt.mark != 0, case .differs = mirrors.standing(of: request.url, version, at: 0) {
+            return .wrongAnswer("a mirror with other bytes")
+        }
+        mirrors.agreed(request.url, version, at: attempt.place, own)
         return nil
     }
 
     /// A mirror's head as the source would have sent it.
     private func translated(_ head: ResponseHead) -> ResponseHead {
         var head = head
-        head.url = mirrors?.original(of: head.url, at: attempt.place) ?? request.url
+        head.mirror = attempt.mark
+        if attempt.place > 0 { head.url = mirrors?.original(of: head.url, at: attempt.place) ?? request.url }
+        let isShared = mirrors?.isShared(attempt.place) ?? false
+        if !isShared, request.reason == .listing {
+            // The source would be asked whether its own listing has changed since.
+            head.headers.removeAll { $0.name == "etag" || $0.name == "last-modified" }
+            return head
+        }
         guard let version else {
             // The source may have another tag for the same bytes.
-            if !(mirrors?.isShared(attempt.place) ?? true), head.validator.lastModified != nil {
-                head.headers.removeAll { $0.name == "etag" }
-            }
+            if !isShared, head.validator.lastModified != nil { head.headers.removeAll { $0.name == "etag" } }
             return head
         }
         head.headers.removeAll { $0.name == "etag" || $0.name == "last-modified" }
@@ -234,21 +294,18 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         guard mirrors != nil else { return receiver.head(head) }
         var head = head
         let own = head.validator
-        if attempt.place > 0 {
+        if attempt.place > 0 || attempt.mark != 0 {
             if let failure = disagreement(head) { return failure }
             mirrors?.tally(head, at: attempt.place)
             head = translated(head)
+            if let failure = agreement(head, own) { return failure }
         }
         guard toldStatus == nil else { return goOn(head) }
         let failure = receiver.head(head)
         if failure == nil {
             toldStatus = head.status
             if head.status == 206, let total = head.contentRange?.total {
-                let told = ContentInformation(length: total, validator: head.validator, mediaType: head.mediaType)
-                if version == nil, attempt.isUnproven {
-                    mirrors?.agreed(request.url, told, at: attempt.place, own, unproven: attempt.range)
-                }
-                version = told
+                version = ContentInformation(length: total, validator: head.validator, mediaType: head.mediaType)
             }
         }
         return failure
@@ -264,7 +321,6 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        if isLeftOut { return .stop }
         attempt.bytes += Int64(bytes.count)
         delivered += Int64(bytes.count)
         services.origins.took(Int64(bytes.count), from: attempt.origin)
@@ -276,7 +332,6 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
-        let failure = failure == .cancelled && isLeftOut ? .wrongAnswer("a mirror with other bytes") : failure
         if attempt.isSent {
             mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.isOfOrigin ?? false)
             services.origins.ended(attempt.origin, isUnwell: failure?.isOfOrigin ?? false)
@@ -290,13 +345,6 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         firstFailure = firstFailure ?? failure
         receiver.redirected()
         next()
-    }
-
-    /// A mirror that was believed has turned out to have other bytes.
-    private var isLeftOut: Bool {
-        guard attempt.isUnproven, let version else { return false }
-        if case .differs? = mirrors?.standing(of: request.url, version, at: attempt.place) { return true }
-        return false
     }
 
     private func finish(_ failure: OriginFailure?) { receiver.ended(failure) }

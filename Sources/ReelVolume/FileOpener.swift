@@ -119,20 +119,23 @@ final class FileOpener: Sendable {
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
             return openElsewhere(node, url, completion)
         }
+        // What a mirror has told the source has not confirmed.
+        let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
-        let isFresh = (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
+        let isFresh = !isOfMirror && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || !services.origin.isWorthAsking(url) {
-            return openVersion(node, url, remembered.information, completion)
+            return openUnconfirmed(node, url, remembered.information, completion)
         }
         let limit = min(Self.confirmationLimit, services.options.timeout)
-        let isDoubted = remembered.checkedAt == Services.doubted
+        let isDoubted = isOfMirror || remembered.checkedAt == Services.doubted
         InformationRequest.start(
             url, known: remembered.information, isDoubted: isDoubted, demand: node.openDemand, limit: limit, services
         ) { [self] outcome in
             if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
-            case .information(let new): openVersion(node, url, files.learn(new, of: url), completion)
+            case .information(let new):
+                files.settle(remembered.information, new, of: url) { [self] in openVersion(node, url, $0, completion) }
             case .failure(let failure):
                 switch VolumeError(failure) {
                 // A resolver that needs the network gives no place offline.
@@ -141,8 +144,24 @@ final class FileOpener: Sendable {
                 default:
                     // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.
                     services.logger.info("\(url): not confirmed: \(failure)")
-                    openVersion(node, url, remembered.information, completion)
+                    openUnconfirmed(node, url, remembered.information, completion)
                 }
+            }
+        }
+    }
+
+    /// Opens the remembered version. Where nothing of it is cached, and the source may be away, what a mirror has is
+    /// another version, which the first bytes tell.
+    private func openUnconfirmed(
+        _ node: Node, _ url: ResourceURL, _ known: ContentInformation, _ completion: @escaping Completion<RemoteFile>
+    ) {
+        guard services.mirrors?.areSome == true, known.validator.mirror == 0, !services.isJoined(url),
+            node.listed.length ?? known.length == known.length, services.cachedBlock(of: url, known) == nil
+        else { return openVersion(node, url, known, completion) }
+        firstOpen(node, url) { [self] result in
+            switch result {
+            case .success, .failure(.stale): completion(result)
+            case .failure: openVersion(node, url, known, completion)
             }
         }
     }
@@ -264,7 +283,10 @@ final class FileOpener: Sendable {
                 length: information.length, modified: information.validator.lastModified ?? facts.modified)
         }
         let parent = tree.nodes[node.parent]
-        let isFirst = parent?.directory?.correct(node.name, facts) ?? false
+        // The same file of another origin: programs see no difference.
+        let looksSame = node.information.map { information.looksLike($0) } ?? false
+        if looksSame { parent?.directory?.untold() }
+        let isFirst = looksSame ? false : parent?.directory?.correct(node.name, facts) ?? false
         tree.nodes.supersede(node)
         services.kernelCache?.forgetEntry(node.name, in: node.parent)
         // A listing that is wrong about one file is out of date. If it says the same again, it is not fetched again.

@@ -14,12 +14,40 @@ extension FileTable {
                 new.validator = known.validator
                 // One odd answer from one of several servers has ended nothing for the readers that have it open.
                 file(for: version(url, new))?.revive()
-            } else {
+            } else if new.validator.mirror == 0 {
+                // What a mirror has ends no version of the source.
                 retire(version(url, known))
             }
         }
         services.store.remember(new, for: url.text, checkedAt: wallClock())
         return new
+    }
+
+    /// The source has told a version. Where the remembered one is a mirror's, and may be the same, a block of it is
+    /// compared with the source's first: bytes that are the source's stay.
+    /// - Parameter completion: gets the version to open: the mirror's, where the source gave no answer, or where the
+    ///   mirror's has readers, whose version does not change.
+    func settle(
+        _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL,
+        _ completion: @escaping @Sendable (ContentInformation) -> Void
+    ) {
+        let mayBeSame = known.validator.mirror != 0 && new.validator.mirror == 0 && new.isProven(by: known)
+        let isAsked =
+            mayBeSame
+            && services.prove(url, known) { [self] standing in
+                switch standing {
+                case .unknown: completion(known)
+                case .differs:
+                    services.mirrors?.contradicted(url, known, new)
+                    completion(learn(new, of: url))
+                case .agrees:
+                    services.later { [self] in
+                        let isRenamed = services.store.rename(version(url, known), new.validator)
+                        completion(learn(isRenamed ? new : known, of: url))
+                    }
+                }
+            }
+        if !isAsked { completion(learn(new, of: url)) }
     }
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {

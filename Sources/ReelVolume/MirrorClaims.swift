@@ -7,8 +7,8 @@ import ReelThreads
 ///        ▲                    │ └──other──▶ differs
 ///        └────no answer───────┘
 ///
-/// Where the cache has no byte of a version yet, length and validator have to do, and `unproven` remembers which bytes
-/// a mirror gave: once the source answers, the question is asked of the source instead.
+/// The version that a mirror has alone (`Validator.mirror`) is another subject than the source's, and the question is
+/// asked of the source: whether it has the bytes that the mirror gave.
 struct MirrorClaims: Sendable {
     /// What is known of one version of a file at one mirror.
     enum Standing: Sendable {
@@ -52,11 +52,9 @@ struct MirrorClaims: Sendable {
     private static let most = 4096
 
     private var claims: [Key: Claim] = [:]
-    /// What a mirror gave first, where nothing was there to compare it with.
-    private var unproven: [Subject: ByteRange] = [:]
 
     /// Versions of files of which something is known at a mirror.
-    var count: Int { max(claims.count, unproven.count) }
+    var count: Int { claims.count }
 
     mutating func with<Value>(_ subject: Subject, _ place: Mirrors.Place, _ body: (inout Claim) -> Value) -> Value {
         let key = Key(subject: subject, place: place)
@@ -68,19 +66,4 @@ struct MirrorClaims: Sendable {
         }
         return body(&claims[key, default: Claim()])
     }
-
-    /// A mirror's answer agrees as far as length and validator go, and nothing else could be compared.
-    mutating func trust(_ subject: Subject, with range: ByteRange) {
-        if unproven.count >= Self.most { unproven = [:] }
-        if unproven[subject] == nil { unproven[subject] = range }
-    }
-
-    /// The bytes to compare with the source's; nil: there are none, or that is under way.
-    mutating func unproven(_ subject: Subject) -> ByteRange? {
-        guard let range = unproven[subject], !with(subject, 0, { $0.isAsked }) else { return nil }
-        return range
-    }
-
-    /// The mirrors that were believed were right, or are left out.
-    mutating func forgetUnproven(_ subject: Subject) { unproven[subject] = nil }
 }

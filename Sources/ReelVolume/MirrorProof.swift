@@ -1,8 +1,8 @@
 import ReelCache
 import ReelCore
 
-/// Compares a block of a mirror with one that is in the cache, before a byte of the mirror is used; or a block of the
-/// source with what the cache has of a mirror, where there was nothing to compare before.
+/// Compares a block of a place with one that is in the cache, before a byte of that place is used: of a mirror, or of
+/// the source where a mirror told the version.
 ///
 /// All of it runs on the transport's thread.
 final class MirrorProof: OriginReceiver, @unchecked Sendable {
@@ -15,38 +15,44 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     private let url: ResourceURL
     private let version: ContentInformation
     private let place: Mirrors.Place
-    private let block: Block
+    private let range: ByteRange
+    /// As the cache has them; nil where they have left it meanwhile.
+    private let own: [UInt8]?
     private let services: Services
     private var bytes: [UInt8] = []
 
     private init(
         _ url: ResourceURL, _ version: ContentInformation, _ place: Mirrors.Place, _ block: Block, _ services: Services
     ) {
-        (self.url, self.version, self.place, self.block, self.services) = (url, version, place, block, services)
+        (self.url, self.version, self.place, self.services) = (url, version, place, services)
+        range = block.range
+        var own = [UInt8](repeating: 0, count: Int(range.count))
+        let read = own.withUnsafeMutableBytes { block.object.read(into: $0, at: block.range.lower) }
+        // The object itself is not kept: a version that turns out to be the source's is renamed.
+        self.own = read == .bytes(own.count) ? own : nil
     }
 
-    /// Settles what is known of the mirror.
+    /// Settles what is known of the place.
     /// - Parameters:
-    ///   - request: the one that is made if the mirror agrees.
+    ///   - request: the one that is made if the place agrees, as the source sends it.
     ///   - handle: of that request.
     static func start(
         _ request: OriginRequest, as handle: RequestHandle, _ version: ContentInformation, at place: Mirrors.Place,
-        _ block: Block,
-        _ services: Services
+        _ block: Block, _ services: Services
     ) {
-        let limit = min(request.stallLimit, Mirrors.longestSilence)
-        var question = OriginRequest(
-            url: request.url, range: block.range, isDemanded: request.isDemanded, reason: .probe, stallLimit: limit)
-        question.subject = request.subject
+        var question = request
+        (question.range, question.condition, question.reason) = (block.range, nil, .probe)
+        (question.isHeadEnough, question.limit) = (false, nil)
+        question.stallLimit = min(request.stallLimit, Mirrors.longestSilence)
         let proof = MirrorProof(request.url, version, place, block, services)
         Exchange(question, of: version, as: RequestHandle(for: handle), to: proof, services, at: place).begin()
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        switch judge(head, to: url, asked: block.range, isConditional: false, known: version) {
+        switch judge(head, to: url, asked: range, isConditional: false, known: version) {
         case .range: nil
         case .failure(let failure): failure
-        case .whole, .unchanged: .wrongAnswer("a mirror without ranges")
+        case .whole, .unchanged: .wrongAnswer("no range, where one was to be compared")
         }
     }
 
@@ -57,48 +63,35 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
-        let isSame = failure == nil ? isSame : nil
-        if place == 0 {
-            if let isSame { services.mirrors?.settleUnproven(url, version, isSame: isSame) }
-            if isSame == false { discard() }
-        } else if isSame == false {
-            services.mirrors?.leaveOut(url, version, at: place, "its bytes are others")
-        }
+        let isSame = failure == nil ? own.map { $0 == bytes } : nil
+        if isSame == false { services.mirrors?.leaveOut(url, version, at: place, "its bytes are others") }
         services.mirrors?.settle(url, version, at: place, isSame: isSame)
-    }
-
-    /// Nobody knows which of the bytes came from where.
-    private func discard() {
-        let length = block.object.length
-        do throws(CacheError) {
-            try block.object.discard(BlockSize.blocks(touching: ByteRange(0, length), length: length))
-        } catch {
-            services.logger.warning("\(url): what a mirror gave wrongly stays in the cache: \(error)")
-        }
-    }
-
-    /// Whether the cache has the same bytes; nil where they have left it meanwhile.
-    private var isSame: Bool? {
-        var own = [UInt8](repeating: 0, count: Int(block.range.count))
-        let read = own.withUnsafeMutableBytes { block.object.read(into: $0, at: block.range.lower) }
-        return read == .bytes(bytes.count) ? own == bytes : nil
     }
 }
 
 extension Services {
-    /// Bytes of a version in the cache to compare a mirror with; nil where there are none.
-    /// - Parameter offset: of a byte that has to be among them; nil: any.
-    func cachedBlock(
-        of url: ResourceURL, _ information: ContentInformation, at offset: Int64? = nil
-    ) -> MirrorProof.Block? {
+    /// Bytes of a version in the cache to compare another place with; nil where there are none.
+    func cachedBlock(of url: ResourceURL, _ information: ContentInformation) -> MirrorProof.Block? {
         guard let length = information.length, cachedBytes(of: url, length) > 0 else { return nil }
         let version = Version(key: key(of: url, information), validator: information.validator, length: length)
         guard let object = try? store.object(for: version) else { return nil }
-        let start = object.present.firstCovered(from: offset ?? 0, limit: offset.map { $0 + 1 } ?? length)
-        if let offset, start > offset { return nil }
+        let start = object.present.firstCovered(from: 0, limit: length)
         let block = BlockSize.bytes(of: Int(start / BlockSize.block), length: length)
         let range = ByteRange(start, object.present.firstMissing(from: start, limit: block.upper))
         return range.isEmpty ? nil : MirrorProof.Block(object: object, range: range)
+    }
+
+    /// Finds out whether the source has the bytes that a mirror gave under this version.
+    /// - Returns: false where none of them is cached, or no mirror is named any more: it is not asked then.
+    func prove(
+        _ url: ResourceURL, _ version: ContentInformation,
+        _ completion: @escaping @Sendable (MirrorClaims.Standing) -> Void
+    ) -> Bool {
+        guard let mirrors, let block = cachedBlock(of: url, version) else { return false }
+        let request = made(OriginRequest(url: url, reason: .probe, stallLimit: Mirrors.longestSilence))
+        let ask = { [self] in MirrorProof.start(request, as: RequestHandle(), version, at: 0, block, self) }
+        mirrors.find(request.url, version, at: 0, ask: ask, completion)
+        return true
     }
 
     /// The remembered version of a file; nil: none, or its length is not known.

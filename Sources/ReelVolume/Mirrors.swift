@@ -6,8 +6,10 @@ import ReelThreads
 /// Where the bytes of a source's files can come from: the source itself, a shared cache in front of it, and its mirrors
 /// in the user's order.
 ///
-/// A mirror serves a file only where it agrees with what is known of the file (`MirrorClaims`). The first who asks
-/// finds it out; all others wait for that answer. A shared cache is the way to the source that is tried first: each of
+/// A mirror serves a version of the source only where it agrees with what is cached of it (`MirrorClaims`). The first
+/// request finds it out; all others wait for that answer. Where nothing is cached to compare it with, what it has is a
+/// version of its own (`Validator.mirror`), under which nothing of another place is kept before that has agreed: the
+/// source neither. A shared cache is the way to the source that is tried first: each of
 /// its answers is compared with the version, and no bytes of it, as they are the source's own.
 final class Mirrors: Sendable {
     /// A place of the source: 0 is the source itself, and behind it are the shared cache, where there is one, and the
@@ -39,6 +41,8 @@ final class Mirrors: Sendable {
     static let longestSilence = Duration.seconds(1)
     private let source: ResourceURL
     private let bases: [ResourceURL]
+    /// `Validator.mirror` of the versions that each place tells.
+    private let marks: [Int64]
     /// nil: the source is asked without one.
     let shared: SharedCache?
     private let logger: Logger
@@ -54,6 +58,9 @@ final class Mirrors: Sendable {
         if bases.isEmpty { return nil }
         self.source = source
         self.bases = bases
+        // Made of the URL, as it names versions in the cache for longer than the mount.
+        let own = mirrors.map { Int64(inodeNumber(of: $0.text, in: 0) >> 2) + 1 }
+        marks = [0] + (shared == nil ? [] : [0]) + own
         self.shared = shared
         self.logger = logger
         state = Lock(State(records: Array(repeating: Record(), count: bases.count + 1)))
@@ -70,6 +77,13 @@ final class Mirrors: Sendable {
 
     /// Whether it is the shared cache.
     func isShared(_ place: Place) -> Bool { place == 1 && shared != nil }
+
+    /// `Validator.mirror` of the versions that a place tells; 0 for the source, and for a shared cache, whose bytes are
+    /// the source's own.
+    func mark(of place: Place) -> Int64 { marks[place] }
+
+    /// Whether there are any beside a shared cache.
+    var areSome: Bool { marks.contains { $0 != 0 } }
 
     /// How long a place that failed, or was too slow, is asked after the others, and how long a version of which a
     /// shared cache has another is not asked for there.
@@ -106,6 +120,8 @@ final class Mirrors: Sendable {
                 guard let url = urls[place] else { return false }
                 if place == 0 { return true }
                 if isShared(place) {
+                    // Whether the source has what a mirror gave, the source itself says.
+                    guard version?.validator.mirror ?? 0 == 0 else { return false }
                     guard request.isReading, mayMirror || request.reason != .listing else { return false }
                 } else {
                     // The members that an answer to another method names lie where it was asked.
@@ -130,12 +146,16 @@ final class Mirrors: Sendable {
         }
     }
 
-    /// Whether any mirror may have this version.
-    func serve(_ file: ResourceURL, _ version: ContentInformation) -> Bool {
+    /// Whether any mirror may have this version. - Parameter hasBytes: it can be compared with what is cached.
+    func serve(_ file: ResourceURL, _ version: ContentInformation, hasBytes: Bool) -> Bool {
         guard version.isProven(by: version) else { return false }
         return (1...bases.count).contains { place in
             guard !isShared(place), url(of: file, at: place) != nil else { return false }
-            if case .differs = standing(of: file, version, at: place) { return false } else { return true }
+            switch standing(of: file, version, at: place) {
+            case .agrees: return true
+            case .unknown: return hasBytes || mark(of: place) == version.validator.mirror
+            case .differs: return false
+            }
         }
     }
 
@@ -175,9 +195,8 @@ final class Mirrors: Sendable {
         withClaim(url, version, place) { $0.standing }
     }
 
-    /// Finds out whether a mirror has this version of a file.
+    /// Finds out whether a place has the bytes of this version of a file.
     /// - Parameters:
-    ///   - place: 0: whether the source has what a mirror gave.
     ///   - ask: finds it out, and calls `settle` at its end; not called where it is known, or asked already.
     ///   - completion: called at once, or from `settle`.
     func find(
@@ -198,50 +217,32 @@ final class Mirrors: Sendable {
     func settle(_ url: ResourceURL, _ version: ContentInformation, at place: Place, isSame: Bool?) {
         let (waiting, settled) = withClaim(url, version, place) { claim in
             defer { (claim.isAsked, claim.waiting) = (false, []) }
-            // That the source agrees says nothing of what mirrors give next without a proof.
-            if isSame == true, place > 0 { claim.standing = .agrees(claim.validator) }
+            if isSame == true { claim.standing = .agrees(claim.validator) }
             return (claim.waiting, claim.standing)
         }
         for waiter in waiting { waiter(settled) }
     }
 
-    /// The head of a mirror's answer agrees with the version.
-    /// - Parameters:
-    ///   - validator: of the answer.
-    ///   - unproven: the bytes that are believed without a comparison; nil: none.
-    func agreed(
-        _ url: ResourceURL, _ version: ContentInformation, at place: Place, _ validator: Validator,
-        unproven: ByteRange? = nil
-    ) {
-        let subject = MirrorClaims.Subject(url, version)
-        state.withLock { state in
-            state.claims.with(subject, place) { claim in
-                claim.validator = validator
-                // A question under way compares more than the head.
-                if !claim.isAsked, claim.standing.isUnknown { claim.standing = .agrees(validator) }
-            }
-            if let unproven { state.claims.trust(subject, with: unproven) }
+    /// The head of an answer agrees with the version, or tells it. - Parameter validator: as the answer had it.
+    func agreed(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ validator: Validator) {
+        withClaim(url, version, place) { claim in
+            claim.validator = validator
+            // A question under way compares more than the head.
+            if !claim.isAsked, claim.standing.isUnknown { claim.standing = .agrees(validator) }
         }
     }
 
-    /// The bytes of a mirror that are still to be compared with the source's; nil: none.
-    func unproven(_ url: ResourceURL, _ version: ContentInformation) -> ByteRange? {
-        state.withLock { $0.claims.unproven(MirrorClaims.Subject(url, version)) }
+    /// The source has other bytes than a mirror gave under this version.
+    /// - Parameter own: the version that the source has now.
+    func contradicted(_ url: ResourceURL, _ version: ContentInformation, _ own: ContentInformation) {
+        guard let place = marks.firstIndex(of: version.validator.mirror), place > 0 else { return }
+        withClaim(url, own, place) { ($0.standing, $0.isTold) = (.differs, true) }
     }
 
-    /// The source has, or has not, what mirrors gave: those that were believed are left out where it has other bytes.
-    func settleUnproven(_ url: ResourceURL, _ version: ContentInformation, isSame: Bool) {
-        state.withLock { $0.claims.forgetUnproven(MirrorClaims.Subject(url, version)) }
-        if isSame { return }
-        for place in 1...bases.count where !isShared(place) {
-            if case .agrees = standing(of: url, version, at: place) {
-                leaveOut(url, version, at: place, "its bytes are others")
-            }
-        }
-    }
-
-    /// A mirror has something else: it is not asked for this version any more. Said once in the log.
+    /// A place has something else: it is not asked for this version any more. Said once in the log, of the mirror: where
+    /// the source has something else, its mirror gave it wrongly.
     func leaveOut(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ reason: String) {
+        let blamed = place > 0 ? place : marks.firstIndex(of: version.validator.mirror) ?? 0
         let isNews = state.withLock { state in
             let isNews = state.claims.with(MirrorClaims.Subject(url, version), place) { claim in
                 if case .differs = claim.standing { return false }
@@ -251,14 +252,14 @@ final class Mirrors: Sendable {
                 return !claim.isTold
             }
             if isNews {
-                state.records[place].leftOut += 1
-                state.records[place].lastLeftOut = "\(url): \(reason)"
+                state.records[blamed].leftOut += 1
+                state.records[blamed].lastLeftOut = "\(url): \(reason)"
             }
             return isNews
         }
-        guard isNews else { return }
-        let kind = isShared(place) ? "shared cache" : "mirror"
-        logger.warning("\(url): the \(kind) \(bases[place - 1].origin) is left out: \(reason)")
+        guard isNews, blamed > 0 else { return }
+        let kind = isShared(blamed) ? "shared cache" : "mirror"
+        logger.warning("\(url): the \(kind) \(bases[blamed - 1].origin) is left out: \(reason)")
     }
 
     private func withClaim<Value: Sendable>(

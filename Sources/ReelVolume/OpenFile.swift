@@ -30,8 +30,9 @@ final class OpenFile: FileHandle {
     var entityTag: EntityTag? {
         let version = remote.object.version
         let validator = version.validator
-        guard validator.entityTag != nil || validator.lastModified != nil else { return nil }
-        let parts = [version.key, validator.entityTag?.opaque, validator.lastModified.map { "\($0)" }]
+        guard validator.entityTag != nil || validator.lastModified != nil || validator.mirror != 0 else { return nil }
+        var parts = [version.key, validator.entityTag?.opaque, validator.lastModified.map { "\($0)" }]
+        if validator.mirror != 0 { parts.append("\(validator.mirror)") }
         let name = parts.reduce(UInt64(bitPattern: version.length)) { inodeNumber(of: $1 ?? "", in: $0) }
         return EntityTag((validator.ifRange == nil ? "W/" : "") + "\"\(String(name, radix: 16))\"")
     }

@@ -13,6 +13,8 @@ final class OpenRequest: OriginReceiver {
 
     private enum State {
         case asked
+        /// The file is just leaving the table.
+        case late
         case file(RemoteFile, Ledger.StreamID)
     }
 
@@ -86,7 +88,9 @@ final class OpenRequest: OriginReceiver {
         let file: RemoteFile
         do throws(CacheError) {
             guard let opened = try plan.files.openNow(plan.url, information) else {
-                return .interrupted("the last reader is just leaving")
+                // No failure of the origin.
+                state.withLock { $0 = .late }
+                return .cancelled
             }
             file = opened
         } catch {
@@ -106,7 +110,7 @@ final class OpenRequest: OriginReceiver {
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         switch state.withLock({ $0 }) {
-        case .asked: .stop
+        case .asked, .late: .stop
         case .file(let file, let stream):
             file.arrived(stream, bytes, from: place.withLock { $0 })
         }
@@ -115,10 +119,11 @@ final class OpenRequest: OriginReceiver {
     func ended(_ failure: OriginFailure?) {
         switch state.withLock({ $0 }) {
         case .asked: completion(.failure(failure ?? .interrupted("no answer")))
+        case .late: completion(.failure(.interrupted("the last reader was just leaving")))
         case .file(let file, let stream):
             // First: a reader that sees the end may open the file anew, and has to find the complete version.
             if failure == nil { plan.files.settle(file, stream, plan.finished) }
-            file.ended(stream, failure)
+            file.ended(stream, failure, of: plan.url)
         }
     }
 }

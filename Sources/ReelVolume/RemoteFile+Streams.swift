@@ -65,7 +65,8 @@ extension RemoteFile {
         request.limit = limit
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        services.fetch(request, of: object.version, information, as: handle, to: StreamReceiver(self, id, range))
+        let receiver = StreamReceiver(self, id, request.url, range)
+        services.fetch(request, of: object.version, information, as: handle, to: receiver)
     }
 
     // MARK: Events of streams
@@ -122,13 +123,14 @@ extension RemoteFile {
         }
         perform(result.actions)
         if range.lower < Container.mostHead { lookAtHead() }
-        if let tier = services.tier, place != .tier, !news.isEmpty, Tier.keeps(information) {
+        if let tier = services.tier, place != .tier, !news.isEmpty, services.shares(self) {
             tier.writer.filled(range, of: object)
         }
         return result.answer
     }
 
-    func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?) {
+    /// - Parameter url: that was asked: the file may have another place by now.
+    func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?, of url: ResourceURL) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         concurrency.value.withLock { $0.ended(failure, now: now()) }
         // Before a reader hears of it: it may open the file anew at once.

@@ -35,7 +35,7 @@ final class RemoteFile: Sendable {
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
             alignment: services.options.alignment)
         concurrency = services.concurrency[url]
-        hasMirror = Atomic(services.hasOtherPlace(for: url, information))
+        hasMirror = Atomic(services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0))
         state = Lock(FileState(ledger), .file)
     }
 
@@ -319,7 +319,8 @@ final class RemoteFile: Sendable {
 extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
         if services.hasOtherPlaces {
-            hasMirror.store(services.hasOtherPlace(for: url, information), ordering: .relaxed)
+            let hasBytes = object.filledBytes > 0
+            hasMirror.store(services.hasOtherPlace(for: url, information, hasBytes: hasBytes), ordering: .relaxed)
         }
         tellLine(now)
         perform(decide(limits(concurrency.share, now)) { $0.ledger.tick(now: now) })

@@ -125,7 +125,7 @@ final class Services: Sendable {
     }
 
     /// The request as the source wants it.
-    private func made(_ request: OriginRequest) -> OriginRequest {
+    func made(_ request: OriginRequest) -> OriginRequest {
         var request = request
         request.subject = request.subject ?? request.url
         return source.withLock { $0 }?.request(request) ?? request
@@ -135,6 +135,9 @@ final class Services: Sendable {
 
     /// nil before the volume is made, and after its end.
     var joinedFiles: JoinedFiles? { joined.withLock { $0 } }
+
+    /// Whether a file is made of several resources.
+    func isJoined(_ url: ResourceURL) -> Bool { source.withLock { $0 }?.joined(url) != nil }
 
     /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
     func place(of url: ResourceURL) -> SourcePlace { source.withLock { $0 }?.joined(url)?.playlist ?? .url(url) }

@@ -5,12 +5,15 @@ import Synchronization
 final class StreamReceiver: OriginReceiver {
     private let file: RemoteFile
     private let id: Ledger.StreamID
+    /// As the request left.
+    private let url: ResourceURL
     private let range: ByteRange
     private let place = Mutex(AnswerPlace.origin)
 
-    init(_ file: RemoteFile, _ id: Ledger.StreamID, _ range: ByteRange) {
+    init(_ file: RemoteFile, _ id: Ledger.StreamID, _ url: ResourceURL, _ range: ByteRange) {
         self.file = file
         self.id = id
+        self.url = url
         self.range = range
     }
 
@@ -23,7 +26,7 @@ final class StreamReceiver: OriginReceiver {
     func asked(_ place: AnswerPlace) { self.place.withLock { $0 = place } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        switch judge(head, to: file.url, asked: range, isConditional: false, known: file.information) {
+        switch judge(head, to: url, asked: range, isConditional: false, known: file.information) {
         case .range:
             file.began(id, isWhole: false)
             return nil
@@ -39,5 +42,5 @@ final class StreamReceiver: OriginReceiver {
         file.arrived(id, bytes, from: place.withLock { $0 })
     }
 
-    func ended(_ failure: OriginFailure?) { file.ended(id, failure) }
+    func ended(_ failure: OriginFailure?) { file.ended(id, failure, of: url) }
 }

@@ -85,7 +85,7 @@ final class TailPrefetch: OriginReceiver {
         if !state.bytes.isEmpty {
             _ = state.bytes.withUnsafeBytes { file.arrived(stream, $0, from: state.place) }
         }
-        if state.isOver { file.ended(stream, .cancelled) }
+        if state.isOver { file.ended(stream, .cancelled, of: url) }
     }
 
     func cancel() {
@@ -139,6 +139,6 @@ final class TailPrefetch: OriginReceiver {
         }
         if failure?.isContradiction ?? false { services.doubt(url) }
         // No reader was promised these bytes: one that waits for them by now asks in a way that is tried again.
-        if let (file, stream) = file { file.ended(stream, .cancelled) }
+        if let (file, stream) = file { file.ended(stream, .cancelled, of: url) }
     }
 }

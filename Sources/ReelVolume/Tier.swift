@@ -144,9 +144,10 @@ final class Tier: Sendable {
         }
     }
 
-    /// Whether the bytes of a version are shared: only where its validator tells it from all others.
+    /// Whether the bytes of a version are shared: only where they are the source's, and its validator tells it from all
+    /// others.
     static func keeps(_ information: ContentInformation) -> Bool {
-        information.acceptsRanges && information.isProven(by: information)
+        information.acceptsRanges && information.validator.mirror == 0 && information.isProven(by: information)
     }
 
     func slice(of version: Version, at offset: Int64) -> TierSlice { place.seal.slice(of: version, at: offset) }
@@ -259,7 +260,14 @@ extension Services {
     var hasOtherPlaces: Bool { mirrors != nil || tier != nil }
 
     /// Whether a second try beside a silent request of the file asks another place.
-    func hasOtherPlace(for url: ResourceURL, _ version: ContentInformation) -> Bool {
-        mirrors?.serve(url, version) ?? false || tier?.serves(url) ?? false
+    /// - Parameter hasBytes: some of the version are cached.
+    func hasOtherPlace(for url: ResourceURL, _ version: ContentInformation, hasBytes: Bool) -> Bool {
+        mirrors?.serve(url, version, hasBytes: hasBytes) ?? false || tier?.serves(url) ?? false
+    }
+
+    /// Whether the mounts of a fleet may have what came of a file. What a mirror gives of segments is compared with
+    /// nothing.
+    func shares(_ file: RemoteFile) -> Bool {
+        Tier.keeps(file.information) && !(mirrors?.areSome == true && isJoined(file.url))
     }
 }

@@ -9,71 +9,9 @@ import Testing
 
 /// Two origins of one tree.
 @Suite struct MirrorTests {
-    private static let length: Int64 = 6 << 20
+    private static let length = MirrorPair.length
 
-    /// A source with a film, and a mirror with the same one below another path.
-    private struct Pair {
-        let film: FileOrigin
-        let copy: FileOrigin
-        let first: ScriptedServer
-        let second: ScriptedServer
-        let fixture: VolumeFixture
-        let told = Shared<[RequestRecord]>([])
-
-        init(
-            _ copy: FileOrigin.Version? = nil, length: Int64 = MirrorTests.length, listing: [String] = ["film.mkv"],
-            timeout: Duration = .seconds(10), credentials: String? = nil, isDown: Bool = false
-        ) throws {
-            let film = FileOrigin(length: length)
-            let other = FileOrigin(copy ?? film.version)
-            (self.film, self.copy) = (film, other)
-            first = try ScriptedServer { request in
-                switch request.path {
-                case "/films/": MirrorTests.page(listing)
-                case "/films/film.mkv": film.answer(request)
-                default: ServerStep.answer(404)
-                }
-            }
-            second = try ScriptedServer { request in
-                switch request.path {
-                case "/pub/films/": MirrorTests.page(["film.mkv"])
-                case "/pub/films/film.mkv": other.answer(request)
-                default: ServerStep.answer(404)
-                }
-            }
-            if isDown { first.stop() }
-            let source = first.url("/films/")
-            let log = told
-            let port = first.port
-            fixture = try VolumeFixture(
-                credentials.map { "http://\($0)@127.0.0.1:\(port)/films/" } ?? source.text, timeout: timeout,
-                prebuffer: 0, mirrors: [second.url("/pub/films/")]
-            ) { record in log.change { $0 += [record] } }
-        }
-
-        func end() {
-            fixture.remove()
-            first.stop()
-            second.stop()
-        }
-
-        /// Requests for the film.
-        var asked: [ServerRequest] { second.requests.filter { $0.path.hasSuffix(".mkv") } }
-        var mirror: VolumeStatus.Mirror { fixture.volume.status().mirrors![1] }
-
-        /// Reads in order. - Returns: the longest wait.
-        func play(pause: Duration = .zero, at place: Int64? = nil, _ event: () -> Void = {}) throws -> Duration {
-            try fixture.play(film, pause: pause) { if $0 == place { event() } }
-        }
-    }
-
-    private static func page(_ names: [String]) -> [ServerStep] {
-        let links = names.map { "<a href=\"\($0)\">\($0)</a> 01-Jan-2024 10:00 \(length)\n" }.joined()
-        let body =
-            "<html><head><title>Index of /films/</title></head><body><h1>Index of /films/</h1><pre>"
-            + "<a href=\"../\">../</a>\n\(links)</pre></body></html>"
-        return ServerStep.answer(200, [("Content-Type", "text/html")], body: body)
-    }
+    private typealias Pair = MirrorPair
 
     /// What ends a first origin in mid-film.
     @Test(arguments: [
@@ -119,27 +57,30 @@ import Testing
         for isRight in [true, false] {
             let pair = try Pair(isRight ? nil : FileOrigin.Version(seed: 2, length: Self.length))
             defer { pair.end() }
-            let unwell = FileOrigin.Fault.status(503, retryAfter: nil)
-            pair.film.fault = unwell
+            pair.film.fault = Pair.unwell
             let file = try pair.fixture.open("film.mkv").get()
             defer { pair.fixture.volume.close(file) }
             #expect(pair.fixture.read(file, 0, 100_000).isRight(pair.copy, 0, 100_000))
             #expect(pair.mirror.leftOut == 0)
-            (pair.film.fault, pair.copy.fault) = (nil, unwell)
-            #expect(pair.fixture.read(file, 4 << 20, 100_000).isRight(pair.film, 4 << 20, 100_000))
+            (pair.film.fault, pair.copy.fault) = (nil, Pair.unwell)
+            let answer = pair.fixture.read(file, 4 << 20, 100_000)
             #expect(eventually { pair.told.value.contains { $0.from == "origin" && $0.why == "probe" } })
             pair.copy.fault = nil
             if isRight {
-                // What is there stays.
+                // The handle goes on at the source.
+                #expect(answer.isRight(pair.film, 4 << 20, 100_000))
                 #expect(pair.mirror.leftOut == 0)
             } else {
-                #expect(eventually { pair.mirror.leftOut == 1 })
+                // It reads one version to its end.
+                #expect(answer == .failure(.stale))
+                #expect(pair.fixture.read(file, 0, 100_000).isRight(pair.copy, 0, 100_000))
+                #expect(pair.mirror.leftOut == 1)
                 #expect(pair.mirror.lastLeftOut?.hasSuffix("its bytes are others") == true)
-                #expect(eventually { pair.fixture.read(file, 0, 100_000).isRight(pair.film, 0, 100_000) })
             }
             let before = pair.asked.count
             _ = try pair.play()
             #expect(isRight || pair.asked.count == before)
+            #expect(pair.mirror.leftOut == (isRight ? 0 : 1))
             let proofs = pair.told.value.filter { $0.from == "origin" && $0.why == "probe" && $0.bytes > 1 }
             #expect(proofs.count == 1 && proofs.allSatisfy { $0.bytes <= BlockSize.block }, "\(proofs)")
         }

@@ -104,7 +104,7 @@ import Testing
             places.onlyOfShared("http://k") && !places.onlyOfShared("https://a") && !places.onlyOfShared("https://b"))
         // A second try is not made sooner for it.
         let alone = Mirrors([], via: shared, of: ResourceURL("https://a/films/"), logger)
-        #expect(places.serve(url, version) && alone?.serve(url, version) == false)
+        #expect(places.serve(url, version, hasBytes: true) && alone?.serve(url, version, hasBytes: true) == false)
     }
 
     @Test func requestsAtATimeAreSpread() throws {

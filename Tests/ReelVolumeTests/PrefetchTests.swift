@@ -257,10 +257,6 @@ import Testing
     }
 }
 
-private struct ViewCaller: KernelCaller {
-    let filesystem: any Filesystem
-}
-
 extension Result {
     fileprivate var failure: Failure? { if case .failure(let failure) = self { failure } else { nil } }
 }

@@ -1,0 +1,194 @@
+import ReelCache
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// What a mirror gives with nothing cached to compare it with: a version of its own, until the source has the same.
+@Suite struct MirrorVersionTests {
+    private typealias Pair = MirrorPair
+
+    /// The same length and date as the film's, and other bytes.
+    private static let damaged = FileOrigin.Version(seed: 2, length: Pair.length)
+
+    /// The source answers again, and its mirror does not.
+    private func swap(_ pair: Pair) { (pair.film.fault, pair.copy.fault) = (nil, Pair.unwell) }
+
+    @Test func aTierGetsNoByteOfAMirrorThatNothingHasProven() throws {
+        let bucket = try ScriptedBucket()
+        defer { bucket.stop() }
+        // Without tags, the mirror's version would have the name of the source's.
+        let version = FileOrigin.Version(length: Pair.length, entityTag: nil)
+        let damaged = FileOrigin.Version(seed: 2, length: Pair.length, entityTag: nil)
+        let pair = try Pair(damaged, of: version, tier: bucket.place())
+        defer { pair.end() }
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        let tier = try #require(pair.fixture.volume.status().tier)
+        #expect(tier.writtenBytes + tier.waitingBytes + tier.leftOutBytes == 0 && bucket.writes == 0)
+        swap(pair)
+        let other = try VolumeFixture(pair.fixture.source, prebuffer: 0, tier: bucket.place())
+        defer { other.remove() }
+        try other.play(pair.film)
+        let slices = Int(Pair.length / TierSlice.size)
+        #expect(eventually { bucket.objects.count == slices && other.volume.status().tier!.waitingBytes == 0 })
+        // The mount itself shares what it gets of the source.
+        bucket.change { $0 = [:] }
+        try pair.fixture.play(pair.film)
+        #expect(eventually { bucket.objects.count == slices })
+        let third = try VolumeFixture(pair.fixture.source, prebuffer: 0, tier: bucket.place())
+        defer { third.remove() }
+        try third.play(pair.film)
+    }
+
+    @Test func theKernelGetsAnotherNodeForTheBytesOfTheSource() throws {
+        let pair = try Pair(Self.damaged)
+        defer { pair.end() }
+        let kernel = Kernel()
+        pair.fixture.volume.connect(kernel)
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        let before = try pair.fixture.lookup("film.mkv").get()
+        let forgotten = kernel.forgotten.withLock { $0.count }
+        swap(pair)
+        try pair.fixture.play(pair.film)
+        let after = try pair.fixture.lookup("film.mkv").get()
+        // No page of the old node is shown for the new one.
+        #expect(after.node != before.node)
+        #expect(kernel.forgotten.withLock { $0.dropFirst(forgotten) } == ["film.mkv"])
+        // Programs see the same file.
+        #expect(after.attributes == before.attributes)
+    }
+
+    @Test func aFileThatTheKernelReadsItselfStaysAsItIsAndTheNextOpenGetsTheSourcesBytes() throws {
+        let pair = try Pair(Self.damaged)
+        defer { pair.end() }
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        pair.fixture.store.commit()
+        let taken = try pair.fixture.open("film.mkv").get()
+        #expect(taken.passthroughFile() != nil)
+        taken.passthroughBegan()
+        let lent = pair.fixture.volume.lend(taken, ByteRange(0, 100_000))
+        swap(pair)
+        let file = try pair.fixture.open("film.mkv").get()
+        #expect(pair.fixture.readAll(file).isRight(pair.film, 0, Pair.length))
+        #expect(pair.fixture.readAll(taken).isRight(pair.copy, 0, Pair.length))
+        #expect(file.entityTag != taken.entityTag)
+        withExtendedLifetime(lent) {}
+        pair.fixture.volume.close(taken)
+        pair.fixture.volume.close(file)
+        try pair.fixture.play(pair.film)
+    }
+
+    @Test func whatIsNotProvenPlaysOfflineAfterARemountAndIsComparedThen() throws {
+        let pair = try Pair(Self.damaged)
+        defer { pair.end() }
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        pair.copy.fault = Pair.unwell
+        for _ in 0..<2 {
+            try pair.fixture.restart()
+            let view = ViewCaller(filesystem: CachedView(pair.fixture.volume))
+            #expect(try view.names().get() == ["film.mkv"])
+            let file = try view.open("film.mkv").get()
+            #expect(view.readAll(file).isRight(pair.copy, 0, Pair.length))
+            pair.fixture.volume.close(file)
+            // The usual view, too.
+            try pair.fixture.play(pair.copy)
+        }
+        pair.film.fault = nil
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.film)
+        // Also where the mirror is there as it was.
+        pair.copy.fault = nil
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.film)
+    }
+
+    @Test func whatTurnsOutToBeTheSourcesIsNotFetchedAgain() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        let key = try #require(pair.fixture.store.objects().first?.key)
+        #expect(pair.fixture.store.information(for: key)?.information.validator.mirror != 0)
+        #expect(try pair.fixture.volume.maintenance.explain("film.mkv").cached == Pair.length)
+        pair.film.fault = nil
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.film)
+        #expect(pair.fixture.receivedBytes < 2 * BlockSize.block)
+        #expect(pair.fixture.store.information(for: key)?.information.validator.mirror == 0)
+        #expect(pair.fixture.store.objects().map(\.key) == [key])
+        // It is the source's version in the index as well.
+        pair.film.fault = Pair.unwell
+        pair.copy.fault = Pair.unwell
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.film)
+    }
+
+    /// The source told the version before it went away.
+    @Test func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        try pair.fixture.play(pair.film, ByteRange(0, 100_000))
+        try pair.fixture.restart()
+        let before = try pair.fixture.lookup("film.mkv").get()
+        #expect(try pair.fixture.volume.maintenance.evict("film.mkv").bytes > 0)
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        #expect(try pair.fixture.lookup("film.mkv").get().attributes == before.attributes)
+        #expect(eventually { pair.mirror.bytes >= Pair.length })
+    }
+
+    @Test func aListingOfAMirrorIsNoAnswerToWhetherTheSourcesHasChanged() throws {
+        let isDown = Shared(true)
+        let first = try ScriptedServer { _ in isDown.value ? ServerStep.answer(503) : Pair.page(["a.mkv", "b.mkv"]) }
+        defer { first.stop() }
+        let second = try ScriptedServer { _ in
+            let headers = [
+                ("Content-Type", "text/html"), ("ETag", "\"m\""), ("Last-Modified", httpDateText(1_700_000_000)),
+            ]
+            let page =
+                "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"../\">../</a>\n"
+                + "<a href=\"a.mkv\">a.mkv</a> 01-Jan-2024 10:00 5\n</pre></html>"
+            return ServerStep.answer(200, headers, body: page)
+        }
+        defer { second.stop() }
+        let fixture = try VolumeFixture(first.url("/").text, prebuffer: 0, mirrors: [second.url("/")])
+        defer { fixture.remove() }
+        #expect(try fixture.names().get() == ["a.mkv"])
+        isDown.change { $0 = false }
+        let before = first.requests.count
+        _ = try fixture.volume.maintenance.refresh("", isRecursive: false)
+        #expect(try fixture.names().get() == ["a.mkv", "b.mkv"])
+        let asked = first.requests.dropFirst(before)
+        #expect(!asked.isEmpty)
+        #expect(asked.allSatisfy { $0["if-none-match"] == nil && $0["if-modified-since"] == nil })
+    }
+
+    /// A file that several URLs share has the place of its last open.
+    @Test func aFailureDoubtsTheURLThatWasAsked() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        let file = try pair.fixture.open("film.mkv").get()
+        defer { pair.fixture.volume.close(file) }
+        #expect(pair.fixture.read(file, 0, 100_000).isRight(pair.film, 0, 100_000))
+        let remote = try #require(file as? OpenFile).remote
+        let (asked, other) = (remote.url, ResourceURL("http://host/other.mkv")!)
+        pair.fixture.store.remember(remote.information, for: other.text, checkedAt: 5)
+        let handle = RequestHandle()
+        let id = remote.adopt(handle, ByteRange(5 << 20, 6 << 20), isWhole: false)
+        let receiver = StreamReceiver(remote, id, asked, ByteRange(5 << 20, 6 << 20))
+        remote.move(to: other)
+        receiver.ended(.status(404, retryAfter: nil))
+        #expect(pair.fixture.store.information(for: asked.text)?.checkedAt == Services.doubted)
+        #expect(pair.fixture.store.information(for: other.text)?.checkedAt == 5)
+    }
+}
+
+struct ViewCaller: KernelCaller {
+    let filesystem: any Filesystem
+}
