@@ -132,8 +132,8 @@ final class CacheDirectory: Sendable {
         guard rename(index, index + setAsideSuffix) == 0 else { throw .last("rename") }
     }
 
-    /// Keeps the index that was set aside only as long as it takes no more than this on the disk, which counts into the
-    /// cap.
+    /// Removes the index that was set aside if it takes more than this on the disk, and older ones. What stays counts
+    /// into the cap.
     func limitSetAside(to most: Int64) {
         let isTooLarge = sizeOnDisk(of: [index + setAsideSuffix, index + setAsideSuffix + "-wal"]) > most
         removeSetAside { isTooLarge || !$0.hasPrefix("index.sqlite" + setAsideSuffix) }

@@ -31,7 +31,7 @@ final class Committer: Sendable {
     /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier commits have ended.
     /// Only commits wait for it.
     private let state = Lock(State(), .commit)
-    /// A commit runs early once so many files are closed: each keeps its descriptor until it is tidied.
+    /// A commit runs early after this number of closed files: each keeps its descriptor until it is tidied.
     static let mostClosed = 64
 
     /// Bytes filled since the last commit began.

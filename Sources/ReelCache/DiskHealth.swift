@@ -56,7 +56,7 @@ final class DiskWatch: Sendable {
         /// A thread is in the listener, and looks for news afterwards.
         var isReporting = false
 
-        /// The news for the listener, who is to be called with it now.
+        /// The news that the caller reports now; nil if there is none, or another thread reports.
         mutating func takeNews() -> CacheError?? {
             guard !isReporting, isReportedWell != (failure == nil) else { return .none }
             isReporting = true
