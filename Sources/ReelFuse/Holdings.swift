@@ -27,7 +27,7 @@ final class Holdings: Sendable {
     /// The kernel is about to be told a node, with one reference.
     func add(_ node: NodeID) { state.withLock { $0.nodes.add(node) } }
 
-    /// The kernel is about to be told items of a directory. - Parameters:
+    /// The kernel is about to get items of a directory. - Parameters:
     ///   - nodes: of the items, each with one reference.
     ///   - last: nil if there are no more.
     func add(_ nodes: [NodeID], _ last: Inheritance.LastItem?, of directory: UInt64) {

@@ -15,7 +15,7 @@ package struct Inheritance: Codable, Sendable {
         var parent: NodeID
         var name: String
         var isDirectory: Bool
-        /// What the kernel was told with the number; nil stands for 0.
+        /// The generation under which the kernel has the number; nil means 0, as earlier versions of the program leave it.
         var generation: UInt64?
     }
 
@@ -122,7 +122,7 @@ extension Adapter {
         return result
     }
 
-    /// What the kernel is told with a number; see `KernelNumber`.
+    /// The generation under which the kernel has a number; see `KernelNumber`.
     func generation(of node: NodeID) -> UInt64 { inherited?.nodes.generation(of: node) ?? 0 }
 }
 
@@ -130,9 +130,9 @@ extension Adapter {
 /// that of the process before it or a few more, and marks the numbers that it gives, so that they differ from those
 /// that the kernel has from earlier processes; 0 is the first, whose numbers are the filesystem's and its own.
 ///
-/// A mark comes again after 63 processes, and the kernel may still remember files that no `Inheritance` lists. So it is
-/// told a generation with each node (`fuse_entry_param`), and drops the pages of an inode of another generation
-/// (fuse_stale_inode, Linux' fs/fuse/dir.c).
+/// A mark comes again after 63 processes, and the kernel may still remember files that no `Inheritance` lists. So each
+/// number has a generation (`fuse_entry_param`), and the kernel drops an inode of another generation with its pages
+/// (fuse_stale_inode, Linux' fs/fuse/fuse_i.h).
 enum KernelNumber {
     static let marks: UInt64 = 64
     /// In a node's number, the highest bits of its slot (`NodeTable`): 64 million nodes are left.

@@ -164,8 +164,8 @@ final class InheritedNodes: Sendable {
     /// - Returns: its number; nil where the filesystem has too many.
     func tell(_ node: NodeID) -> NodeID? { state.withLock { $0.tell(node, epoch) } }
 
-    /// As `tell`, of an item in a directory. - Returns: nil also where the kernel has another number of the item that
-    ///   has not been looked up yet: its lookup holds a reference of the node, and proves a file's version.
+    /// As `tell`, of an item in a directory. - Returns: nil also if the kernel has another number of the item that has
+    ///   not been looked up yet: its lookup holds a reference of the node, and proves a file's version.
     func tell(_ item: DirectoryItem, _ node: NodeID, in parent: NodeID) -> NodeID? {
         state.withLock { $0.missing(item.name, in: parent) == nil ? $0.tell(node, epoch) : nil }
     }
@@ -179,7 +179,7 @@ final class InheritedNodes: Sendable {
         }
     }
 
-    /// What the kernel is told with a number.
+    /// The generation under which the kernel has a number.
     func generation(of number: NodeID) -> UInt64 {
         if isOwn(number) { return KernelNumber.generation(of: epoch) }
         return state.withLock { $0.rows[number]?.node.generation ?? 0 }

@@ -102,7 +102,7 @@ struct InheritanceTests {
         }
     }
 
-    @Test("A body whose length nobody told does not go on in another body")
+    @Test("A body of unknown length does not go on in another body")
     func unknownLength() throws {
         let files = ["live": MemoryFile(node: 2, length: 100_000, wantsDirectIO: true)]
         try withMount(files) { mount in

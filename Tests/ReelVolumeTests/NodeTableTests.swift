@@ -46,7 +46,7 @@ import Testing
         #expect(table.footprint <= before + before / 100)
     }
 
-    @Test func thePlaceOfANodeIsToldWithoutAnObject() throws {
+    @Test func thePlaceOfANodeNeedsNoObject() throws {
         let table = NodeTable(root: root)
         let first = listed([entry("a", 1), entry("sub", 0, isDirectory: true)])
         let ids = try ["a", "sub"].map { try #require(look(table, $0, first, root)) }
