@@ -3,13 +3,13 @@ import ReelThreads
 
 /// The open connections, and the requests under way on them.
 ///
-/// Anybody who reaches the address may open connections. So those without an admitted request are counted apart: they
-/// make room for each other, and never end the connection of a client whose request was admitted.
+/// Anybody who reaches the address may open connections. So those without an admitted request make room first: they end
+/// no connection of a client whose request was admitted, unless there are only a few of them.
 final class Connections: Sendable {
-    /// Of clients with an admitted request. A film is read over a few, a browser opens six.
-    static let mostMembers = 192
-    /// Of all others.
-    static let mostStrangers = 64
+    /// A film is read over a few, a browser opens six.
+    static let limit = 256
+    /// Of them as many are left to connections without an admitted request: each client begins with one.
+    static let strangers = 64
 
     private struct Row {
         let channel: any Channel
@@ -28,11 +28,11 @@ final class Connections: Sendable {
         var isEnding = false
 
         /// Takes out a connection that has to make room: an idle one if there is one, and of these the one unused for
-        /// longest. nil if there are no more than `most`.
-        mutating func takeSurplus(_ most: Int, areMembers: Bool) -> (any Channel)? {
-            let rows = open.filter { $0.value.isMember == areMembers }
-            guard rows.count > most else { return nil }
-            let first = rows.min {
+        /// longest. nil if there are not too many.
+        mutating func takeSurplus() -> (any Channel)? {
+            guard open.count > Connections.limit else { return nil }
+            let areMembers = open.values.count { !$0.isMember } <= Connections.strangers
+            let first = open.filter { $0.value.isMember == areMembers }.min {
                 ($0.value.underWay > 0 ? 1 : 0, $0.value.lastUse) < ($1.value.underWay > 0 ? 1 : 0, $1.value.lastUse)
             }
             return first.flatMap { open.removeValue(forKey: $0.key)?.channel }
@@ -46,7 +46,7 @@ final class Connections: Sendable {
         let surplus = state.withLock { state -> (any Channel)? in
             if state.isEnding { return channel }
             state.open[ObjectIdentifier(channel)] = Row(channel: channel)
-            return state.takeSurplus(Self.mostStrangers, areMembers: false)
+            return state.takeSurplus()
         }
         surplus?.close(promise: nil)
     }
@@ -66,14 +66,9 @@ final class Connections: Sendable {
         }
     }
 
-    /// A request of the connection was admitted; a surplus one of the others ends.
+    /// A request of the connection was admitted.
     func admit(_ channel: any Channel) {
-        let surplus = state.withLock(notifying: false) { state -> (any Channel)? in
-            guard state.open[ObjectIdentifier(channel)]?.isMember == false else { return nil }
-            state.open[ObjectIdentifier(channel)]?.isMember = true
-            return state.takeSurplus(Self.mostMembers, areMembers: true)
-        }
-        surplus?.close(promise: nil)
+        state.withLock(notifying: false) { $0.open[ObjectIdentifier(channel)]?.isMember = true }
     }
 
     /// The client took bytes of an answer.
