@@ -73,11 +73,12 @@ final class ConnectionHandler: ChannelInboundHandler {
         task = Task { [site, connections] in
             var isWhole = true
             do { try await site.answer(request, to: client) } catch { isWhole = false }
-            connections.end(channel)
             channel.eventLoop.execute { [isWhole] in
                 let (handler, context) = this.value
                 handler.answered(number, context, goesOn: isWhole && client.keepsAlive)
             }
+            // Last: the event loop may be gone once no request is under way.
+            connections.end(channel)
         }
     }
 
