@@ -21,8 +21,6 @@ final class FolderFetch: Sendable {
         /// For the request at hand, its retries, and the reading of its answer; on the clock of `now()`.
         var deadline: Duration
         var requests = 0
-        /// A list on the local disk was read that may name origins for the user's secrets.
-        var isListTrusted = false
         /// Bytes of all answers.
         var size = 0
     }
@@ -95,7 +93,7 @@ final class FolderFetch: Sendable {
             let next = try withReader { state throws(SourceRefusal) in
                 try step(&state.reader, services.isOver(at: state.deadline))
             }
-            if state.withLock({ $0.isListTrusted }) { services.trustNamedOrigins() }
+            if case .file(let stamp)? = state.withLock({ $0.mark }), stamp.isTrusted { services.trustNamedOrigins() }
             switch next {
             case .ask(let request): ask(request)
             case .beginnings(let urls, let then):
@@ -183,8 +181,8 @@ final class FolderFetch: Sendable {
         case .missing(let reason): finish(.failure(.unreachable(reason)))
         case .refused(let refusal): finish(.refused(refusal))
         case .unchanged: finish(.unchanged)
-        case .bytes(let bytes, let stamp, let isTrusted):
-            state.withLock { ($0.mark, $0.isListTrusted) = (.file(stamp), isTrusted) }
+        case .bytes(let bytes, let stamp):
+            state.withLock { $0.mark = .file(stamp) }
             take(nil, bytes)
         }
     }

@@ -6,8 +6,11 @@ import ReelSources
 struct FileStamp: Equatable, Sendable {
     fileprivate let device: UInt
     private let numbers: [Int]
+    /// As ``OpenedList`` has it.
+    let isTrusted: Bool
 
-    fileprivate init(_ status: stat) {
+    fileprivate init(_ status: stat, isTrusted: Bool) {
+        self.isTrusted = isTrusted
         device = UInt(status.st_dev)
         numbers = [
             Int(truncatingIfNeeded: status.st_ino), Int(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
@@ -32,7 +35,7 @@ package enum OpenedList: Sendable {
 /// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting for ever.
 enum LocalFile {
     enum Outcome {
-        case bytes([UInt8], FileStamp, isTrusted: Bool)
+        case bytes([UInt8], FileStamp)
         /// It has not changed since it was read before.
         case unchanged
         /// It does not exist or cannot be read, for this reason.
@@ -51,7 +54,7 @@ enum LocalFile {
         }
         defer { close(descriptor) }
         guard let status = regular(descriptor) else { return .refused(.useless("it is no regular file")) }
-        let stamp = FileStamp(status)
+        let stamp = FileStamp(status, isTrusted: isTrusted)
         if stamp == known { return .unchanged }
         // The mount may lie over the list, with a file of that name in it.
         guard known.map({ $0.device == stamp.device }) ?? true else {
@@ -67,8 +70,8 @@ enum LocalFile {
                 continue
             }
             // A change that goes on may have left half of it old.
-            return regular(descriptor).map({ FileStamp($0) }) == stamp
-                ? .bytes(bytes, stamp, isTrusted: isTrusted) : .refused(.cutShort)
+            let isSame = regular(descriptor).map { FileStamp($0, isTrusted: isTrusted) } == stamp
+            return isSame ? .bytes(bytes, stamp) : .refused(.cutShort)
         }
         return .refused(.useless("a list has \(SourceAnswer.limit >> 20) MiB at most"))
     }

@@ -63,7 +63,8 @@ extension EndToEnd {
             try withScene { scene in
                 let log = scene.work("requests.json")
                 let mount = try ForegroundMount(scene, server.url("/film.mkv").text, ["--request-log", log])
-                #expect(eventually { !lines(of: log).isEmpty })
+                // From here on it serves.
+                try #require(eventually { mount.log.contains("mounted") && !lines(of: log).isEmpty })
                 try #require(rename(log, log + ".old") == 0)
                 mount.child.signal(SIGHUP)
                 #expect(eventually { mount.log.contains("the request log was opened again") }, "\(mount.log)")

@@ -38,7 +38,8 @@ extension EndToEnd {
                 let home = ["HOME": scene.folder + "/work"]
                 for owner in [Self.other, 0] {
                     let isOwn = owner == 0
-                    try writeFile(list, "\(server.address)\(isOwn ? "own" : "other").mkv\n".utf8)
+                    let path = isOwn ? "own/film.mkv" : "other/film.mkv"
+                    try writeFile(list, "\(server.address)\(path)\n".utf8)
                     try #require(chown(list, owner, owner) == 0)
                     let end = try scene.tryMount(list, ["--header", "X-Key: sesame"], environment: home)
                     #expect(end.status == (isOwn ? 0 : 1), "\(end)")
@@ -48,10 +49,9 @@ extension EndToEnd {
                         #expect(end.errors.contains("belongs neither to root nor") && server.requests.isEmpty, "\(end)")
                     }
                     let mount = try scene.mount(list, environment: home)
-                    let name = isOwn ? "own.mkv" : "other.mkv"
-                    #expect(Self.film.difference(inFile: mount.file(name)) == nil)
-                    let requests = server.requests.filter { $0.path == "/" + name }
-                    #expect(!requests.isEmpty && requests.allSatisfy { ($0["authorization"] != nil) == isOwn })
+                    #expect(Self.film.difference(inFile: mount.file("film.mkv")) == nil)
+                    let logins = server.requests.filter { $0.path == "/" + path }.map { $0["authorization"] }
+                    #expect(!logins.isEmpty && logins.allSatisfy { ($0 != nil) == isOwn }, "\(path): \(logins)")
                     try mount.unmount()
                 }
             }
