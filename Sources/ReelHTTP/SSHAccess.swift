@@ -58,7 +58,7 @@ private func refusal(of key: UnsafePointer<curl_khkey>?, in path: String?) -> Ho
     var capacity = 0
     defer { free(line) }
     while getline(&line, &capacity, file) > 0, let line {
-        let words = String(cString: line).utf8.split { isBlank($0) || $0 == 0x0A }
+        let words = String(cString: line).utf8.split { isBlank($0) || $0 == 0x0D || $0 == 0x0A }
         // Marker, hosts, type, key.
         if words.first?.elementsEqual("@revoked".utf8) == true, words.dropFirst(3).first?.elementsEqual(text) == true {
             return .revoked

@@ -106,7 +106,7 @@ import Testing
     @Test func aKeyThatIsMarkedAsRevokedIsRefusedAndAnotherOneThatIsDoesNoHarm() throws {
         try withServer { server in
             let key = server.key("host")
-            for lines in ["@revoked * \(key)\n", " @revoked\tother,[127.0.0.2]:22 \(key) of a laptop\r\n"] {
+            for lines in ["@revoked * \(key)\r\n", " @revoked\tother,[127.0.0.2]:22 \(key) of a laptop\r\n"] {
                 let origin = try server.origin("# of yesterday\n" + lines)
                 defer { origin.shutdown() }
                 let failure = origin.fetch(server.url("film.mkv")).failure
