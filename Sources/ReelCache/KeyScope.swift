@@ -2,10 +2,15 @@
 /// and no setting does. A cache of one source has the scope without a name, whose keys stand as they are.
 struct KeyScope: Sendable {
     private static let digits = 32
+    /// Of 32 hexadecimal digits; nil: the whole cache.
+    let name: String?
     private let prefix: String
 
-    /// - Parameter name: of 32 hexadecimal digits; nil: the whole cache.
-    init(name: String? = nil) { prefix = name.map { $0 + " " } ?? "" }
+    /// - Parameter name: as above.
+    init(name: String? = nil) {
+        self.name = name
+        prefix = name.map { $0 + " " } ?? ""
+    }
 
     /// As the index has it.
     func inside(_ key: String) -> String { prefix.isEmpty ? key : prefix + key }

@@ -107,6 +107,9 @@ package final class Store: Sendable {
     /// - Parameter name: of 32 hexadecimal digits, as `sourceDirectoryName` makes it.
     package func scoped(_ name: String) -> Store { Store(self, KeyScope(name: name)) }
 
+    /// The name that this part was made with; nil: it is the whole cache.
+    package var scopeName: String? { scope.name }
+
     /// The names of all scopes of which something is cached or pinned, sorted.
     package var scopes: [String] {
         let keys = objects().map(\.key) + ((try? pins()) ?? []).map(\.text)

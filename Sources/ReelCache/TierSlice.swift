@@ -3,16 +3,18 @@ import ReelCore
 
 /// Names and seals the slices of versions that the mounts of a fleet share in a bucket.
 ///
-/// A slice's name is a keyed hash of its version and number, and the seal of each block covers that name: bytes of
-/// another version or from another place do not open. Without a key of the user's, seals find damage and mistakes, and
-/// anybody who knows the bucket's name can make them.
+/// A slice's name is a keyed hash of its source, version and number, and the seal of each block covers that name: bytes
+/// of another version or from another place do not open. Without a key of the user's, seals find damage and mistakes,
+/// and anybody who knows the bucket's name can make them.
 package struct TierSeal: Sendable {
     private let names: SecretBytes
     private let seals: SecretBytes
     private let encrypts: Bool
+    /// Of the source whose versions it names.
+    private var scope = ""
 
     /// Of the names and of the objects: another one makes other names.
-    private static let format = "reelfs tier 2"
+    private static let format = "reelfs tier 3"
 
     /// - Parameters:
     ///   - key: the user's, 32 bytes, under which blocks are encrypted; nil: they are plain.
@@ -25,6 +27,13 @@ package struct TierSeal: Sendable {
         let base = key ?? open.withUnsafeBytes { SecretBytes($0) }
         names = base.derived(Array((Self.format + " names").utf8))
         seals = base.derived(Array((Self.format + " seals").utf8))
+    }
+
+    /// Of one source: sources whose keys are alike share nothing (`KeyScope`).
+    package func scoped(_ name: String) -> TierSeal {
+        var seal = self
+        seal.scope = name
+        return seal
     }
 
     /// The slice that holds a byte of a version.
@@ -48,6 +57,7 @@ package struct TierSeal: Sendable {
             withUnsafeBytes(of: UInt64(field.count).littleEndian) { message += $0 }
             message += field
         }
+        add(scope.utf8)
         add(version.key.utf8)
         add((version.validator.entityTag?.opaque ?? "").utf8)
         add((version.validator.lastModified.map { "\($0)" } ?? "").utf8)

@@ -51,9 +51,10 @@ final class Services: Sendable {
 
     /// - Parameters:
     ///   - source: as the user names it; nil: a local list.
+    ///   - scope: of the source, which tells it from others in the tier.
     ///   - finder: the user's resolver.
     init(
-        _ source: ResourceURL?, origin: any Origin, store: Store, options: VolumeOptions,
+        _ source: ResourceURL?, scope: String, origin: any Origin, store: Store, options: VolumeOptions,
         finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
         self.store = store
@@ -64,7 +65,7 @@ final class Services: Sendable {
         }
         let mirrors = Mirrors(options.mirrors, via: options.via, of: source, logger)
         self.mirrors = mirrors
-        tier = Tier(options.tier, origin.line, ticker, logger)
+        tier = Tier(options.tier?.scoped(scope), origin.line, ticker, logger)
         // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
         self.options = options

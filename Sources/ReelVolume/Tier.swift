@@ -10,7 +10,7 @@ package struct TierPlace: Sendable {
     let name: String
     let source: S3Source
     let root: ResourceURL
-    let seal: TierSeal
+    private(set) var seal: TierSeal
     /// Starts a transport that knows the keys of the bucket, and no other secret; nil where the system has no thread.
     let connect: @Sendable (Line) -> TierConnection?
 
@@ -19,6 +19,13 @@ package struct TierPlace: Sendable {
     ) {
         (self.name, source, root, self.seal) = (name, S3Source(address), address.root, seal)
         self.connect = connect
+    }
+
+    /// The same for the versions of one source. - Parameter name: as `Store.scoped` has it.
+    func scoped(_ name: String) -> TierPlace {
+        var place = self
+        place.seal = seal.scoped(name)
+        return place
     }
 }
 

@@ -38,8 +38,10 @@ package final class Volume: Sendable {
         kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil, inode: UInt64 = rootNode,
         asks: Bool = true
     ) throws(SourceError) -> Volume {
+        let name = SourceKinds.url(of: source).map { options.cacheKey.directory(of: $0) } ?? source
         let services = Services(
-            ResourceURL(source), origin: origin, store: store, options: options, finder: finder, logger: logger)
+            ResourceURL(source), scope: store.scopeName ?? sourceDirectoryName(name), origin: origin, store: store,
+            options: options, finder: finder, logger: logger)
         do throws(SourceError) {
             let opening = SourceOpening(services: services, kinds: kinds)
             if !asks, let known = opening.remembered(source) {

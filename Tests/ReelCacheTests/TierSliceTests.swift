@@ -23,7 +23,7 @@ import Testing
         return record
     }
 
-    @Test func aNameTellsKeyValidatorLengthNumberAndKeyOfTheFleetApart() {
+    @Test func aNameTellsSourceKeyValidatorLengthNumberAndKeyOfTheFleetApart() {
         let seal = TierSeal(key: nil, bucket: "shared/films/")
         let slices =
             [
@@ -31,7 +31,8 @@ import Testing
                 version(date: 2), version(length: Self.length + 1),
             ].map { seal.slice(of: $0, at: 0) }
             + [
-                seal.slice(of: version(), at: TierSlice.size),
+                seal.slice(of: version(), at: TierSlice.size), seal.scoped("a").slice(of: version(), at: 0),
+                seal.scoped("b").slice(of: version(), at: 0),
                 TierSeal(key: nil, bucket: "other/").slice(of: version(), at: 0),
                 TierSeal(key: SecretBytes(count: 32), bucket: "shared/films/").slice(of: version(), at: 0),
             ]

@@ -86,6 +86,34 @@ import Testing
         #expect(fleet.bucket.objects.keys.allSatisfy { !$0.contains("film.mkv") })
     }
 
+    /// A file is known by its name and length, and a tag tells two versions of one server apart, not two servers.
+    @Test func aSourceReadsNoSliceOfAnotherSource() throws {
+        let films = [FileOrigin(length: 3 << 20), FileOrigin(length: 3 << 20, seed: 2)]
+        let server = try ScriptedServer { request in
+            let film = request.path.hasPrefix("/one/") ? films[0] : films[1]
+            return request.path.hasSuffix("/") ? MirrorPair.page(["film.mkv"], 3 << 20) : film.answer(request)
+        }
+        defer { server.stop() }
+        let bucket = try ScriptedBucket()
+        defer { bucket.stop() }
+        func mount(_ path: String) throws -> VolumeFixture {
+            try VolumeFixture(server.url(path).text, prebuffer: 0, cacheKey: .name, tier: bucket.place())
+        }
+        let one = try mount("/one/")
+        defer { one.remove() }
+        try one.play(films[0])
+        #expect(eventually { one.volume.status().tier!.writtenBytes == 3 << 20 })
+        let two = try mount("/two/")
+        defer { two.remove() }
+        try two.play(films[1])
+        #expect(two.volume.status().tier?.readBytes == 0)
+        // Another mount of the same source does.
+        let again = try mount("/one/")
+        defer { again.remove() }
+        try again.play(films[0])
+        #expect(again.volume.status().tier!.readBytes > 2 << 20)
+    }
+
     /// What may become of a tier that has all of the film.
     @Test(arguments: [
         ScriptedBucket.Fault.status(503), .status(403), .silent, .stallAfter(300_000), .drip, .resetAfter(200_000),
