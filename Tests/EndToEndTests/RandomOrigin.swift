@@ -21,6 +21,10 @@ final class RandomOrigin: Sendable {
         let identity: Identity
         /// All that there ever were, the newest last.
         var versions: [FileOrigin.Version] = []
+        /// What the mirror has in place of some of them, under the same length and validator.
+        var copies: [FileOrigin.Version] = []
+        /// The mirror has another file in place of the newest.
+        var isCopied = false
         /// Lengths that heads of answers have told, right or wrong.
         var told: Set<Int64> = []
         /// The last requests for it and the heads of their answers, for whoever looks for the cause of a finding.
@@ -38,6 +42,8 @@ final class RandomOrigin: Sendable {
         var trouble = 0
         /// What may happen at present; other kinds each time, as one that is frequent hides another.
         var kinds: [Trouble] = []
+        /// The mirror answers, too.
+        var isMirrored = false
     }
 
     static let folders = ["", "sub/"]
@@ -56,8 +62,10 @@ final class RandomOrigin: Sendable {
 
     var files: [File] { state.withLock { $0.files } }
 
-    /// The versions of a file so far. - Parameter file: its index.
-    func versions(of file: Int) -> [FileOrigin.Version] { state.withLock { $0.files[file].versions } }
+    /// The versions of a file so far, at the origin and at its mirror. - Parameter file: its index.
+    func versions(of file: Int) -> [FileOrigin.Version] {
+        state.withLock { $0.files[file].versions + $0.files[file].copies }
+    }
 
     /// Whether a file of that length was ever told of by the head of an answer.
     func hasTold(_ length: Int64, of file: Int) -> Bool {
@@ -71,9 +79,18 @@ final class RandomOrigin: Sendable {
         try ScriptedServer(port: port) { [self] in answer($0) }
     }
 
+    /// A mirror, which has as much trouble, and other bytes of some files. While the origin is calm it is unwell, so
+    /// that the origin is asked.
+    func mirror(port: UInt16) throws(ServerError) -> ScriptedServer {
+        try ScriptedServer(port: port) { [self] in
+            state.withLock { $0.isMirrored } ? answer($0, asMirror: true) : ServerStep.answer(503)
+        }
+    }
+
     /// Trouble of some kinds begins. - Returns: which, and how much of it.
     func storm() -> String {
         state.withLock { state in
+            state.isMirrored = true
             state.trouble = [10, 30, 60, 90].randomElement(using: &state.random)!
             let count = Int.random(in: 1...Trouble.allCases.count, using: &state.random)
             state.kinds = Array(Trouble.allCases.shuffled(using: &state.random).prefix(count))
@@ -83,7 +100,7 @@ final class RandomOrigin: Sendable {
     }
 
     /// From now on every answer is right.
-    func calm() { state.withLock { $0.trouble = 0 } }
+    func calm() { state.withLock { ($0.trouble, $0.isMirrored) = (0, false) } }
 
     /// Some file becomes another one.
     func replaceSome() { replace(state.withLock { $0.files.indices.randomElement(using: &$0.random)! }) }
@@ -104,6 +121,12 @@ final class RandomOrigin: Sendable {
                 lastModified: 1_700_000_000 + 60 * Int64(count),
                 mediaType: "video/x-matroska")
             state.files[index].versions.append(version)
+            state.files[index].isCopied = Bool.random(using: &state.random)
+            if state.files[index].isCopied {
+                var copy = version
+                copy.bytes = GeneratedBytes(seed: 1 << 62 | UInt64(index) << 32 | UInt64(count + 1))
+                state.files[index].copies.append(copy)
+            }
             // Of a name that was never opened nothing is remembered.
             if Int.random(in: 0..<3, using: &state.random) == 0 {
                 state.files[index].name = "\(file.folder)\(count) \(file.title)"
@@ -111,7 +134,7 @@ final class RandomOrigin: Sendable {
         }
     }
 
-    private func answer(_ request: ServerRequest) -> [ServerStep] {
+    private func answer(_ request: ServerRequest, asMirror: Bool = false) -> [ServerStep] {
         let place = request.path.hasPrefix("/moved/") ? String(request.path.dropFirst(6)) : request.path
         let (file, trouble, random) = state.withLock { state in
             let index = state.files.firstIndex { $0.path == place }
@@ -122,7 +145,9 @@ final class RandomOrigin: Sendable {
             return (index, isHit ? state.kinds.randomElement(using: &state.random) : nil, random)
         }
         guard let file else { return answer(request, folder: String(place.dropFirst()), trouble, random) }
-        var answer = RandomAnswer(request, files[file], random)
+        var asked = files[file]
+        if asMirror, asked.isCopied, let copy = asked.copies.last { asked.versions = [copy] }
+        var answer = RandomAnswer(request, asked, random)
         let steps = trouble.map { answer.steps($0) } ?? answer.good()
         note(steps, to: request, of: file)
         return steps

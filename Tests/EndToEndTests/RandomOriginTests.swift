@@ -21,8 +21,11 @@ extension EndToEnd {
             print("random origin: seed \(random.seed), \(seconds) s")
             var server = try origin.server(port: 0)
             defer { server.stop() }
+            var copy = try origin.mirror(port: 0)
+            defer { copy.stop() }
             try withScene(limit: .seconds(seconds + 180)) { scene in
-                var mount = try ForegroundMount(scene, server.address)
+                // With a mirror, and at the next mount without one.
+                var mount = try ForegroundMount(scene, server.address, mirror: copy.address)
                 defer { mount.child.signal(SIGKILL) }
                 let end = ContinuousClock.now + .seconds(seconds)
                 var round = 0
@@ -44,9 +47,12 @@ extension EndToEnd {
                     // A connection's thread and what the server notes of it are kept until it ends.
                     server.stop()
                     server = try origin.server(port: server.port)
+                    copy.stop()
+                    copy = try origin.mirror(port: copy.port)
                     if round % 4 == 0 {
                         mount.unmount(findings)
-                        mount = try ForegroundMount(scene, server.address)
+                        mount = try ForegroundMount(
+                            scene, server.address, mirror: round % 8 == 0 ? copy.address : nil)
                     }
                     print("random origin: round \(round), \(weather.prefix(60)): \(findings.summary)")
                 }
@@ -78,9 +84,11 @@ extension EndToEnd {
 }
 
 extension ForegroundMount {
-    fileprivate init(_ scene: Scene, _ source: String) throws {
+    fileprivate init(_ scene: Scene, _ source: String, mirror: String?) throws {
         try self.init(
-            scene, source, ["--cache-size", "16M", "--timeout", "\(RandomReaders.timeout)", "--refresh", "1"])
+            scene, source,
+            ["--cache-size", "16M", "--timeout", "\(RandomReaders.timeout)", "--refresh", "1"]
+                + (mirror.map { ["--mirror", $0] } ?? []))
     }
 
     fileprivate func hasEnded(_ findings: RandomFindings) -> Bool {
