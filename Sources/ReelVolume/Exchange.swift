@@ -54,6 +54,11 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var version: ContentInformation?
     /// The receiver has got a head, with this status.
     private var toldStatus: Int?
+    /// The head of an answer that has no byte yet, of a file that is not open: another place may still tell the
+    /// version.
+    private var heldHead: ResponseHead?
+    /// The receiver wants none of the body behind that head.
+    private var refused: OriginFailure?
     /// Bytes that the receiver has got.
     private var delivered: Int64 = 0
     /// Of the first place that failed.
@@ -301,6 +306,15 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             if let failure = agreement(head, own) { return failure }
         }
         guard toldStatus == nil else { return goOn(head) }
+        if request.reason == .head, !places.isEmpty {
+            heldHead = head
+            return nil
+        }
+        return tell(head)
+    }
+
+    /// Tells the receiver the head.
+    private func tell(_ head: ResponseHead) -> OriginFailure? {
         let failure = receiver.head(head)
         if failure == nil {
             toldStatus = head.status
@@ -321,6 +335,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        if let head = heldHead.take() {
+            refused = tell(head)
+            if refused != nil { return .stop }
+        }
         attempt.bytes += Int64(bytes.count)
         delivered += Int64(bytes.count)
         services.origins.took(Int64(bytes.count), from: attempt.origin)
@@ -332,6 +350,9 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
+        var failure = refused ?? failure
+        // An empty body is whole, too.
+        if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
             mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.isOfOrigin ?? false)
             services.origins.ended(attempt.origin, isUnwell: failure?.isOfOrigin ?? false)

@@ -119,12 +119,13 @@ final class FileOpener: Sendable {
         guard let remembered = services.store.information(for: url.text), remembered.information.length != nil else {
             return openElsewhere(node, url, completion)
         }
+        let end = now() + services.options.timeout
         // What a mirror has told the source has not confirmed.
         let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
         let isFresh = !isOfMirror && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
         if isFresh || !services.origin.isWorthAsking(url) {
-            return openUnconfirmed(node, url, remembered.information, completion)
+            return openUnconfirmed(node, url, remembered.information, until: end, completion)
         }
         let limit = min(Self.confirmationLimit, services.options.timeout)
         let isDoubted = isOfMirror || remembered.checkedAt == Services.doubted
@@ -144,7 +145,7 @@ final class FileOpener: Sendable {
                 default:
                     // Away, unwell or gone for a moment: remembered bytes play, a read of missing ones fails.
                     services.logger.info("\(url): not confirmed: \(failure)")
-                    openUnconfirmed(node, url, remembered.information, completion)
+                    openUnconfirmed(node, url, remembered.information, until: end, completion)
                 }
             }
         }
@@ -153,12 +154,13 @@ final class FileOpener: Sendable {
     /// Opens the remembered version. Where nothing of it is cached, and the source may be away, what a mirror has is
     /// another version, which the first bytes tell.
     private func openUnconfirmed(
-        _ node: Node, _ url: ResourceURL, _ known: ContentInformation, _ completion: @escaping Completion<RemoteFile>
+        _ node: Node, _ url: ResourceURL, _ known: ContentInformation, until end: Duration,
+        _ completion: @escaping Completion<RemoteFile>
     ) {
         guard services.mirrors?.areSome == true, known.validator.mirror == 0, !services.isJoined(url),
             node.listed.length ?? known.length == known.length, services.cachedBlock(of: url, known) == nil
         else { return openVersion(node, url, known, completion) }
-        firstOpen(node, url) { [self] result in
+        firstOpen(node, url, until: end) { [self] result in
             switch result {
             case .success, .failure(.stale): completion(result)
             case .failure: openVersion(node, url, known, completion)
@@ -231,9 +233,13 @@ final class FileOpener: Sendable {
         }
     }
 
-    private func firstOpen(_ node: Node, _ url: ResourceURL, _ completion: @escaping Completion<RemoteFile>) {
+    /// - Parameter end: on the clock of `now()`; nil: the mount's timeout from now.
+    private func firstOpen(
+        _ node: Node, _ url: ResourceURL, until end: Duration? = nil, _ completion: @escaping Completion<RemoteFile>
+    ) {
         let (head, tail) = (head(of: node), TailPrefetch(node, url, services))
-        OpenRequest.start(url, head: head, tail: tail, demand: node.openDemand, files, services) { [self] whole in
+        OpenRequest.start(url, head: head, tail: tail, demand: node.openDemand, until: end, files, services) {
+            [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
             // The kernel was told no length for this node: the name leads to another, with the length.
             replace(node, whole)

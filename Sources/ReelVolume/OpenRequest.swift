@@ -47,16 +47,19 @@ final class OpenRequest: OriginReceiver {
     ///   - head: bytes to ask for.
     ///   - tail: fetches the end at the same time.
     ///   - demand: tells whether a caller waits; nil: one does.
+    ///   - end: on the clock of `now()`; nil: the mount's timeout from now.
     ///   - finished: called when a resource of unknown length has come to its end.
     static func start(
         _ url: ResourceURL, head: Int64 = Readahead.first, tail: TailPrefetch?, demand: CallDemand? = nil,
-        _ files: FileTable, _ services: Services, finished: @escaping @Sendable (ContentInformation) -> Void,
+        until end: Duration? = nil, _ files: FileTable, _ services: Services,
+        finished: @escaping @Sendable (ContentInformation) -> Void,
         _ completion: @escaping @Sendable (Found) -> Void
     ) {
         let plan = Plan(url: url, tail: tail, demand: demand, files: files, services: services, finished: finished)
         // Behind the first request in the queue: a reader waits for that one.
         defer { tail?.start() }
-        askingForBytes(ByteRange(0, head), until: now() + services.options.timeout, services) { range, left, done in
+        let end = end ?? now() + services.options.timeout
+        askingForBytes(ByteRange(0, head), until: end, services) { range, left, done in
             let open = OpenRequest(plan, range, done)
             var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
             if let demand { request.isDemanded = demand.begins(open.handle, services) }

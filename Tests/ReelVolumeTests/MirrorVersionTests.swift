@@ -143,6 +143,18 @@ import Testing
         #expect(eventually { pair.mirror.bytes >= Pair.length })
     }
 
+    /// Without a byte of it, a head opens nothing that a mirror could not go on with.
+    @Test(arguments: [FileOrigin.Fault.stallAfter(0), .resetAfter(0)])
+    func aSourceThatAnswersHeadsAloneIsAwayToo(_ fault: FileOrigin.Fault) throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        pair.film.fault = fault
+        try pair.fixture.play(pair.copy)
+        pair.film.fault = nil
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.film)
+    }
+
     @Test func aListingOfAMirrorIsNoAnswerToWhetherTheSourcesHasChanged() throws {
         let isDown = Shared(true)
         let first = try ScriptedServer { _ in isDown.value ? ServerStep.answer(503) : Pair.page(["a.mkv", "b.mkv"]) }
