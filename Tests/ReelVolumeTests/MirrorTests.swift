@@ -79,7 +79,8 @@ import Testing
             }
             let before = pair.asked.count
             _ = try pair.play()
-            #expect(isRight || pair.asked.count == before)
+            // It may be asked whether it has the file, as the source has failed a moment before.
+            #expect(isRight || pair.asked.dropFirst(before).allSatisfy { $0["range"] == "bytes=0-0" })
             #expect(pair.mirror.leftOut == (isRight ? 0 : 1))
             let proofs = pair.told.value.filter { $0.from == "origin" && $0.why == "probe" && $0.bytes > 1 }
             #expect(proofs.count == 1 && proofs.allSatisfy { $0.bytes <= BlockSize.block }, "\(proofs)")
