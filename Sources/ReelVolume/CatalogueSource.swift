@@ -69,18 +69,18 @@ final class CatalogueSource: Sendable {
         let end: @Sendable () -> Void
     }
 
-    private enum Phase: Sendable {
+    fileprivate enum Phase: Sendable {
         case opening
         case open(Running)
         case failed(VolumeError, at: Duration)
         case ended
     }
 
-    private struct State: Sendable {
+    fileprivate struct State: Sendable {
         var phase = Phase.opening
         /// Ends the transport of the attempt under way.
         var attempt: (@Sendable () -> Void)?
-        var waiting: [Int: Completion<Volume>] = [:]
+        var waiting: [Int: (completion: Completion<Volume>, opens: Bool)] = [:]
         var next = 0
         /// Why the last attempt failed, and when (seconds since 1970); nil: it did not.
         var trouble: (sentence: String, error: VolumeError, since: Int64)?
@@ -116,7 +116,8 @@ final class CatalogueSource: Sendable {
     }
 
     /// Gives the volume: at once where it is open, else after the attempt to open it, or with the error of the last.
-    func use(_ completion: @escaping Completion<Volume>) {
+    /// - Parameter opens: a success counts as a handle until `closed`, so that the source does not end before the open.
+    func use(opens: Bool = false, _ completion: @escaping Completion<Volume>) {
         enum Answer {
             case now(Result<Volume, VolumeError>)
             case wait(Int, Duration, starts: Bool)
@@ -124,7 +125,9 @@ final class CatalogueSource: Sendable {
         let answer = state.withLock(notifying: false) { state -> Answer in
             var starts = false
             switch state.phase {
-            case .open(let running): return .now(.success(running.volume))
+            case .open(let running):
+                if opens { state.handles += 1 }
+                return .now(.success(running.volume))
             case .ended: return .now(.failure(.stale))
             case .failed(let error, let moment):
                 guard now() - moment >= Self.pause else { return .now(.failure(error)) }
@@ -133,37 +136,27 @@ final class CatalogueSource: Sendable {
             case .opening: break
             }
             state.next += 1
-            state.waiting[state.next] = completion
+            state.waiting[state.next] = (completion, opens)
             return .wait(state.next, state.trouble == nil ? entry.options.timeout : Self.patience, starts: starts)
         }
         switch answer {
         case .now(let result): completion(result)
         case .wait(let number, let limit, let starts):
-            shared.ticker.after(limit) { [self] in giveUp(number) }
+            // At the end of the mount `end` completes it.
+            shared.ticker.after(limit, { [self] in giveUp(number) }, atEnd: {})
             if starts { start() }
         }
     }
 
     private func giveUp(_ number: Int) {
-        let (completion, error) = state.withLock(notifying: false) { state in
+        let (waited, error) = state.withLock(notifying: false) { state in
             (state.waiting.removeValue(forKey: number), state.trouble?.error ?? .timedOut)
         }
-        completion?(.failure(error))
+        waited?.completion(.failure(error))
     }
 
-    /// A program has opened a file of it.
-    func opened() { state.withLock(notifying: false) { $0.handles += 1 } }
-
-    /// A program has closed one.
+    /// A handle that `use` has counted is closed, or was not opened.
     func closed() { state.withLock { $0.handles -= 1 } }
-
-    /// Waits until no program has a file open. - Returns: false where the mount ends before.
-    func waitUntilUnused(_ isOver: @escaping @Sendable () -> Bool) -> Bool {
-        while !isOver() {
-            if state.wait(atMost: .milliseconds(200), { $0.handles == 0 ? true : nil }) == true { return true }
-        }
-        return false
-    }
 
     // MARK: Opening
 
@@ -217,8 +210,9 @@ final class CatalogueSource: Sendable {
             state.phase = .open(running)
             state.attempt = nil
             state.trouble = nil
+            state.handles += state.waiting.values.count { $0.opens }
             defer { state.waiting = [:] }
-            return Array(state.waiting.values)
+            return state.waiting.values.map(\.completion)
         }
         guard let waiting else {
             running.volume.shutdown()
@@ -239,7 +233,7 @@ final class CatalogueSource: Sendable {
             state.attempt = nil
             state.trouble = (sentence, error, state.trouble?.since ?? wallClock())
             defer { state.waiting = [:] }
-            return (Array(state.waiting.values), isNew)
+            return (state.waiting.values.map(\.completion), isNew)
         }
         if isNew { shared.logger.warning("\(entry.name): \(sentence)") }
         for completion in waiting { completion(.failure(error)) }
@@ -248,18 +242,33 @@ final class CatalogueSource: Sendable {
     // MARK: Ending
 
     /// Ends requests, threads and waits; returns when nothing of it uses the cache.
-    func end() {
-        let (phase, attempt, waiting) = state.withLock { state in
-            defer { (state.phase, state.attempt, state.waiting) = (.ended, nil, [:]) }
-            return (state.phase, state.attempt, Array(state.waiting.values))
+    func end() { finish(state.withLock { $0.end() }) }
+
+    /// The same, once no program has a file open; not where the mount ends before.
+    func endOnceUnused(_ isOver: @escaping @Sendable () -> Bool) {
+        while !isOver() {
+            // No open comes between this look and the end.
+            let last = state.wait(atMost: .milliseconds(200)) { $0.handles == 0 ? $0.end() : nil }
+            if let last { return finish(last) }
         }
-        attempt?()
-        if case .open(let running) = phase {
+    }
+
+    private func finish(_ last: State) {
+        last.attempt?()
+        if case .open(let running) = last.phase {
             running.volume.shutdown()
             running.end()
         }
-        for completion in waiting { completion(.failure(.stale)) }
+        for waited in last.waiting.values { waited.completion(.failure(.stale)) }
         state.wait { $0.isAttempting ? nil : () }
+    }
+}
+
+extension CatalogueSource.State {
+    /// The source cannot be used any more. - Returns: the state until now.
+    fileprivate mutating func end() -> Self {
+        defer { (phase, attempt, waiting) = (.ended, nil, [:]) }
+        return self
     }
 }
 

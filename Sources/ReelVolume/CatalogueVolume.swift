@@ -77,7 +77,7 @@ package final class CatalogueVolume: MountedVolume {
     private func retire(_ source: CatalogueSource) {
         state.withLock { $0.ending += 1 }
         let end: @Sendable () -> Void = { [self] in
-            if source.waitUntilUnused({ [self] in isEnding.load(ordering: .relaxed) }) { source.end() }
+            source.endOnceUnused { [self] in isEnding.load(ordering: .relaxed) }
             state.withLock { state in
                 // The end of the mount ends the others.
                 if !isEnding.load(ordering: .relaxed) { state.sources[source.number] = nil }
@@ -174,11 +174,11 @@ package final class CatalogueVolume: MountedVolume {
 
     /// Gives the volume of a node's source; `stale` where the catalogue no longer has it and no file of it is open.
     private func use<Value>(
-        _ number: UInt64, _ completion: @escaping Completion<Value>,
+        _ number: UInt64, opens: Bool = false, _ completion: @escaping Completion<Value>,
         _ body: @escaping @Sendable (CatalogueSource, Volume) -> Void
     ) {
         guard let source = source(number) else { return completion(.failure(.stale)) }
-        source.use { result in
+        source.use(opens: opens) { result in
             switch result {
             case .success(let volume): body(source, volume)
             case .failure(let error): completion(.failure(error))
@@ -290,8 +290,7 @@ extension CatalogueVolume {
     ) {
         let (number, node) = splitNode(id)
         guard number > 0 else { return completion(.failure(.isDirectory)) }
-        use(number, completion) { source, volume in
-            source.opened()
+        use(number, opens: true, completion) { source, volume in
             open(volume, node) { result in
                 if case .failure = result { source.closed() }
                 completion(result.map { CatalogueFile(source, volume, $0) })

@@ -106,7 +106,11 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     }
 
     private func lookInAMoment() {
-        claims.after(max(Self.leastTurn, (now() - lookedAt) * 2)) { [self] in look(.lookAgain) }
+        claims.after(max(Self.leastTurn, (now() - lookedAt) * 2)) { [self] in
+            look(.lookAgain)
+        } atEnd: { [self] in
+            settle(isOthers: false)
+        }
     }
 
     private func settle(isOthers: Bool) { claims.settle(name, isOthers: isOthers) }

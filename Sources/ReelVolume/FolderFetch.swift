@@ -163,9 +163,14 @@ final class FolderFetch: Sendable {
             (request.reason, request.subject) = (.listing, subject)
             let handle = RequestHandle()
             if let demand { request.isDemanded = demand.begins(handle, services) }
-            services.send(request, as: handle, to: FolderAnswer(self, handle, limit: longest, services, done))
-            // This ends a body that drips for ever, too.
-            services.ticker.after(left) { [services] in services.cancel(handle) }
+            // This ends a body that never stops dripping, too.
+            let cancel = { @Sendable [services] in services.cancel(handle) }
+            let timer = services.ticker.after(left, cancel, atEnd: cancel)
+            let answer = FolderAnswer(self, handle, limit: longest, services) { [services] end in
+                services.ticker.cancel(timer)
+                done(end)
+            }
+            services.send(request, as: handle, to: answer)
         } completion: { [self] end in
             services.later { [self] in ended(end) }
         }

@@ -56,6 +56,12 @@ final class JoinedFiles: Sendable {
         return true
     }
 
+    /// Ends all requests, also those that wait for a playlist or for a key and not for the transport.
+    func end() {
+        let all = state.withLock { Array($0.requests.values) }
+        services.origin.perform { for request in all { request.cancel() } }
+    }
+
     /// It has ended.
     func left(_ handle: RequestHandle) { state.withLock { $0.requests[handle] = nil } }
 

@@ -57,6 +57,8 @@ final class JoinedRequest: ForwardingReceiver {
         if !asksForChange, let version = files.version(of: request.url) { return begin(.success(version)) }
         services.ticker.after(request.stallLimit) { [weak self] in
             self?.services.origin.perform { [weak self] in self?.giveUp() }
+        } atEnd: { [weak self] in
+            self?.services.origin.perform { [weak self] in self?.cancel() }
         }
         find()
     }

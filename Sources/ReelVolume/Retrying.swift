@@ -30,6 +30,8 @@ func retrying<Outcome: Attempted>(
         else { return completion(outcome) }
         services.ticker.after(pause) {
             retrying(until: deadline, number: number + 1, services, attempt, completion: completion)
+        } atEnd: {
+            completion(outcome)
         }
     }
 }

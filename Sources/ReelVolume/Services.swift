@@ -201,7 +201,7 @@ final class Services: Sendable {
     /// Does the jobs that are left, and ends the queues.
     func endQueues() {
         isEnding.store(true, ordering: .relaxed)
-        joined.withLock { $0 = nil }
+        joined.withLock { $0.take() }?.end()
         answers.stop()
         chores.stop()
     }

@@ -11,9 +11,16 @@ final class Ticker: Sendable {
     /// Deadlines and pauses are a tenth of a second and longer.
     private static let interval = Duration.milliseconds(50)
 
+    private struct Timer {
+        let due: Duration
+        let job: @Sendable () -> Void
+        let atEnd: @Sendable () -> Void
+    }
+
     private struct State {
         var members: [ObjectIdentifier: any Ticking] = [:]
-        var timers: [(due: Duration, job: @Sendable () -> Void)] = []
+        var timers: [UInt64: Timer] = [:]
+        var lastTimer: UInt64 = 0
         var isOver = false
     }
 
@@ -30,9 +37,9 @@ final class Ticker: Sendable {
                 if state.wait(atMost: Ticker.interval, { $0.isOver ? true : nil }) == true { return }
                 let moment = now()
                 let (members, due) = state.withLock { state in
-                    let due = state.timers.filter { $0.due <= moment }
-                    state.timers.removeAll { $0.due <= moment }
-                    return (state.members, due)
+                    let due = state.timers.filter { $0.value.due <= moment }
+                    for number in due.keys { state.timers[number] = nil }
+                    return (state.members, due.values.sorted { $0.due < $1.due })
                 }
                 for timer in due { timer.job() }
                 for (id, member) in members where !member.tick(moment) {
@@ -58,22 +65,43 @@ final class Ticker: Sendable {
         }
     }
 
-    /// Does a short job after `pause`; never where the volume ends before.
-    func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
-        state.withLock { state in
-            if !state.isOver { state.timers.append((now() + pause, job)) }
+    /// Does a short job after `pause`.
+    /// - Parameter atEnd: done instead where the volume ends before, or has ended: what waits for the job has to end
+    ///   with the volume.
+    /// - Returns: a number for `cancel`.
+    @discardableResult
+    func after(
+        _ pause: Duration, _ job: @escaping @Sendable () -> Void, atEnd: @escaping @Sendable () -> Void
+    ) -> UInt64 {
+        let number = state.withLock { state -> UInt64? in
+            if state.isOver { return nil }
+            state.lastTimer += 1
+            state.timers[state.lastTimer] = Timer(due: now() + pause, job: job, atEnd: atEnd)
+            return state.lastTimer
         }
+        if number == nil { atEnd() }
+        return number ?? 0
     }
 
-    /// Ends the thread; no job runs and no `tick` is called afterwards.
+    /// Drops a job that is not due yet, and what it would do at the end.
+    func cancel(_ timer: UInt64) {
+        // Released outside of the lock.
+        _ = state.withLock(notifying: false) { $0.timers.removeValue(forKey: timer) }
+    }
+
+    /// Whether `stop` was called.
+    var isOver: Bool { state.withLock(notifying: false) { $0.isOver } }
+
+    /// Ends the thread, and does what timers have for the end; no `tick` is called afterwards.
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()
         // They hold objects that hold the ticker. Released outside of the lock, as some take locks when they go.
         let held = state.withLock { state in
-            defer { (state.members, state.timers) = ([:], []) }
+            defer { (state.members, state.timers) = ([:], [:]) }
             return (state.members, state.timers)
         }
+        for timer in held.1.values { timer.atEnd() }
         withExtendedLifetime(held) {}
     }
 }

@@ -107,5 +107,10 @@ final class TierClaims: Sendable {
         origin.start(handle, place.source.request(request), receiver)
     }
 
-    func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) { ticker.after(pause, job) }
+    /// As `Ticker.after`.
+    func after(
+        _ pause: Duration, _ job: @escaping @Sendable () -> Void, atEnd: @escaping @Sendable () -> Void
+    ) {
+        ticker.after(pause, job, atEnd: atEnd)
+    }
 }

@@ -234,7 +234,12 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         claim = since == nil ? nil : name
         if let since {
             if now() < since + (isDemanded ? Self.patience : Self.patienceAhead) {
-                return services.ticker.after(Self.pause) { [self] in services.origin.perform { [self] in goOn() } }
+                services.ticker.after(Self.pause) { [self] in
+                    services.origin.perform { [self] in goOn() }
+                } atEnd: { [self] in
+                    services.origin.perform { [self] in end(.cancelled) }
+                }
+                return
             }
             tier.claims.giveUp(name)
         }

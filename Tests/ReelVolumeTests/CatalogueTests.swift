@@ -129,6 +129,33 @@ extension ScriptedServer {
         #expect(fixture.lookup("silent/x").map(\.node) == .failure(.timedOut))
     }
 
+    @Test("A source that leaves while looks wait for its next attempt ends them")
+    func leavesWhileUnwell() throws {
+        let server = try ScriptedServer { request in
+            let page =
+                "<title>Index of /</title><pre><a href=\"sub/\">sub/</a>\n<a href=\"list.mkv\">list.mkv</a>\n</pre>"
+            return request.path == "/"
+                ? ServerStep.answer(200, [("Content-Type", "text/html")], body: page)
+                : ServerStep.answer(503, [("Retry-After", "500")])
+        }
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address, timeout: .seconds(600))])
+        defer { fixture.remove() }
+        let node = try fixture.lookup("films/sub").get().node
+        let folder = try fixture.lookup("films").get().node
+        let answers = Monitor<[Bool]>([])
+        fixture.volume.openDirectory(node) { result in
+            answers.withLock { $0.append(result.map { _ in true } == .success(true)) }
+        }
+        // Its length is asked for.
+        fixture.volume.lookup("list.mkv", in: folder) { result in
+            answers.withLock { $0.append(result.map { _ in true } == .success(true)) }
+        }
+        #expect(eventually { Set(server.requests.map(\.path)).isSuperset(of: ["/sub/", "/list.mkv"]) })
+        fixture.volume.replace(with: [])
+        #expect(answers.wait(atMost: .seconds(20)) { $0.count == 2 ? $0 : nil } == [false, false])
+    }
+
     @Test("The end of the mount waits for no source that is being opened")
     func end() throws {
         let silent = try ScriptedServer { _ in [.stall] }
