@@ -39,7 +39,8 @@ final class InformationRequest: OriginReceiver {
     ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
     ///     and not a length that was wrong.
     ///   - demand: tells whether a caller waits; nil: one does.
-    ///   - limit: the time for the request with its retries.
+    ///   - limit: the time until the completion, whatever waits: the request with its retries, the resolver, the
+    ///     renewal of a link, or the queue for a connection.
     ///   - began: gets the first bytes, before the completion; nil: they are not asked for.
     static func start(
         _ url: ResourceURL, of file: ResourceURL? = nil, known: ContentInformation? = nil, isDoubted: Bool = false,
@@ -48,16 +49,27 @@ final class InformationRequest: OriginReceiver {
         _ completion: @escaping @Sendable (Outcome) -> Void
     ) {
         let wanted = ByteRange(0, began == nil ? 1 : Int64(FileBeginning.length))
-        askingForBytes(wanted, until: now() + limit, services) { range, left, done in
+        let ended = Once(completion)
+        let current = Lock<RequestHandle?>(nil)
+        let giveUp = { @Sendable in
+            ended(.failure(.timedOut))
+            if let handle = current.withLock({ $0 }) { services.cancel(handle) }
+        }
+        let timer = services.ticker.after(max(limit, .milliseconds(100)), giveUp, atEnd: giveUp)
+        askingForBytes(wanted, until: now() + limit, services) {
+            (range, left, done: @escaping @Sendable (Outcome) -> Void) in
+            if ended.isOver { return done(.failure(.cancelled)) }
             var request = OriginRequest(
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
             (request.isHeadEnough, request.subject) = (began == nil, file)
             let handle = RequestHandle()
+            current.withLock { $0 = handle }
             if let demand { request.isDemanded = demand.begins(handle, services) }
             services.send(request, as: handle, to: InformationRequest(request, known, demand, services, began, done))
-        } completion: {
-            completion($0)
+        } completion: { (outcome: Outcome) in
+            services.ticker.cancel(timer)
+            ended(outcome)
         }
     }
 

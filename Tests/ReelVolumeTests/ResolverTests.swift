@@ -69,6 +69,25 @@ import Testing
         }
     }
 
+    @Test func anOpenOfCachedBytesWaitsForNoResolverThatHangs() throws {
+        let film = FileOrigin(length: 1 << 20)
+        let (links, gate) = (ExpiringLinks(film), Gate())
+        try withVolume(of: links, timeout: .seconds(100)) { server, number in
+            if number > 1 { gate.wait(within: .seconds(100)) }
+            return .success(PlaceAnswer(url: server.url(links.next())))
+        } _: { fixture, finder in
+            defer { gate.open() }
+            _ = try fixture.play(film)
+            try fixture.restart()
+            fixture.expire()
+            // `open` gives up after half a minute, and the resolver would take longer.
+            let file = try fixture.open("film.mkv").get()
+            #expect(fixture.readAll(file).isRight(film, 0, 1 << 20))
+            #expect(finder.asked.count == 2)
+            fixture.volume.close(file)
+        }
+    }
+
     @Test func headersGoToTheResolvedPlaceAndNoFurther() throws {
         let film = FileOrigin(length: 1 << 20)
         let last = try ScriptedServer(["/film": film])
