@@ -3,24 +3,21 @@ import ReelThreads
 
 /// Asks for the content information of files whose length no listing tells: many at once, one request a resource. The
 /// cache remembers the answers.
+///
+/// Each origin has a limit and a queue of its own, so that a silent one holds up no other. What a call waits for goes
+/// before what is asked in advance, first in first out, and fails at its deadline also while it stands in the queue.
 final class InformationLoader: Sendable {
-    /// Requests at once: first as many as browsers make, then more as long as none is slow. A server with a short queue
-    /// for connections (Python's holds 5) drops the others, and TCP asks again only after a second.
-    private static let limits = (first: 6, most: 16)
+    /// Requests at once to one origin: first as many as browsers make, then more as long as none is slow. A server with
+    /// a short queue for connections (Python's holds 5) drops the others, and TCP asks again only after a second.
+    fileprivate static let limits = (first: 6, most: 16)
+    /// Requests in advance at once, to all origins: a list may name as many as it has entries.
+    fileprivate static let mostAhead = 64
     /// A request that took longer is slow.
-    private static let fast = Duration.milliseconds(500)
-    /// So many fast requests in a row raise the limit.
-    private static let trial = 32
-
-    private struct State {
-        var limit = InformationLoader.limits.first
-        var fastInARow = 0
-        /// A slow request keeps the lower limit for good.
-        var mayGrow = true
-        var waiting: [String: [Completion<ContentInformation>]] = [:]
-        var queue: [(url: ResourceURL, file: ResourceURL)] = []
-        var running = 0
-    }
+    fileprivate static let fast = Duration.milliseconds(500)
+    /// This many fast requests in a row raise the limit.
+    fileprivate static let trial = 32
+    /// Origins of which it is remembered whether they are slow.
+    fileprivate static let mostHosts = 256
 
     private let state = Lock(State())
     private let files: FileTable
@@ -34,41 +31,41 @@ final class InformationLoader: Sendable {
     /// Joins the request for the same resource, if there is one.
     /// - Parameters:
     ///   - file: the joined file that has the resource as a piece; nil: it is a file itself.
-    ///   - isDemanded: a caller waits: the request goes before those made in advance.
+    ///   - isDemanded: a caller waits: the request goes before those made in advance, and the call ends at the
+    ///     deadline of a read, counted from here.
     func load(
         _ url: ResourceURL, of file: ResourceURL? = nil, isDemanded: Bool = true,
         _ completion: @escaping Completion<ContentInformation> = { _ in }
     ) {
-        state.withLock { state in
-            if state.waiting[url.text] != nil {
-                state.waiting[url.text]!.append(completion)
-                guard isDemanded, let index = state.queue.firstIndex(where: { $0.url == url }) else { return }
-                state.queue.insert(state.queue.remove(at: index), at: 0)
-            } else {
-                state.waiting[url.text] = [completion]
-                state.queue.insert((url, file ?? url), at: isDemanded ? 0 : state.queue.count)
-            }
+        let limit = services.options.timeout
+        let deadline = isDemanded ? now() + limit : nil
+        let number = state.withLock { $0.add(url, of: file ?? url, deadline: deadline, completion) }
+        startNext(url.origin)
+        guard let number, state.withLock({ $0.isQueued(url.text, number) }) else { return }
+        // One that runs has its deadline in the request.
+        let expire = { @Sendable [self] in
+            finish(state.withLock { $0.isQueued(url.text, number) ? $0.remove(url.text) : nil }, .failure(.timedOut))
         }
-        startNext()
+        services.ticker.after(limit, expire, atEnd: expire)
     }
 
-    private func startNext() {
-        while true {
-            let next = state.withLock { state -> (url: ResourceURL, file: ResourceURL)? in
-                guard state.running < state.limit, !state.queue.isEmpty else { return nil }
-                state.running += 1
-                return state.queue.removeFirst()
-            }
-            guard let (url, file) = next else { return }
+    private func startNext(_ origin: String) {
+        while let entry = state.withLock({ $0.next(origin) }) {
             // An answer may have come since the caller looked.
-            if let known = services.store.information(for: url.text), known.checkedAt != Services.doubted {
-                finish(url, .success(known.information), after: .zero)
+            if let known = services.store.information(for: entry.url.text), known.checkedAt != Services.doubted {
+                end(entry, .success(known.information), after: nil)
+                continue
+            }
+            // All that are left end here, and not one inside of another.
+            if services.ticker.isOver {
+                end(entry, .failure(.timedOut), after: nil)
                 continue
             }
             let start = now()
-            InformationRequest.start(url, of: file, limit: services.options.timeout, services) { [self] outcome in
-                finish(url, result(of: outcome, for: url), after: now() - start)
-                startNext()
+            let limit = entry.deadline.map { $0 - start } ?? services.options.timeout
+            InformationRequest.start(entry.url, of: entry.file, limit: limit, services) { [self] outcome in
+                end(entry, result(of: outcome, for: entry.url), after: now() - start)
+                startNext(entry.url.origin)
             }
         }
     }
@@ -85,14 +82,143 @@ final class InformationLoader: Sendable {
         }
     }
 
-    private func finish(_ url: ResourceURL, _ result: Result<ContentInformation, VolumeError>, after time: Duration) {
-        let waiting = state.withLock { state in
-            state.running -= 1
-            state.fastInARow = time < Self.fast ? state.fastInARow + 1 : 0
-            if time >= Self.fast { (state.limit, state.mayGrow) = (Self.limits.first, false) }
-            if state.mayGrow, state.fastInARow == Self.trial { state.limit = Self.limits.most }
-            return state.waiting.removeValue(forKey: url.text) ?? []
+    /// - Parameter time: of its request; nil: there was none, which says nothing of the origin.
+    private func end(_ entry: Entry, _ result: Result<ContentInformation, VolumeError>, after time: Duration?) {
+        finish(
+            state.withLock { state in
+                state.ended(entry, after: time)
+                return state.remove(entry.url.text)
+            }, result)
+    }
+
+    private func finish(_ entry: Entry?, _ result: Result<ContentInformation, VolumeError>) {
+        for completion in entry?.waiting ?? [] { completion(result) }
+    }
+}
+
+extension InformationLoader {
+    fileprivate struct Entry {
+        let url: ResourceURL
+        let file: ResourceURL
+        let number: UInt64
+        var waiting: [Completion<ContentInformation>]
+        /// Of the first call that waits, on the clock of `now()`; nil: none does.
+        var deadline: Duration?
+        var isRunning = false
+        /// It runs as one in advance.
+        var isAhead = false
+    }
+
+    /// What is asked at one origin. The queues hold keys of entries; one that is gone or runs already is passed over.
+    fileprivate struct Host {
+        var demanded: ArraySlice<String> = []
+        var ahead: ArraySlice<String> = []
+        /// It stands in `State.turns`.
+        var isInTurn = false
+        var running = 0
+        var limit = InformationLoader.limits.first
+        var fastInARow = 0
+        /// A slow request keeps the lower limit for good.
+        var mayGrow = true
+
+        var isIdle: Bool { running == 0 && demanded.isEmpty && ahead.isEmpty }
+    }
+
+    fileprivate struct State {
+        /// By URL.
+        private var entries: [String: Entry] = [:]
+        private var hosts: [String: Host] = [:]
+        private var mostHosts = InformationLoader.mostHosts
+        /// Origins that are asked in advance, each for one resource and then behind the others.
+        private var turns: ArraySlice<String> = []
+        private var aheadRunning = 0
+        private var last: UInt64 = 0
+
+        /// - Returns: the entry's number where the call is the first one that waits for it.
+        mutating func add(
+            _ url: ResourceURL, of file: ResourceURL, deadline: Duration?,
+            _ completion: @escaping Completion<ContentInformation>
+        ) -> UInt64? {
+            let (key, origin) = (url.text, url.origin)
+            let isNew = entries[key] == nil
+            if isNew {
+                last += 1
+                entries[key] = Entry(url: url, file: file, number: last, waiting: [])
+            }
+            entries[key]!.waiting.append(completion)
+            if hosts[origin] == nil { addHost(origin) }
+            if isNew, deadline == nil {
+                hosts[origin]!.ahead.append(key)
+                takeTurn(origin)
+            }
+            guard let deadline, entries[key]!.deadline == nil, !entries[key]!.isRunning else { return nil }
+            entries[key]!.deadline = deadline
+            hosts[origin]!.demanded.append(key)
+            return entries[key]!.number
         }
-        for completion in waiting { completion(result) }
+
+        private mutating func addHost(_ origin: String) {
+            if hosts.count >= mostHosts {
+                hosts = hosts.filter { !$0.value.isIdle }
+                mostHosts = max(InformationLoader.mostHosts, 2 * hosts.count)
+            }
+            hosts[origin] = Host()
+        }
+
+        func isQueued(_ key: String, _ number: UInt64) -> Bool {
+            entries[key].map { $0.number == number && !$0.isRunning } ?? false
+        }
+
+        mutating func remove(_ key: String) -> Entry? { entries.removeValue(forKey: key) }
+
+        /// The next entry to ask for: one that a call waits for at this origin, else one in advance at any.
+        mutating func next(_ origin: String) -> Entry? {
+            while let host = hosts[origin], host.running < host.limit,
+                let key = hosts[origin]!.demanded.popFirst()
+            {
+                if let entry = begin(key, at: origin, isAhead: false) { return entry }
+            }
+            while aheadRunning < InformationLoader.mostAhead, let origin = turns.popFirst() {
+                hosts[origin]!.isInTurn = false
+                // One that runs there gives it its turn again.
+                guard hosts[origin]!.running < hosts[origin]!.limit, let key = hosts[origin]!.ahead.popFirst() else {
+                    continue
+                }
+                takeTurn(origin)
+                if let entry = begin(key, at: origin, isAhead: true) { return entry }
+            }
+            return nil
+        }
+
+        private mutating func takeTurn(_ origin: String) {
+            guard let host = hosts[origin], !host.isInTurn, !host.ahead.isEmpty else { return }
+            hosts[origin]!.isInTurn = true
+            turns.append(origin)
+        }
+
+        private mutating func begin(_ key: String, at origin: String, isAhead: Bool) -> Entry? {
+            guard let entry = entries[key], !entry.isRunning else { return nil }
+            (entries[key]!.isRunning, entries[key]!.isAhead) = (true, isAhead)
+            hosts[origin]!.running += 1
+            if isAhead { aheadRunning += 1 }
+            return entries[key]
+        }
+
+        /// A running entry has its answer.
+        mutating func ended(_ entry: Entry, after time: Duration?) {
+            let origin = entry.url.origin
+            if entry.isAhead { aheadRunning -= 1 }
+            hosts[origin]!.running -= 1
+            if let time { hosts[origin]!.measure(time) }
+            takeTurn(origin)
+        }
+    }
+}
+
+extension InformationLoader.Host {
+    fileprivate mutating func measure(_ time: Duration) {
+        fastInARow = time < InformationLoader.fast ? fastInARow + 1 : 0
+        if time >= InformationLoader.fast { (limit, mayGrow) = (InformationLoader.limits.first, false) }
+        if mayGrow, fastInARow == InformationLoader.trial { limit = InformationLoader.limits.most }
     }
 }

@@ -1,0 +1,76 @@
+import ReelCore
+import ReelThreads
+
+@testable import ReelVolume
+
+/// An origin whose every answer waits until the test gives it.
+final class HeldOrigin: Origin {
+    private struct State {
+        var sent: [(handle: RequestHandle, request: OriginRequest, receiver: any OriginReceiver)] = []
+        var ended: Set<RequestHandle> = []
+        var standings: [String: OriginStanding] = [:]
+        var report: (@Sendable (String, Outage?) -> Void)?
+        /// Origins that are looked for.
+        var missed: [String] = []
+    }
+
+    let line = Line()
+    private let state = Lock(State())
+    /// The thread that calls the receivers.
+    private let thread = SerialQueue("held-origin")
+
+    /// The paths of all requests, in their order.
+    var paths: [String] { state.withLock { $0.sent.map { String($0.request.url.path.dropFirst()) } } }
+
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        state.withLock { $0.sent.append((handle, request, receiver)) }
+        if handle.isCancelled.load(ordering: .relaxed) { cancel(handle) }
+    }
+
+    private func take(_ handle: RequestHandle) -> (request: OriginRequest, receiver: any OriginReceiver)? {
+        state.withLock { state in
+            guard let sent = state.sent.first(where: { $0.handle == handle }), state.ended.insert(handle).inserted
+            else { return nil }
+            return (sent.request, sent.receiver)
+        }
+    }
+
+    func cancel(_ handle: RequestHandle) {
+        handle.isCancelled.store(true, ordering: .relaxed)
+        if let sent = take(handle) { perform { sent.receiver.ended(.cancelled) } }
+    }
+
+    /// Answers the first request for a path with a length of 1000.
+    func answer(_ path: String) {
+        let handle = state.withLock { $0.sent.first { $0.request.url.path == "/" + path }?.handle }
+        guard let handle, let sent = take(handle) else { return }
+        perform {
+            let headers = [("Content-Range", "bytes 0-0/1000"), ("Content-Length", "1")]
+            _ = sent.receiver.head(ResponseHead(status: 206, headers: headers, url: sent.request.url))
+            _ = [UInt8](repeating: 0, count: 1).withUnsafeBytes { sent.receiver.body($0) }
+            sent.receiver.ended(nil)
+        }
+    }
+
+    func perform(_ job: @escaping @Sendable () -> Void) { thread.add(job) }
+    func resume(_ handle: RequestHandle) {}
+    func promote(_ handle: RequestHandle) {}
+    func trust(_ origins: Set<String>) {}
+    func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
+        state.withLock { $0.report = report }
+    }
+    var standings: [String: OriginStanding] { state.withLock { $0.standings } }
+    func noteInterest(in url: ResourceURL) { state.withLock { $0.missed.append(url.origin) } }
+    var missed: [String] { state.withLock { $0.missed } }
+
+    /// An origin goes, or comes back.
+    func tell(_ origin: String, _ outage: Outage?) {
+        let report = state.withLock { state in
+            state.standings[origin] = outage.map { .away($0, since: 0) }
+            return state.report
+        }
+        report?(origin, outage)
+    }
+
+    func stop() { thread.stop() }
+}
