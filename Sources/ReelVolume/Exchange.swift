@@ -361,7 +361,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             receiver.redirected()
             return resolve(after: refusal)
         }
-        services.requests.add(record(failure), of: request.subject ?? request.url, services.chores)
+        services.requests.add(record(failure), of: request.subject ?? request.url)
         guard let failure, mayMove(after: failure) else { return finish(failure.map { reported($0) }) }
         firstFailure = firstFailure ?? failure
         receiver.redirected()

@@ -101,7 +101,7 @@ final class FileOpener: Sendable {
     /// Ends a handle.
     func close(_ file: OpenFile) {
         file.settleOffer()
-        if let line = file.cacheReads?.record(of: file.remote.url) { services.requests.write(line, services.chores) }
+        if let line = file.cacheReads?.record(of: file.remote.url) { services.requests.write(line) }
         let isPlayed = file.remote.isPlayed
         if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
         if file.isHeld { prebuffer.released(file.node) }

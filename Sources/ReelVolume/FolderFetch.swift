@@ -149,7 +149,7 @@ final class FolderFetch: Sendable {
         guard number <= Self.mostRequests else { return finish(.refused(.useless("a folder without end"))) }
         if number > 1, services.isOver(at: end)() { return finish(.refused(.stopped)) }
         if number == 1, let answer = first?.answer, answer.answers(request) { return take(answer.head, answer.bytes) }
-        if case .document(.path(let path)) = request { return read(path) }
+        if case .document(.path(let path)) = request { return read(path, until: deadline) }
         guard var sent = request.sent else { return }
         if number == 1, case .document = request, case .condition(let condition)? = known { sent.condition = condition }
         send(sent, until: deadline)
@@ -179,10 +179,25 @@ final class FolderFetch: Sendable {
     /// A failure is not asked about again where no caller waits.
     func isWorthRetrying() -> Bool { demand?.isDemanded ?? true }
 
-    private func read(_ path: String) {
+    private func read(_ path: String, until deadline: Duration) {
         var stamp: FileStamp?
         if case .file(let known)? = known { stamp = known }
-        switch LocalFile.read(services.options.openList(path), unless: stamp) {
+        let ended = Once<LocalFile.Outcome?> { [self] file in
+            services.later { [self] in took(file) }
+        }
+        let giveUp = { @Sendable in ended(nil) }
+        let timer = services.ticker.after(deadline - now(), giveUp, atEnd: giveUp)
+        services.readLocally { [services, stamp] in
+            // The disk may have hung until the deadline.
+            if !ended.isOver { ended(LocalFile.read(services.options.openList(path), unless: stamp)) }
+            services.ticker.cancel(timer)
+        }
+    }
+
+    /// - Parameter file: nil where it did not come in time.
+    private func took(_ file: LocalFile.Outcome?) {
+        switch file {
+        case nil: finish(.failure(.timedOut))
         case .missing(let reason): finish(.failure(.unreachable(reason)))
         case .refused(let refusal): finish(.refused(refusal))
         case .unchanged: finish(.unchanged)

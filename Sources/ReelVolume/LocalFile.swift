@@ -34,7 +34,7 @@ package enum OpenedList: Sendable {
 
 /// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting for ever.
 enum LocalFile {
-    enum Outcome {
+    enum Outcome: Sendable {
         case bytes([UInt8], FileStamp)
         /// It has not changed since it was read before.
         case unchanged

@@ -1,3 +1,4 @@
+import Logging
 import ReelCore
 import ReelThreads
 import Synchronization
@@ -63,34 +64,45 @@ final class RequestLog: Sendable {
     private let requests = Mutex(RecentEntries<RequestRecord>())
     private let uses = Mutex(RecentEntries<FileUse>())
     private let waiting = Atomic(0)
+    private let leftOut = Atomic(0)
+    private let logger: Logger
     private let write: (@Sendable (RequestRecord) -> Void)?
+    /// A thread of its own, as the disk of the user's log may hang; nil if the user wants no log.
+    private let queue: SerialQueue?
 
-    init(_ write: (@Sendable (RequestRecord) -> Void)?) { self.write = write }
+    /// - Parameter write: writes a line into the user's log, and may wait for its disk; nil if the user wants none.
+    init(_ write: (@Sendable (RequestRecord) -> Void)?, _ logger: Logger) {
+        self.write = write
+        self.logger = logger
+        queue = write == nil ? nil : SerialQueue("request-log")
+    }
+
+    /// Writes the lines that wait, unless the disk hangs, and ends the thread.
+    func stop() { queue?.stop(atMost: .seconds(2)) }
 
     /// Whether the user wants a log.
     var isWritten: Bool { write != nil }
 
-    /// Keeps a request in mind, and writes it.
-    /// - Parameters:
-    ///   - url: as the source lists the file.
-    ///   - queue: on which lines are written, as the disk may be slow.
-    func add(_ record: RequestRecord, of url: ResourceURL, _ queue: SerialQueue) {
+    /// Keeps a request in mind, and writes it. - Parameter url: as the source lists the file.
+    func add(_ record: RequestRecord, of url: ResourceURL) {
         requests.withLock { $0.add(record, of: url) }
-        write(record, queue)
+        write(record)
     }
 
     /// Writes a line into the user's log.
-    func write(_ record: RequestRecord, _ queue: SerialQueue) {
-        guard let write else { return }
+    func write(_ record: RequestRecord) {
+        guard let write, let queue else { return }
         guard waiting.add(1, ordering: .relaxed).newValue <= Self.mostLines else {
             waiting.subtract(1, ordering: .relaxed)
+            leftOut.add(1, ordering: .relaxed)
             return
         }
-        let isTaken = queue.add { [self] in
+        queue.add { [self] in
             write(record)
             waiting.subtract(1, ordering: .relaxed)
+            let count = leftOut.exchange(0, ordering: .relaxed)
+            if count > 0 { logger.warning("the request log lacks \(count) requests: its disk did not keep up") }
         }
-        if !isTaken { waiting.subtract(1, ordering: .relaxed) }
     }
 
     /// Keeps in mind what came of a file that is not in use any more.

@@ -25,7 +25,8 @@ final class SerialQueue: Sendable {
                     defer { state.jobs.removeAll(keepingCapacity: true) }
                     return state.jobs
                 }
-                if jobs.isEmpty { return }
+                // Wakes `stop`.
+                if jobs.isEmpty { return state.withLock { _ in } }
                 for job in jobs { job() }
             }
         }
@@ -46,5 +47,12 @@ final class SerialQueue: Sendable {
     func stop() {
         state.withLock { $0.isOver = true }
         thread.join()
+    }
+
+    /// The same, but waits no longer than this: a thread whose disk hangs ends by itself once the disk answers.
+    func stop(atMost limit: Duration) {
+        state.withLock { $0.isOver = true }
+        let hasEnded = state.wait(atMost: limit) { $0.hasEnded ? true : nil } ?? false
+        if hasEnded { thread.join() } else { thread.detach() }
     }
 }

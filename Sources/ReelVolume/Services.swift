@@ -41,6 +41,8 @@ final class Services: Sendable {
     /// For work that takes a while and would hold up the transport's thread or the kernel's: it parses listings and
     /// writes them down.
     let chores = SerialQueue("chores")
+    /// nil until a local list is read.
+    private let lists = Lock<SerialQueue?>(nil)
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
     /// The bytes that may be fetched before a read asks for them.
@@ -59,7 +61,7 @@ final class Services: Sendable {
     ) {
         self.store = store
         scans = ScanWatch(programs)
-        requests = RequestLog(options.requestLog)
+        requests = RequestLog(options.requestLog, logger)
         resolver = finder.map { finder in
             Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
         }
@@ -198,12 +200,23 @@ final class Services: Sendable {
         if !chores.add(job) { job() }
     }
 
+    /// Does a job on a thread for local lists, whose disk may hang: the end of the mount does not wait for it.
+    func readLocally(_ job: @escaping @Sendable () -> Void) {
+        let queue = lists.withLock { lists in
+            lists = lists ?? SerialQueue("local-list")
+            return lists
+        }
+        queue?.add(job)
+    }
+
     /// Does the jobs that are left, and ends the queues.
     func endQueues() {
         isEnding.store(true, ordering: .relaxed)
         joined.withLock { $0.take() }?.end()
         answers.stop()
         chores.stop()
+        lists.withLock { $0 }?.stop(atMost: .zero)
+        requests.stop()
     }
 }
 

@@ -169,6 +169,6 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
                 host: tier.place.root.origin, status: told, bytes: bytes,
                 milliseconds: Int64((now() - start) / .milliseconds(1)),
                 failure: failure == .cancelled ? nil : failure?.reason),
-            of: owner.url, services.chores)
+            of: owner.url)
     }
 }

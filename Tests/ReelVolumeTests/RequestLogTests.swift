@@ -1,4 +1,5 @@
 import Glibc
+import Logging
 import ReelCore
 import ReelThreads
 import Synchronization
@@ -347,15 +348,48 @@ import Testing
         }
     }
 
+    @Test func aLogWhoseDiskHangsHoldsUpNothing() throws {
+        let (film, gate, lines) = (FileOrigin(length: Self.length), Gate(), Shared(0))
+        try withFolder(
+            log: { _ in
+                gate.wait(within: .seconds(120))
+                lines.change { $0 += 1 }
+            }, { film.answer($0) }
+        ) { fixture in
+            defer { gate.open() }
+            #expect(try fixture.names().get().contains("4.bin"))
+            _ = try fixture.volume.maintenance.refresh("", isRecursive: false)
+            let file = try fixture.open("4.bin").get()
+            #expect(fixture.read(file, 6 << 20, 1000).isRight(film, 6 << 20, 1000))
+            fixture.volume.close(file)
+            #expect(lines.value == 0)
+            gate.open()
+            #expect(eventually { lines.value > 2 })
+        }
+    }
+
+    @Test func linesThatWaitForTheDiskAreBoundedAndThoseLeftOutAreCounted() {
+        let (gate, lines, warnings) = (Gate(), Shared(0), Shared<[String]>([]))
+        let log = RequestLog(
+            { _ in
+                gate.wait(within: .seconds(120))
+                lines.change { $0 += 1 }
+            }, Logger(label: "test") { _ in CollectedLog(warnings) })
+        for _ in 0..<3000 { log.write(Self.record) }
+        gate.open()
+        log.stop()
+        #expect(lines.value == 1000)
+        #expect(warnings.value == ["the request log lacks 2000 requests: its disk did not keep up"])
+    }
+
+    private static let record = RequestRecord(
+        when: "", file: "", range: nil, why: "demand", program: nil, host: "", status: nil, bytes: 0, milliseconds: 0,
+        failure: nil)
+
     @Test func memoryIsBounded() {
-        let log = RequestLog(nil)
-        let queue = SerialQueue("test")
-        defer { queue.stop() }
+        let log = RequestLog(nil, Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         let url = ResourceURL("http://h/a")!
-        let record = RequestRecord(
-            when: "", file: "", range: nil, why: "demand", program: nil, host: "", status: nil, bytes: 0,
-            milliseconds: 0, failure: nil)
-        for _ in 0..<10_000 { log.add(record, of: url, queue) }
+        for _ in 0..<10_000 { log.add(Self.record, of: url) }
         #expect((3000...4000).contains(log.records(of: url).count))
         var use = FileUse()
         use.read = 1
@@ -369,4 +403,20 @@ import Testing
                 == contents(of: "/proc/self/comm").split(separator: "\n").first.map(String.init))
         #expect(programName(ofThread: 0) == nil && programName(ofThread: -1) == nil)
     }
+}
+
+/// Takes the messages of a log.
+private struct CollectedLog: LogHandler {
+    let messages: Shared<[String]>
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    init(_ messages: Shared<[String]>) { self.messages = messages }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { messages.change { $0.append("\(event.message)") } }
 }

@@ -50,6 +50,37 @@ import Testing
         #expect(answer.withLock { $0 } == .failure(.timedOut))
     }
 
+    @Test("A local list whose disk hangs holds up no other listing, and its own look ends at the deadline")
+    func hungDisk() throws {
+        let server = try Self.library(8)
+        defer { server.stop() }
+        var template = Array("/tmp/reelfs-list-XXXXXX".utf8CString)
+        let folder = try #require(mkdtemp(&template).map { String(cString: $0) })
+        defer { removeTree(folder) }
+        let path = folder + "/list.m3u"
+        func write(_ names: [String]) throws {
+            let file = try #require(fopen(path, "w"))
+            fputs("#EXTM3U\n" + names.map { server.url("/\($0)").text + "\n" }.joined(), file)
+            fclose(file)
+        }
+        try write(["a.mkv"])
+        let fixture = try VolumeFixture(path, timeout: .milliseconds(500), refresh: .zero)
+        defer { fixture.remove() }
+        #expect(fixture.names() == .success(["a.mkv"]))
+        let gate = Gate()
+        defer { gate.open() }
+        fixture.volume.services.readLocally { gate.wait(within: .seconds(60)) }
+        try write(["a.mkv", "b.mkv"])
+        fixture.volume.maintenance.expireListings()
+        #expect(fixture.names() == .success(["a.mkv"]))
+        let isDone = Shared(false)
+        fixture.volume.services.later { isDone.set(true) }
+        #expect(eventually { isDone.value }, "the thread of all listings is free")
+        #expect(eventually { fixture.volume.status().staleDirectories.map(\.trouble) == ["timed-out"] })
+        gate.open()
+        #expect(eventually { fixture.names() == .success(["a.mkv", "b.mkv"]) })
+    }
+
     @Test("A local list that is no regular file is refused at once", arguments: ["fifo", "directory", "device"])
     func local(_ kind: String) throws {
         var template = Array("/tmp/reelfs-list-XXXXXX".utf8CString)
