@@ -24,6 +24,9 @@ package enum ListingTrouble: Hashable, Sendable {
         }
     }
 
+    /// The origin says that there is no such directory.
+    package var isMissing: Bool { [.status(404), .status(410)].contains(self) }
+
     /// Takes entries away once a second refresh says the same.
     fileprivate var takesAway: Bool { [.empty, .status(404), .status(410)].contains(self) }
 

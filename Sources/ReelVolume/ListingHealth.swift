@@ -6,10 +6,17 @@ import Synchronization
 
 /// The directories whose listing could not be refreshed: why, and when to ask again. It is kept apart from the nodes,
 /// which the kernel forgets.
+///
+/// A mark ends with a good listing, when the tree has the directory no longer, or with the outage that was its only
+/// trouble: the listing is then due, as that of any other directory that nobody has looked at.
 final class ListingHealth: Sendable {
     private struct Condition {
         var doubt: ListingDoubt
         var isGone: Bool
+        /// The tree has it: else only a program that stands in it sees it, and its trouble is none of the tree's.
+        var isListed: Bool
+        /// As `ResourceURL.origin`; nil if it is a local file.
+        let origin: String?
         /// On the clock of `now()`.
         var askAgain: Duration
     }
@@ -42,8 +49,12 @@ final class ListingHealth: Sendable {
     func expireAll() { expiry.store(wallClock(), ordering: .relaxed) }
 
     /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
-    /// - Parameter canGo: false for the source itself, as no parent's listing tells that it is gone.
-    func settle(_ place: SourcePlace, _ trouble: ListingTrouble?, canGo: Bool = true) -> ListingDoubt.Verdict {
+    /// - Parameters:
+    ///   - canGo: false for the source itself, as no parent's listing tells that it is gone.
+    ///   - isListed: whether the tree has the directory.
+    func settle(
+        _ place: SourcePlace, _ trouble: ListingTrouble?, canGo: Bool = true, isListed: Bool = true
+    ) -> ListingDoubt.Verdict {
         let moment = now()
         let apart = max(refresh, Self.pause)
         return conditions.withLock { conditions in
@@ -55,9 +66,34 @@ final class ListingHealth: Sendable {
             conditions[place.key] = doubt.map {
                 let isSecondLook = $0.isWaitingForConfirmation && verdict == .keep
                 let pause = isSecondLook ? apart : min(max(refresh, .seconds(1)), Self.pause)
-                return Condition(doubt: $0, isGone: verdict == .gone, askAgain: moment + pause)
+                return Condition(
+                    doubt: $0, isGone: verdict == .gone, isListed: isListed, origin: place.url?.origin,
+                    askAgain: moment + pause)
             }
             return verdict
+        }
+    }
+
+    /// Forgets directories that the tree had, and all below them. - Parameter keys: asked for only where any directory
+    ///   is marked.
+    func forget(_ keys: () -> Set<String>) {
+        if conditions.withLock({ $0.isEmpty }) { return }
+        let keys = keys()
+        if keys.isEmpty { return }
+        conditions.withLock { conditions in
+            conditions = conditions.filter { key, _ in
+                !keys.contains(key) && !key.indices.contains { key[$0] == "/" && keys.contains(key[...$0], key[..<$0]) }
+            }
+        }
+    }
+
+    /// An origin is back: what was marked only because of its absence is so no longer.
+    func isBack(_ origin: String) {
+        conditions.withLock { conditions in
+            conditions = conditions.filter { _, condition in
+                condition.origin != origin || condition.isGone
+                    || ![.unreachable, .timedOut].contains(condition.doubt.trouble)
+            }
         }
     }
 
@@ -74,12 +110,21 @@ final class ListingHealth: Sendable {
         conditions.withLock { $0[place.key]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
     }
 
-    /// No directory is marked.
-    var isWell: Bool { conditions.withLock { $0.isEmpty } }
+    /// No directory of the tree is marked.
+    var isWell: Bool { conditions.withLock { $0.values.allSatisfy { !$0.isListed } } }
 
-    /// The directories that are marked, by key, each with its latest trouble and since when (seconds since 1970).
+    /// The directories of the tree that are marked, by key, each with its latest trouble and since when (seconds since
+    /// 1970).
     var marked: [(key: String, trouble: String, since: Int64)] {
-        conditions.withLock { $0.map { ($0, $1.doubt.trouble.name, $1.doubt.since) } }.sorted { $0.key < $1.key }
+        conditions.withLock { $0.filter { $1.isListed }.map { ($0, $1.doubt.trouble.name, $1.doubt.since) } }
+            .sorted { $0.key < $1.key }
+    }
+}
+
+extension Set<String> {
+    /// Whether it has a folder's key, with or without the slash at its end.
+    fileprivate func contains(_ key: Substring, _ withoutSlash: Substring) -> Bool {
+        contains(String(key)) || contains(String(withoutSlash))
     }
 }
 

@@ -15,7 +15,7 @@ final class ListingRefresher: Sendable {
         self.source = source
         self.nodes = nodes
         self.services = services
-        health = ListingHealth(refresh: services.options.refresh)
+        health = services.health
     }
 
     /// Whether a listing should be refreshed. - Parameter fetchedAt: seconds since 1970.
@@ -42,8 +42,7 @@ final class ListingRefresher: Sendable {
         if services.origin.line.isOffline { return }
         // No request goes out; a doubt that passes leaves no mark.
         if let outage = services.origin.outage(of: url) {
-            _ = health.settle(directory.place, ListingTrouble(.away(outage)), canGo: node.id != rootNode)
-            services.options.news?.trust()
+            _ = settle(ListingTrouble(.away(outage)), node, directory, isAway: true)
         }
     }
 
@@ -81,8 +80,8 @@ final class ListingRefresher: Sendable {
         var trouble = outcome.trouble?.name
         if case .entries(let entries, _, _) = outcome, entries.isEmpty, !old.entries.isEmpty { trouble = .empty }
         let wasGone = health.isGone(place)
-        let verdict = health.settle(place, trouble, canGo: node.id != rootNode)
-        services.options.news?.trust()
+        let isAway = if case .failure(.away) = outcome { true } else { false }
+        let verdict = settle(trouble, node, directory, isAway: isAway)
         if let trouble { services.logger.warning("\(place): no new listing: \(trouble.name)") }
         switch (verdict, outcome) {
         case (.believe, .entries(let entries, let mark, let remark)):
@@ -96,6 +95,25 @@ final class ListingRefresher: Sendable {
             }
             return .failure(.stale)
         }
+    }
+
+    /// - Parameter isAway: the origin was not asked.
+    private func settle(
+        _ trouble: ListingTrouble?, _ node: Node, _ directory: Directory, isAway: Bool
+    ) -> ListingDoubt.Verdict {
+        let wasMarked = health.trouble(of: directory.place) != nil
+        let isListed = nodes.isListed(node)
+        let verdict = health.settle(directory.place, trouble, canGo: node.id != rootNode, isListed: isListed)
+        // Its return is reported once, and perhaps before this.
+        if isAway, let url = directory.place.url, services.origin.outage(of: url) == nil { health.isBack(url.origin) }
+        services.options.news?.trust()
+        // The listing above is out of date, and no program may come to look at it.
+        if let trouble, trouble.isMissing, isListed, node.id != rootNode, !wasMarked || verdict == .gone,
+            let parent = nodes[node.parent], let above = parent.directory
+        {
+            contradicted(parent, above)
+        }
+        return verdict
     }
 
     private func take(
@@ -112,6 +130,10 @@ final class ListingRefresher: Sendable {
         if let old, isSame { listed.changedAt = old.changedAt }
         directory.replace(old, with: listed, isSame: isSame)
         nodes.adopt(listed, of: node)
+        if let old, !isSame {
+            health.forget { old.entries.folderKeys.subtracting(listed.entries.folderKeys) }
+            services.options.news?.trust()
+        }
         // An equal one need not be written: it only counts as a little older after the next mount.
         if isSame { return listed }
         services.store.remember(
@@ -145,6 +167,13 @@ final class ListingRefresher: Sendable {
         } else {
             kernel.forgetEntry(entry.name, in: parent.id)
         }
+    }
+}
+
+extension EntryList {
+    /// Of the directories in it.
+    fileprivate var folderKeys: Set<String> {
+        Set(indices.lazy.filter { isDirectory(at: $0) }.map { SourcePlace.url(url(at: $0)).key })
     }
 }
 

@@ -98,6 +98,18 @@ final class NodeTable: Sendable {
         return names.reversed().joined(separator: "/")
     }
 
+    /// Whether names lead to a node: its directory lists it, and so on up to the root.
+    func isListed(_ node: Node) -> Bool {
+        state.withLock { state in
+            var id = node.id
+            while id != rootNode {
+                guard let slot = state.slot(id), state.slots[slot].place != NodeTable.noPlace else { return false }
+                id = state.id(of: Int(state.slots[slot].parent))
+            }
+            return true
+        }
+    }
+
     /// Makes the entries of a list the directory's children, unless there is a newer one. An entry that both lists have
     /// stays the same node; any other node stays by itself until the kernel forgets it.
     func adopt(_ listed: Directory.Listed, of directory: Node) {

@@ -22,6 +22,8 @@ final class Services: Sendable {
     let requests: RequestLog
     /// How each origin fares.
     let origins = OriginTable()
+    /// Directories whose listing could not be refreshed.
+    let health: ListingHealth
     /// nil: files are asked for at their URLs.
     let resolver: Resolver?
     /// nil: the source has none, and no shared cache.
@@ -41,6 +43,8 @@ final class Services: Sendable {
     /// For work that takes a while and would hold up the transport's thread or the kernel's: it parses listings and
     /// writes them down.
     let chores = SerialQueue("chores")
+    /// Origins that are away and looked for.
+    private let missed = Lock<Set<String>>([])
     /// nil until a local list is read.
     private let lists = Lock<SerialQueue?>(nil)
     /// How many requests at a time each origin is worth.
@@ -62,6 +66,7 @@ final class Services: Sendable {
         self.store = store
         scans = ScanWatch(programs)
         requests = RequestLog(options.requestLog, logger)
+        health = ListingHealth(refresh: options.refresh)
         resolver = finder.map { finder in
             Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
         }
@@ -73,15 +78,31 @@ final class Services: Sendable {
         self.options = options
         self.logger = logger
         self.origin = origin
-        origin.watchOutages(deadline: options.timeout) { origin, outage in
+        origin.watchOutages(deadline: options.timeout) { [weak self, health] origin, outage in
             if let outage {
                 logger.notice("\(origin) is away (\(outage.rawValue)): only what is cached can be read")
+                if options.news != nil { self?.lookForReturn(of: origin) }
             } else {
                 logger.notice("\(origin) is back")
                 mirrors?.isBack(origin)
+                health.isBack(origin)
             }
             options.news?.trust()
         }
+    }
+
+    /// Has an origin looked for until it is back: programs that wait for the news of it ask for nothing themselves.
+    private func lookForReturn(of origin: String) {
+        if missed.withLock({ $0.insert(origin).inserted }) { lookAgain(for: origin) }
+    }
+
+    private func lookAgain(for origin: String) {
+        guard let url = ResourceURL(trusted: origin), self.origin.outage(of: url) != nil else {
+            return missed.withLock { _ = $0.remove(origin) }
+        }
+        if !self.origin.line.isOffline { self.origin.noteInterest(in: url) }
+        // Before probes rest, which they do a minute after the last request.
+        ticker.after(.seconds(30), { [weak self] in self?.lookAgain(for: origin) }, atEnd: {})
     }
 
     /// The kernel's cache; nil before the mount.
