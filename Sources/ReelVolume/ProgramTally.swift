@@ -87,33 +87,39 @@ final class ProgramTally: Sendable {
     }
 }
 
-/// The programs that opened files of the mount, by name.
+/// The programs that opened files of the mount, by name: the last ones, as any user may call a program anything.
 final class ProgramTallies: Sendable {
-    /// Any user may call a program anything.
+    private struct State {
+        var all: [String: (tally: ProgramTally, use: UInt64)] = [:]
+        var uses: UInt64 = 0
+    }
+
     private static let most = 64
 
-    private let all = Mutex<[String: ProgramTally]>([:])
+    private let state = Mutex(State())
 
-    /// nil where there are too many others already.
-    subscript(name: String) -> ProgramTally? {
-        all.withLock { all in
-            if let known = all[name] { return known }
-            guard all.count < Self.most else { return nil }
-            let new = ProgramTally(name)
-            all[name] = new
-            return new
+    /// The tally of a program that opens or reads a file; one beyond the limit takes the place of the one unused for
+    /// longest, whose open files keep their tally.
+    subscript(name: String) -> ProgramTally {
+        state.withLock { state in
+            state.uses += 1
+            let isKnown = state.all[name] != nil
+            if !isKnown, state.all.count >= Self.most, let oldest = state.all.min(by: { $0.value.use < $1.value.use }) {
+                state.all[oldest.key] = nil
+            }
+            let tally = state.all[name]?.tally ?? ProgramTally(name)
+            state.all[name] = (tally, state.uses)
+            return tally
         }
     }
 
+    private var tallies: [ProgramTally] { state.withLock { $0.all.values.map(\.tally) } }
+
     /// Whether any looks into many files one after another.
-    func areScanning(now: Duration) -> Bool {
-        all.withLock { Array($0.values) }.contains { $0.isScanning(now: now) }
-    }
+    func areScanning(now: Duration) -> Bool { tallies.contains { $0.isScanning(now: now) } }
 
     /// Those first for which most was fetched.
     var status: [VolumeStatus.Program] {
-        all.withLock { Array($0.values) }.map(\.status).sorted {
-            ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name)
-        }
+        tallies.map(\.status).sorted { ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name) }
     }
 }

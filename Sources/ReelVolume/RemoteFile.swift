@@ -56,13 +56,13 @@ final class RemoteFile: Sendable {
 
     /// The program that the file's requests are for, as far as it is known.
     var program: String? { reader.withLock { $0.program } }
-    /// nil where it is not known, or one of too many.
+    /// nil where it is not known.
     var tally: ProgramTally? { reader.withLock { $0.tally } }
 
     private func note(_ thread: Int32?) {
         guard let thread, thread != reader.withLock({ $0.thread }) else { return }
         let program = programName(ofThread: thread)
-        let tally = program.flatMap { services.programs[$0] }
+        let tally = program.map { services.programs[$0] }
         reader.withLock { $0 = (thread, program, tally) }
         if let tally { note(tally, hasWaited: true) }
     }
@@ -72,7 +72,7 @@ final class RemoteFile: Sendable {
         let (tally, isAlone) = (services.programs[program], openHandles == 1)
         // Until one waits it is the one that reads.
         reader.withLock { if isAlone || $0.program == nil { $0 = (0, program, tally) } }
-        if let tally { note(tally, hasWaited: false) }
+        note(tally, hasWaited: false)
     }
 
     private func note(_ tally: ProgramTally, hasWaited: Bool) {

@@ -226,7 +226,7 @@ import Testing
 
     @Test func aProgramThatBeginsManyFilesIsAScannerForAMinute() {
         let programs = ProgramTallies()
-        let scanner = programs["scan"]!
+        let scanner = programs["scan"]
         for second in 0..<8 {
             #expect(!scanner.isScanning(now: .seconds(second)))
             scanner.reads()
@@ -239,7 +239,7 @@ import Testing
     }
 
     @Test func threeFilesOfAKindTellWhatAProgramReadsOfEach() throws {
-        let program = try #require(ProgramTallies()["scan"])
+        let program = ProgramTallies()["scan"]
         for bytes in [4_000_000, 5_000_000] as [Int64] { program.ends("mp4", bytes: bytes) }
         #expect(program.reach("mp4") == 0)
         program.ends("mp4", bytes: 3_000_000)
@@ -263,12 +263,12 @@ import Testing
         // The clock of the ticker's own calls.
         let start = now()
         for file in 0..<12 {
-            programs[file % 2 == 0 ? "scan" : "play \(file)"]?.begins(now: start)
+            programs[file % 2 == 0 ? "scan" : "play \(file)"].begins(now: start)
             watch.look(kernel, ticker, now: start)
         }
         #expect(kernel.scans.withLock { $0 }.isEmpty, "six files are no scan")
         for _ in 0..<4 {
-            programs["scan"]?.begins(now: start)
+            programs["scan"].begins(now: start)
             watch.look(nil, ticker, now: start)
             watch.look(kernel, ticker, now: start)
         }
@@ -279,15 +279,22 @@ import Testing
 
     @Test func oneProgramHasHalfOfWhatIsFetchedAheadInAMinute() {
         let programs = ProgramTallies()
-        let (scanner, player) = (programs["scan"]!, programs["play"]!)
+        let (scanner, player) = (programs["scan"], programs["play"])
         scanner.add(early: SpeculationBudget.perMinute / 2)
         #expect(!scanner.allowsEarly(now: .zero) && player.allowsEarly(now: .zero))
         #expect(scanner.allowsEarly(now: .seconds(60)))
     }
 
-    @Test func noMoreThanSomeProgramsAreTold() {
+    @Test func ofTooManyProgramsTheOneUnusedForLongestIsForgotten() {
         let programs = ProgramTallies()
-        for number in 0..<200 { _ = programs["program \(number)"] }
-        #expect(programs.status.count == 64 && programs["another"] == nil && programs["program 1"] != nil)
+        let (first, player) = (programs["first"], programs["player"])
+        for number in 0..<200 {
+            _ = programs["program \(number)"]
+            #expect(programs["player"] === player)
+        }
+        #expect(programs.status.count == 64)
+        #expect(programs["first"] !== first)
+        for _ in 0..<8 { programs["scanner"].begins(now: .zero) }
+        #expect(programs.areScanning(now: .zero), "the 203rd program is known as a scanner as well")
     }
 }
