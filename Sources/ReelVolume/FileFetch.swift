@@ -129,10 +129,8 @@ final class FileFetch: Sendable {
     }
 
     private func opened(_ file: OpenFile) {
-        file.remote.streamEnded.withLock {
-            $0 = { [weak self] failure in
-                self?.ended(failure)
-            }
+        file.remote.prefetches.withLock {
+            $0[ObjectIdentifier(self)] = { [weak self] failure in self?.ended(failure) }
         }
         let isWanted = state.withLock { state in
             guard case .opening = state.phase else { return false }
@@ -156,7 +154,7 @@ final class FileFetch: Sendable {
     }
 
     private func close(_ file: OpenFile) {
-        file.remote.cancelPrefetch()
+        file.remote.cancelPrefetch(of: self)
         commands.opener.close(file)
     }
 

@@ -45,12 +45,12 @@ final class FileOpener: Sendable {
         guard isFirst else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {
-                completion(
-                    result.map { file in
-                        // One handle more of a file that was just opened.
-                        if index > 0 { files.reopen(file) }
-                        return opened(node, file)
-                    })
+                // One handle more of a file that was just opened, unless the first one is closed and it has left.
+                if index > 0, case .success(let file) = result, !files.reopen(file) {
+                    open(node, isAhead: true, completion)
+                } else {
+                    completion(result.map { opened(node, $0) })
+                }
             }
         }
     }
@@ -213,8 +213,12 @@ final class FileOpener: Sendable {
     private func isMissing(_ url: ResourceURL) -> Bool {
         let moment = now()
         return missing.withLock { missing in
-            // A server that loses everything at once is not remembered name by name.
-            if missing.count >= 10_000 { missing = missing.filter { moment - $1 < .seconds(60) } }
+            // A server that loses everything at once is not remembered name by name, nor are the names gone through
+            // for each: 10,000 more have to come before the next time.
+            if missing.count >= 10_000 {
+                missing = missing.filter { moment - $1 < .seconds(60) }
+                if missing.count > 5000 { missing = [:] }
+            }
             let first = missing[url.text] ?? moment
             missing[url.text] = first
             return moment - first >= Self.secondLook

@@ -79,8 +79,17 @@ final class FolderWalk: Sendable {
 
     /// Begins with a folder that the caller holds, and the walk from now on.
     func start(at folder: Folder) {
-        state.withLock { $0.walk.begin(folder) }
+        begin(folder)
         goOn()
+    }
+
+    /// One that has ended meanwhile lets go of the folder at once.
+    private func begin(_ folder: Folder, children: [UInt32]? = nil) {
+        let isOver = state.withLock { state in
+            if !state.isOver { state.walk.begin(folder, children: children) }
+            return state.isOver
+        }
+        if isOver { leave(folder) }
     }
 
     /// Begins with the folders of one that is listed, and that the caller holds: `name` and those behind it first.
@@ -91,7 +100,7 @@ final class FolderWalk: Sendable {
         // Most programs read in the listing's order: what is listed of the others lies behind them.
         let others = places.filter { $0 < first && !isListed(listed.entries.name(at: Int($0)), in: folder.node) }
         let children = places.filter { $0 >= first } + others
-        state.withLock { $0.walk.begin(folder, children: children) }
+        begin(folder, children: children)
     }
 
     /// Lists up to so many folders in all.

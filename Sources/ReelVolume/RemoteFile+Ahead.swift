@@ -75,10 +75,13 @@ extension RemoteFile {
         perform(decide { $0.ledger.prefetch(now: now()) }, limit: limit)
     }
 
-    /// No command wants all of the file any more.
-    func cancelPrefetch() {
-        streamEnded.withLock { $0 = nil }
-        perform(decide { $0.ledger.cancelPrefetch() })
+    /// A command does not want all of the file any more; the requests end with the last one that does.
+    func cancelPrefetch(of command: FileFetch) {
+        let isLast = prefetches.withLock { prefetches in
+            prefetches[ObjectIdentifier(command)] = nil
+            return prefetches.isEmpty
+        }
+        if isLast { perform(decide { $0.ledger.cancelPrefetch() }) }
     }
 
     /// A request for the file is under way.

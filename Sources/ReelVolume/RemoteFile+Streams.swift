@@ -140,6 +140,6 @@ extension RemoteFile {
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)
-        streamEnded.withLock { $0 }?(failure)
+        for ended in prefetches.withLock({ Array($0.values) }) { ended(failure) }
     }
 }

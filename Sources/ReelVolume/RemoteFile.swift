@@ -21,8 +21,8 @@ final class RemoteFile: Sendable {
     let hasMirror: Atomic<Bool>
     /// Where its last bytes came from.
     let answerPlace = Mutex(AnswerPlace.origin)
-    /// Told of the end of each request, on the origin's thread, while a command fetches the file.
-    let streamEnded = Mutex<(@Sendable (OriginFailure?) -> Void)?>(nil)
+    /// The commands that fetch the file, each with what hears of the end of each request, on the origin's thread.
+    let prefetches = Mutex<[ObjectIdentifier: @Sendable (OriginFailure?) -> Void]>([:])
     /// Goes up each time that a reader plays the file through and the next item may be fetched.
     let plays = Atomic<UInt64>(0)
 

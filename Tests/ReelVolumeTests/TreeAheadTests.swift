@@ -42,6 +42,23 @@ import Testing
         var count: Int { server.requests.count }
     }
 
+    @Test("A walk that has ended before it begins holds nothing")
+    func endedBefore() throws {
+        try withLibrary { (fixture, _) throws in
+            _ = fixture.names()
+            let tree = fixture.volume.tree
+            let (before, walk) = (tree.nodes.counts.known, FolderWalk(tree, .ahead))
+            let entry = try fixture.lookup("d00").get()
+            let held = try #require(tree.nodes.hold(entry.node))
+            let root = try #require(tree.root.directory?.listing)
+            walk.end()
+            walk.start(at: FolderWalk.Folder(path: "d00", node: held))
+            walk.start(in: FolderWalk.Folder(path: "", node: tree.root, listed: root), from: "d00")
+            fixture.volume.forget(entry.node, count: 1)
+            #expect(tree.nodes.counts.known == before)
+        }
+    }
+
     private static func name(_ number: Int) -> String { number < 10 ? "d0\(number)" : "d\(number)" }
 
     /// Forty folders in the root.
