@@ -308,7 +308,7 @@ extension VolumeError {
         switch error {
         case .notFound, .notUsable: self = .failed
         // A folder of the catalogue is there; ESTALE would have the kernel look for another.
-        case .origin(_, let failure): self = VolumeError(failure) == .stale ? .failed : VolumeError(failure)
+        case .origin(_, let failure, _): self = VolumeError(failure) == .stale ? .failed : VolumeError(failure)
         }
     }
 }

@@ -8,17 +8,17 @@ import ReelThreads
 package enum SourceError: Error, CustomStringConvertible {
     case notFound(String)
     case notUsable(String, String)
-    case origin(ResourceURL, OriginFailure)
+    /// - reason: for a sentence.
+    case origin(ResourceURL, OriginFailure, reason: String)
 
     package var description: String {
         switch self {
         case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
-        case .origin(let url, .away(.offline)):
+        case .origin(let url, .away(.offline), _):
             "\(url) cannot be mounted: nothing is cached of it, and --only-cached or `reelfs offline on` lets it ask "
                 + "for nothing"
-        case .origin(let url, let failure):
-            "\(url) cannot be mounted: \(failure.reason), and nothing is remembered of it"
+        case .origin(let url, _, let reason): "\(url) cannot be mounted: \(reason), and nothing is remembered of it"
         }
     }
 }
@@ -86,10 +86,18 @@ struct SourceOpening {
                 if case .unreachable = failure, !LocalFile.isThere(address) { throw .notFound(address) }
                 return try fallBack(known, place, failure.reason, .notUsable(address, failure.reason))
             }
-            return try fallBack(known, place, failure.reason, .origin(url, failure))
+            let reason = reason(of: failure, at: url)
+            return try fallBack(known, place, reason, .origin(url, failure, reason: reason))
         case .refused(let refusal):
             return try fallBack(known, place, refusal.reason, .notUsable(place.description, refusal.reason))
         }
+    }
+
+    /// That an origin is away says less than the request that found it so.
+    private func reason(of failure: OriginFailure, at url: ResourceURL) -> String {
+        guard case .away = failure else { return failure.reason }
+        let reasons = services.requests.records(of: url.with(credentials: nil)).compactMap(\.failure)
+        return reasons.first { $0 != failure.reason } ?? failure.reason
     }
 
     /// A login page or an error in the place of a known source takes nothing away.

@@ -50,6 +50,23 @@ import Testing
         #expect(answer.withLock { $0 } == .failure(.timedOut))
     }
 
+    @Test(
+        "A source that cannot be mounted says why, and not that it is known to be away by now",
+        arguments: [
+            ("http://127.0.0.1:PORT/films/", "Connection refused"),
+            ("http://127.0.0.1:PORT/film.mkv", "Connection refused"),
+            ("http://nobody.invalid/films/", "nobody.invalid"),
+        ])
+    func reasons(_ address: String, _ reason: String) throws {
+        // Its port refuses from now on.
+        let server = try ScriptedServer { _ in [.close] }
+        server.stop()
+        let source = address.replacing("PORT", with: "\(server.port)")
+        #expect { try VolumeFixture(source) } throws: {
+            "\($0)".contains("the origin cannot be reached (") && "\($0)".contains(reason)
+        }
+    }
+
     @Test("A local list whose disk hangs holds up no other listing, and its own look ends at the deadline")
     func hungDisk() throws {
         let server = try Self.library(8)
