@@ -29,7 +29,7 @@ import Testing
 
     @Test("A source of which nothing is cached is not called away where nothing may be asked for")
     func offline() {
-        let sentence = "\(SourceError.origin(ResourceURL("http://h/")!, .away(.offline)))"
+        let sentence = "\(SourceError.origin(ResourceURL("http://h/")!, .away(.offline), reason: ""))"
         #expect(sentence.contains("nothing is cached of it") && !sentence.contains("away"), "\(sentence)")
     }
 
