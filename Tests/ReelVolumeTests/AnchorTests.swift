@@ -168,7 +168,7 @@ import Testing
                     told.change { $0 += 1 }
                 }
                 let services = Services(
-                    nil, origin: origin, store: store, options: VolumeOptions(news: hasNews ? news : nil),
+                    nil, scope: "", origin: origin, store: store, options: VolumeOptions(news: hasNews ? news : nil),
                     logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
                 defer {
                     services.shutdown()

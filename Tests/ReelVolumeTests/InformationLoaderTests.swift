@@ -19,7 +19,8 @@ import Testing
                 owner: "/nowhere")
             let origin = HeldOrigin()
             let services = Services(
-                ResourceURL("http://a/"), origin: origin, store: store, options: VolumeOptions(timeout: timeout),
+                ResourceURL("http://a/"), scope: "", origin: origin, store: store,
+                options: VolumeOptions(timeout: timeout),
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             defer {
                 services.shutdown()
