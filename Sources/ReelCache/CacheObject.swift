@@ -13,8 +13,8 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
-    /// Frees a block in memory of which some bytes are there, with `discard`, where no request brings the others. Called
-    /// as `relinquish` is.
+    /// Frees a block in memory of which some bytes are there, with `discard`, where no request brings the others.
+    /// Called as `relinquish` is.
     /// - Parameter isScarce: also where a request is still to bring them, or a read waits for the block.
     func relinquishPart(_ block: Int, isScarce: Bool)
 

@@ -7,7 +7,8 @@ import ReelVolume
 final class Holdings: Sendable {
     struct State: Sendable {
         var nodes = NodeCounts()
-        /// The node of each handle, by the kernel's number of it; of a directory also the last item that the kernel got.
+        /// The node of each handle, by the kernel's number of it; of a directory also the last item that the kernel
+        /// got.
         var files: [UInt64: NodeID] = [:]
         var directories: [UInt64: (node: NodeID, last: Inheritance.LastItem?)] = [:]
     }

@@ -15,7 +15,8 @@ package struct Inheritance: Codable, Sendable {
         var parent: NodeID
         var name: String
         var isDirectory: Bool
-        /// The generation under which the kernel has the number; nil means 0, as earlier versions of the program leave it.
+        /// The generation under which the kernel has the number; nil means 0, as earlier versions of the program leave
+        /// it.
         var generation: UInt64?
     }
 

@@ -239,8 +239,8 @@ final class Mirrors: Sendable {
         withClaim(url, own, place) { ($0.standing, $0.isTold) = (.differs, true) }
     }
 
-    /// A place has something else: it is not asked for this version any more. Said once in the log, of the mirror: where
-    /// the source has something else, its mirror gave it wrongly.
+    /// A place has something else: it is not asked for this version any more. Said once in the log, of the mirror:
+    /// where the source has something else, its mirror gave it wrongly.
     func leaveOut(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ reason: String) {
         let blamed = place > 0 ? place : marks.firstIndex(of: version.validator.mirror) ?? 0
         let isNews = state.withLock { state in

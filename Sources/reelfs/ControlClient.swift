@@ -6,8 +6,8 @@ import ReelVolume
 /// A connection to the daemon of a mount.
 ///
 /// The socket's path comes from the mount, and any user can mount a file system that calls itself reelfs and names any
-/// socket. This class trusts only a daemon of root or of the calling user, and of a mount of another user none; for root
-/// only the daemon of the user who mounted.
+/// socket. This class trusts only a daemon of root or of the calling user, and of a mount of another user none; for
+/// root only the daemon of the user who mounted.
 final class ControlClient: Sendable {
     private let descriptor: Int32
 

@@ -5,7 +5,8 @@ import TestKit
 
 @testable import ReelVolume
 
-/// A filesystem with the one file `film.mkv` in a folder that may show others, which counts what was taken from it and not given back.
+/// A filesystem with the one file `film.mkv` in a folder that may show others, which counts what was taken from it and
+/// not given back.
 final class OneFile: Filesystem {
     struct Counts: Equatable, Sendable {
         /// References to the node of the file.
