@@ -47,6 +47,14 @@ import Testing
         #expect(list != EntryList(other))
     }
 
+    @Test("A length that no file has is not known")
+    func absurdLength() {
+        for length in [BlockSize.longestFile + 1, .max] {
+            let entry = SourceEntry(name: "a", url: url("http://h/a"), isDirectory: false, length: length)
+            #expect(EntryList([entry])[0].length == nil)
+        }
+    }
+
     @Test("Tags take eight bytes an entry where there are any, and make no other list")
     func tags() throws {
         func list(_ tags: [EntryTag?]) -> EntryList {
