@@ -29,12 +29,6 @@ package struct HLSPlaylist: Sendable {
     /// Of all URLs; empty unless the playlist is on the disk.
     var namedOrigins: Set<String> = []
 
-    /// The resource that the one piece begins, which stands for it; nil where pieces are to be joined.
-    package var resource: ResourceURL? {
-        guard pieces.count == 1, pieces[0].cipher == nil, pieces[0].range?.lower == 0 else { return nil }
-        return pieces[0].url
-    }
-
     package var isMaster: Bool { !variants.isEmpty }
 
     package var mediaType: String {

@@ -156,11 +156,9 @@ private struct HLSReader: FolderReader {
         if let obstacle = list.obstacle {
             return stay(variants == nil ? obstacle : "\(title): \(obstacle)")
         }
-        guard let place = list.resource ?? joined else { return stay("its URL is too long") }
-        let suffix =
-            list.resource.map { mediaExtension(of: $0) }.flatMap { $0.isEmpty ? nil : $0 } ?? list.fileExtension
-        let name = names.claim(SafeName.make(Array("\(title).\(suffix)".utf8)), beside: entries)
-        entries.append(SourceEntry(name: name, url: place, isDirectory: false))
+        guard let joined else { return stay("its URL is too long") }
+        let name = names.claim(SafeName.make(Array("\(title).\(list.fileExtension)".utf8)), beside: entries)
+        entries.append(SourceEntry(name: name, url: joined, isDirectory: false))
     }
 
     private mutating func stay(_ reason: String) {

@@ -112,7 +112,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Byte ranges from the first byte of one resource on are that resource")
+        @Test("Byte ranges of one resource are the bytes that they name, here all of it")
         func oneResource() throws {
             let words = ["-hls_flags", "single_file", "-hls_segment_filename", "all.ts", "index.m3u8"]
             try with(Self.list + words) { scene, server, root in
