@@ -52,7 +52,7 @@ extension HLSPlaylist {
         #expect(list.fileExtension == "mp4" && list.mediaType == "video/mp4")
     }
 
-    @Test("Byte ranges t    @Test("Byte ranges that follow each other are one piece, also where offsets are left out")
+    @Test("Byte ranges that follow each other are one piece, also where offsets are left out")
     func byteRanges() throws {
         let whole = try media("#EXT-X-BYTERANGE:100@0\nall.ts\n#EXT-X-BYTERANGE:50\nall.ts")
         #expect(whole.shown == ["/films/all.ts 0..<150"])
@@ -64,7 +64,7 @@ extension HLSPlaylist {
         #expect(two.pieces.count == 2)
     }
 
-or the segments behind it, with its vector or the segment's number")
+    @Test("A key holds for the segments behind it, with its vector or the segment's number")
     func keys() throws {
         let list = try media(
             "#EXT-X-MEDIA-SEQUENCE:7\na.ts\n#EXT-X-KEY:METHOD=AES-128,URI=\"k1\"\nb.ts\n"
