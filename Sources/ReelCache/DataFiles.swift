@@ -114,8 +114,9 @@ final class DataFiles: Sendable {
             let folder = try Descriptor.find(name, in: directory.objects.number, O_RDONLY | O_DIRECTORY)
             guard let folder else { continue }
             try index.write { (index) throws(CacheError) in
-                let files = names(in: "/proc/self/fd/\(folder.number)")?.compactMap { FileName(text: $0) } ?? []
-                for file in files where file.directory == name {
+                let found = names(in: "/proc/self/fd/\(folder.number)")
+                if found == nil, case let failure = CacheError.last("opendir"), failure.isShortage { throw failure }
+                for file in (found ?? []).lazy.compactMap({ FileName(text: $0) }) where file.directory == name {
                     let sql = "SELECT 1 FROM objects WHERE file = ?"
                     if try index.first(sql, [.bytes(file.bytes)], { _ in true }) == nil { remove(file) }
                 }

@@ -1,9 +1,11 @@
 /// Tells which blocks an open file can give up when the cache is full.
 extension Ledger {
     /// Whether a block of which some bytes are there can go: no request brings the others, and no read waits for it.
+    /// Bytes that come once stay.
     /// - Parameter isScarce: it can go as well where no request brings bytes of it at this moment. As each connection
     ///   is in one block at a time, no more blocks than connections have to stay then.
     package func isAbandoned(_ block: Int, isScarce: Bool) -> Bool {
+        guard comesAgain else { return false }
         let bytes = BlockSize.bytes(of: block, length: length)
         if isScarce {
             return !planner.streams.all.contains { $0.isSent && $0.retryAt == nil && bytes.contains($0.position) }

@@ -21,7 +21,7 @@ final class CookieJar {
     /// As many as libcurl sends at a time; RFC 6265, section 6.1, asks for 50.
     private static let limit = 150
 
-    /// - Parameter cookies: lines of a Netscape cookie file. Those of other domains are never sent.
+    /// - Parameter cookies: lines of a Netscape cookie file.
     init?(_ cookies: [String]) {
         guard let share = curl_share_init() else { return nil }
         self.share = share
@@ -50,6 +50,24 @@ final class CookieJar {
         (lines, count) = (0, Int(reel_count_cookies(handle)))
         return count > Self.limit
     }
+
+    /// Counts the cookies: lines may have set again what was there.
+    func recount() {
+        guard lines > 0, let easy = EasyHandle() else { return }
+        easy.set(CURLOPT_SHARE, context: share)
+        (lines, count) = (0, Int(reel_count_cookies(easy.pointer)))
+    }
+}
+
+/// Whether a line of a Netscape cookie file is for a host or one above it, by its first field (RFC 6265, section
+/// 5.1.3).
+func isCookie(_ line: String, for host: String) -> Bool {
+    var domain = line.utf8.prefix { $0 != 0x09 }
+    let mark = "#HttpOnly_".utf8
+    if domain.starts(with: mark) { domain = domain.dropFirst(mark.count) }
+    if domain.first == UInt8(ascii: ".") { domain = domain.dropFirst() }
+    let (wanted, host) = (asciiLowercased(String(Substring(domain))), asciiLowercased(host))
+    return !wanted.isEmpty && (host == wanted || host.hasSuffix("." + wanted))
 }
 
 extension OriginHost {
@@ -57,7 +75,8 @@ extension OriginHost {
     func cookieJar(_ configuration: TransportConfiguration) -> CookieJar? {
         if cookies == nil {
             let isTrusted = configuration.trustedOrigins?.contains(name) ?? true
-            cookies = CookieJar(isTrusted ? configuration.cookies : [])
+            let host = ResourceURL(name)?.host ?? ""
+            cookies = CookieJar(isTrusted ? configuration.cookies.filter { isCookie($0, for: host) } : [])
         }
         return cookies
     }

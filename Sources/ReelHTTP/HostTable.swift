@@ -58,6 +58,8 @@ final class HostTable {
         var jars = hosts.values.compactMap { other in other.cookies.map { (other, $0) } }
         var count = jars.reduce(0) { $0 + $1.1.count }
         guard count > Self.cookieLimit else { return }
+        for (_, jar) in jars { jar.recount() }
+        count = jars.reduce(0) { $0 + $1.1.count }
         jars.sort { $0.1.lastUse < $1.1.lastUse }
         for (other, jar) in jars where other !== host && count > Self.cookieLimit {
             count -= jar.count

@@ -21,6 +21,7 @@ extension RemoteFile: ObjectHolder {
     var isInUse: Bool { openHandles > 0 }
 
     func relinquishPart(_ block: Int, isScarce: Bool) {
+        guard !object.isReadDirectly else { return }
         if state.withLock({ $0.ledger.isAbandoned(block, isScarce: isScarce) }) { _ = drop(block..<block + 1) }
     }
 

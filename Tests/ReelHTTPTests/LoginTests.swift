@@ -290,6 +290,16 @@ import Testing
 
     // MARK: Cookies and certificates
 
+    @Test(
+        "A line of a cookie file is kept for the host that it names and for those below it",
+        arguments: [
+            ("h", "h", true), (".h.org", "a.H.org", true), ("#HttpOnly_.h.org", "h.org", true),
+            ("h.org", "bah.org", false), ("h.org", "org", false), ("", "h", false), ("127.0.0.1", "127.0.0.1", true),
+        ])
+    func cookieLine(_ domain: String, _ host: String, isFor: Bool) {
+        #expect(isCookie("\(domain)\tTRUE\t/\tFALSE\t0\tid\t1", for: host) == isFor)
+    }
+
     @Test func cookiesAreKeptForTheirOriginAndItsPathsAlone() throws {
         let script: ScriptedServer.Script = { request in
             request.path == "/set" || request.method == "PROPFIND"
