@@ -232,7 +232,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             return .wrongAnswer("the whole file, where a shared cache was asked for a range")
         }
         guard let version else { return nil }
-        let isSame = isShared || isOwn(attempt.place, version) ? told.looksLike(version) : told.isProven(by: version)
+        // The version of a mirror may have the tag that the source gave the same file.
+        let isSame =
+            (isShared || isOwn(attempt.place, version)) && told.looksLike(version)
+            || !isShared && told.isProven(by: version)
         guard isSame else {
             let reason = length == version.length ? "its tag and date are others" : "its length is another"
             mirrors.leaveOut(request.url, version, at: attempt.place, reason)

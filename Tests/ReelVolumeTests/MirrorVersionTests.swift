@@ -130,8 +130,9 @@ import Testing
     }
 
     /// The source told the version before it went away.
-    @Test func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes() throws {
-        let pair = try Pair()
+    @Test(arguments: ["\"v1\"", "\"other\"", nil])
+    func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes(_ tag: String?) throws {
+        let pair = try Pair(FileOrigin.Version(length: Pair.length, entityTag: tag))
         defer { pair.end() }
         try pair.fixture.play(pair.film, ByteRange(0, 100_000))
         try pair.fixture.restart()
