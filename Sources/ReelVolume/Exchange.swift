@@ -353,7 +353,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
-        var failure = refused ?? failure
+        var failure = refused.take() ?? failure
         // An empty body is whole, too.
         if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
