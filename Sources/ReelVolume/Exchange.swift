@@ -107,7 +107,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     func begin() { next() }
 
     private func next() {
-        guard !places.isEmpty else { return end(firstFailure ?? .changed) }
+        guard !places.isEmpty else { return end(firstFailure ?? noPlace) }
         attempt = Attempt(place: places.removeFirst(), origin: request.url.origin, range: rest)
         guard let mirrors else { return ask(request.condition) }
         let place = attempt.place
@@ -150,6 +150,12 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var isContradicted: Bool {
         guard !takesAnyVersion, let version, version.validator.mirror != 0 else { return false }
         if case .differs? = mirrors?.standing(of: request.url, version, at: 0) { return true } else { return false }
+    }
+
+    /// The mirror whose version is asked for has another one now.
+    private var isReplaced: Bool {
+        guard let mirrors, let version, let place = mirrors.place(of: version) else { return false }
+        if case .differs = mirrors.standing(of: request.url, version, at: place) { return true } else { return false }
     }
 
     /// A place that has the bytes of the version, under a validator of its own.
@@ -211,8 +217,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     // MARK: Mirrors
 
     /// The place is of no use.
-    private func skip() {
-        if places.isEmpty { end(firstFailure ?? .interrupted("no place agrees with what is known")) } else { next() }
+    private func skip() { next() }
+
+    /// The failure where no place can be asked.
+    private var noPlace: OriginFailure {
+        if isContradicted || isReplaced { return .changed }
+        if let outage = services.origin.outage(of: request.url) { return .away(outage) }
+        return .interrupted("no place agrees with what is known")
     }
 
     /// Ends it without a request: receivers are called on the transport's thread alone.

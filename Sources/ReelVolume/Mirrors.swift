@@ -82,6 +82,11 @@ final class Mirrors: Sendable {
     /// the source's own.
     func mark(of place: Place) -> Int64 { marks[place] }
 
+    /// The mirror that told a version; nil if it is the source's, or if that mirror is not named any more.
+    func place(of version: ContentInformation) -> Place? {
+        version.validator.mirror == 0 ? nil : marks.firstIndex(of: version.validator.mirror)
+    }
+
     /// Whether there are any beside a shared cache.
     var areSome: Bool { marks.contains { $0 != 0 } }
 
@@ -235,14 +240,14 @@ final class Mirrors: Sendable {
     /// The source has other bytes than a mirror gave under this version.
     /// - Parameter own: the version that the source has now.
     func contradicted(_ url: ResourceURL, _ version: ContentInformation, _ own: ContentInformation) {
-        guard let place = marks.firstIndex(of: version.validator.mirror), place > 0 else { return }
+        guard let place = place(of: version) else { return }
         withClaim(url, own, place) { ($0.standing, $0.isTold) = (.differs, true) }
     }
 
     /// A place has something else: it is not asked for this version any more. Said once in the log, of the mirror:
     /// where the source has something else, its mirror gave it wrongly.
     func leaveOut(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ reason: String) {
-        let blamed = place > 0 ? place : marks.firstIndex(of: version.validator.mirror) ?? 0
+        let blamed = place > 0 ? place : self.place(of: version) ?? 0
         let isNews = state.withLock { state in
             let isNews = state.claims.with(MirrorClaims.Subject(url, version), place) { claim in
                 if case .differs = claim.standing { return false }

@@ -23,13 +23,17 @@ final class HeldOrigin: Origin {
     var paths: [String] { state.withLock { $0.sent.map { String($0.request.url.path.dropFirst()) } } }
 
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
-        state.withLock { $0.sent.append((handle, request, receiver)) }
+        state.withLock { state in
+            state.sent.append((handle, request, receiver))
+            // It goes on at another place.
+            state.ended.remove(handle)
+        }
         if handle.isCancelled.load(ordering: .relaxed) { cancel(handle) }
     }
 
     private func take(_ handle: RequestHandle) -> (request: OriginRequest, receiver: any OriginReceiver)? {
         state.withLock { state in
-            guard let sent = state.sent.first(where: { $0.handle == handle }), state.ended.insert(handle).inserted
+            guard let sent = state.sent.last(where: { $0.handle == handle }), state.ended.insert(handle).inserted
             else { return nil }
             return (sent.request, sent.receiver)
         }
@@ -50,6 +54,25 @@ final class HeldOrigin: Origin {
             _ = [UInt8](repeating: 0, count: 1).withUnsafeBytes { sent.receiver.body($0) }
             sent.receiver.ended(nil)
         }
+    }
+
+    /// Answers a request with a part of the resource, and ends it as its receiver wants.
+    /// - Parameter number: of the request, in their order.
+    func answer(_ number: Int, _ headers: [(String, String)], body: [UInt8]) {
+        guard let handle = state.withLock({ $0.sent.dropFirst(number).first?.handle }), let sent = take(handle) else {
+            return
+        }
+        perform {
+            let head = ResponseHead(status: 206, headers: headers, url: sent.request.url)
+            if let failure = sent.receiver.head(head) { return sent.receiver.ended(failure) }
+            let answer = body.withUnsafeBytes { sent.receiver.body($0) }
+            sent.receiver.ended(answer == .stop ? .cancelled : nil)
+        }
+    }
+
+    /// Whether a request was cancelled. - Parameter number: of the request, in their order.
+    func isCancelled(_ number: Int) -> Bool {
+        state.withLock { $0.sent[number].handle }.isCancelled.load(ordering: .relaxed)
     }
 
     func perform(_ job: @escaping @Sendable () -> Void) { thread.add(job) }

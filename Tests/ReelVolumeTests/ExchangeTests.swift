@@ -1,0 +1,109 @@
+import Logging
+import ReelCache
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Requests that may go to several places, without a server.
+@Suite struct ExchangeTests {
+    private static let film = ResourceURL("http://a/film.mkv")!
+    private static let date: Int64 = 1_700_000_000
+
+    private func withServices(
+        timeout: Duration = .seconds(60), mirrors: [String] = ["http://b/"],
+        _ body: (Services, HeldOrigin, Store) throws -> Void
+    ) throws {
+        try withTemporaryDirectory { directory in
+            defer { removeTree(directory + "/cache") }
+            let store = try Store(
+                directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30),
+                owner: "/nowhere")
+            let origin = HeldOrigin()
+            let services = Services(
+                ResourceURL("http://a/"), scope: "", origin: origin, store: store,
+                options: VolumeOptions(timeout: timeout, mirrors: mirrors.map { ResourceURL($0)! }),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            defer {
+                services.shutdown()
+                origin.stop()
+                store.close()
+            }
+            try body(services, origin, store)
+        }
+    }
+
+    @Test func aHeadThatWasRefusedIsNoFailureOfTheNextPlace() throws {
+        try withServices { services, origin, _ in
+            let receiver = Receiver(refusals: 1)
+            let request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .head)
+            services.send(request, to: receiver)
+            let headers = [("Content-Range", "bytes 0-3/4"), ("Content-Length", "4")]
+            #expect(eventually { origin.paths.count == 1 })
+            origin.answer(0, headers, body: [9, 9, 9, 9])
+            #expect(eventually { origin.paths.count == 2 })
+            origin.answer(1, headers, body: [1, 2, 3, 4])
+            #expect(receiver.end == .some(nil))
+            #expect(receiver.bytes == [1, 2, 3, 4])
+        }
+    }
+
+    @Test func aVersionThatNoPlaceCanBeAskedForHasNotChanged() throws {
+        try withServices { services, origin, _ in
+            func failure(_ mark: Int64) -> OriginFailure?? {
+                let validator = Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark)
+                let receiver = Receiver()
+                let request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .demand)
+                services.send(request, of: ContentInformation(length: 4, validator: validator), to: receiver)
+                return receiver.end
+            }
+            let mirrors = try #require(services.mirrors)
+            // Of a mirror that is not named any more.
+            let other = mirrors.mark(of: 1) + 1
+            #expect(failure(other) == .interrupted("no place agrees with what is known"))
+            origin.tell("http://a", .unreachable)
+            #expect(failure(other) == .away(.unreachable))
+            // Where its mirror has another version now, it has.
+            let validator = Validator(entityTag: nil, lastModified: Self.date).at(mirror: mirrors.mark(of: 1))
+            mirrors.leaveOut(Self.film, ContentInformation(length: 4, validator: validator), at: 1, "it is another")
+            #expect(failure(mirrors.mark(of: 1)) == .changed)
+            #expect(origin.paths.isEmpty)
+        }
+    }
+}
+
+/// Keeps what comes.
+private final class Receiver: OriginReceiver {
+    private struct State {
+        var refusals: Int
+        var bytes: [UInt8] = []
+        var end: OriginFailure??
+    }
+
+    private let state: Monitor<State>
+
+    /// - Parameter refusals: so many heads are refused.
+    init(refusals: Int = 0) { state = Monitor(State(refusals: refusals)) }
+
+    var bytes: [UInt8] { state.withLock { $0.bytes } }
+    /// How it ended; nil if it did not within half a minute.
+    var end: OriginFailure?? { state.wait(atMost: .seconds(30)) { $0.end.map { .some($0) } } ?? nil }
+
+    func head(_ head: ResponseHead) -> OriginFailure? {
+        state.withLock { state in
+            if state.refusals == 0 { return nil }
+            state.refusals -= 1
+            return .wrongAnswer("refused")
+        }
+    }
+
+    func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
+        let bytes = Array(bytes)
+        state.withLock { $0.bytes += bytes }
+        return .more
+    }
+
+    func ended(_ failure: OriginFailure?) { state.withLock { $0.end = .some(failure) } }
+}
