@@ -187,11 +187,12 @@ final class FolderFetch: Sendable {
         }
         let giveUp = { @Sendable in ended(nil) }
         let timer = services.ticker.after(deadline - now(), giveUp, atEnd: giveUp)
-        services.readLocally { [services, stamp] in
+        let isTaken = services.readLocally { [services, stamp] in
             // The disk may have hung until the deadline.
             if !ended.isOver { ended(LocalFile.read(services.options.openList(path), unless: stamp)) }
             services.ticker.cancel(timer)
         }
+        if !isTaken { giveUp() }
     }
 
     /// - Parameter file: nil where it did not come in time.

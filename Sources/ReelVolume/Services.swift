@@ -45,8 +45,8 @@ final class Services: Sendable {
     let chores = SerialQueue("chores")
     /// Origins that are away and looked for.
     private let missed = Lock<Set<String>>([])
-    /// nil until a local list is read.
-    private let lists = Lock<SerialQueue?>(nil)
+    /// For a local list, whose disk may hang; nil if the source is none.
+    private let lists: SerialQueue?
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
     /// The bytes that may be fetched before a read asks for them.
@@ -64,6 +64,7 @@ final class Services: Sendable {
         finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
         self.store = store
+        lists = source == nil ? SerialQueue("local-list") : nil
         scans = ScanWatch(programs)
         requests = RequestLog(options.requestLog, logger)
         health = ListingHealth(refresh: options.refresh)
@@ -222,13 +223,8 @@ final class Services: Sendable {
     }
 
     /// Does a job on a thread for local lists, whose disk may hang: the end of the mount does not wait for it.
-    func readLocally(_ job: @escaping @Sendable () -> Void) {
-        let queue = lists.withLock { lists in
-            lists = lists ?? SerialQueue("local-list")
-            return lists
-        }
-        queue?.add(job)
-    }
+    /// - Returns: false where that thread has ended, or the source is no local list: the job is not done.
+    func readLocally(_ job: @escaping @Sendable () -> Void) -> Bool { lists?.add(job) ?? false }
 
     /// Does the jobs that are left, and ends the queues.
     func endQueues() {
@@ -236,7 +232,7 @@ final class Services: Sendable {
         joined.withLock { $0.take() }?.end()
         answers.stop()
         chores.stop()
-        lists.withLock { $0 }?.stop(atMost: .zero)
+        lists?.stop(atMost: .zero)
         requests.stop()
     }
 }

@@ -86,7 +86,7 @@ import Testing
         #expect(fixture.names() == .success(["a.mkv"]))
         let gate = Gate()
         defer { gate.open() }
-        fixture.volume.services.readLocally { gate.wait(within: .seconds(60)) }
+        _ = fixture.volume.services.readLocally { gate.wait(within: .seconds(60)) }
         try write(["a.mkv", "b.mkv"])
         fixture.volume.maintenance.expireListings()
         #expect(fixture.names() == .success(["a.mkv"]))
