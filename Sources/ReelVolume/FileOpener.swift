@@ -35,19 +35,24 @@ final class FileOpener: Sendable {
     ) {
         if !isAhead { prebuffer.opened(node) }
         let program = thread.flatMap { programName(ofThread: $0) }
-        let completion = telling(program, completion)
+        open(node, for: program, isDemanded: !isAhead, telling(program, completion))
+    }
+
+    private func open(
+        _ node: Node, for program: String?, isDemanded: Bool, _ completion: @escaping Completion<any FileHandle>
+    ) {
         if let growing = node.growing, files.reopen(growing) {
             if growing.isGrowing { return completion(.success(OpenFile(node, growing, wantsDirectIO: true))) }
             files.close(growing)
         }
         let (demand, isFirst) = node.open(completion)
-        if !isAhead { _ = demand.wait(services, program) }
+        if isDemanded { _ = demand.wait(services, program) }
         guard isFirst else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {
                 // One handle more of a file that was just opened, unless the first one is closed and it has left.
                 if index > 0, case .success(let file) = result, !files.reopen(file) {
-                    open(node, isAhead: true, completion)
+                    open(node, for: demand.program, isDemanded: demand.isDemanded, completion)
                 } else {
                     completion(result.map { opened(node, $0) })
                 }
