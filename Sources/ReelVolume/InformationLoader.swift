@@ -12,7 +12,7 @@ final class InformationLoader: Sendable {
     fileprivate static let limits = (first: 6, most: 16)
     /// Requests in advance at once, to all origins: a list may name as many as it has entries.
     fileprivate static let mostAhead = 64
-    /// A request that took longer is slow.
+    /// A request that took as long is slow.
     fileprivate static let fast = Duration.milliseconds(500)
     /// This many fast requests in a row raise the limit.
     fileprivate static let trial = 32
@@ -22,10 +22,12 @@ final class InformationLoader: Sendable {
     private let state = Lock(State())
     private let files: FileTable
     private let services: Services
+    private let clock: @Sendable () -> Duration
 
-    init(_ files: FileTable, _ services: Services) {
+    init(_ files: FileTable, _ services: Services, clock: @escaping @Sendable () -> Duration = now) {
         self.files = files
         self.services = services
+        self.clock = clock
     }
 
     /// Joins the request for the same resource, if there is one.
@@ -38,7 +40,7 @@ final class InformationLoader: Sendable {
         _ completion: @escaping Completion<ContentInformation> = { _ in }
     ) {
         let limit = services.options.timeout
-        let deadline = isDemanded ? now() + limit : nil
+        let deadline = isDemanded ? clock() + limit : nil
         let number = state.withLock { $0.add(url, of: file ?? url, deadline: deadline, completion) }
         startNext(url.origin)
         guard let number, state.withLock({ $0.isQueued(url.text, number) }) else { return }
@@ -56,15 +58,15 @@ final class InformationLoader: Sendable {
                 end(entry, .success(known.information), after: nil)
                 continue
             }
+            let start = clock()
+            let limit = entry.deadline.map { $0 - start } ?? services.options.timeout
             // All that are left end here, and not one inside of another.
-            if services.ticker.isOver {
+            if services.ticker.isOver || limit <= .zero {
                 end(entry, .failure(.timedOut), after: nil)
                 continue
             }
-            let start = now()
-            let limit = entry.deadline.map { $0 - start } ?? services.options.timeout
             InformationRequest.start(entry.url, of: entry.file, limit: limit, services) { [self] outcome in
-                end(entry, result(of: outcome, for: entry.url), after: now() - start)
+                end(entry, result(of: outcome, for: entry.url), after: clock() - start)
                 startNext(entry.url.origin)
             }
         }

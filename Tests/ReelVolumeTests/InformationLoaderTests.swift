@@ -10,7 +10,8 @@ import Testing
 /// The queue of requests for lengths, without a server.
 @Suite struct InformationLoaderTests {
     private func withLoader(
-        timeout: Duration = .seconds(60), _ body: (InformationLoader, HeldOrigin, Store) throws -> Void
+        timeout: Duration = .seconds(60), clock: @escaping @Sendable () -> Duration = now,
+        _ body: (InformationLoader, HeldOrigin, Store) throws -> Void
     ) throws {
         try withTemporaryDirectory { directory in
             defer { removeTree(directory + "/cache") }
@@ -27,7 +28,7 @@ import Testing
                 origin.stop()
                 store.close()
             }
-            try body(InformationLoader(FileTable(services), services), origin, store)
+            try body(InformationLoader(FileTable(services), services, clock: clock), origin, store)
         }
     }
 
@@ -71,8 +72,21 @@ import Testing
             }
             let all = ended.wait(atMost: .seconds(30)) { $0.count == 60 ? $0 : nil }
             #expect(all?.allSatisfy { $0 == .failure(.timedOut) } == true)
-            // Those that are due with the first ones are not asked for any more.
-            #expect(origin.paths.count <= 12)
+        }
+    }
+
+    @Test func nothingIsAskedOnceItsDeadlineHasPassed() throws {
+        let moment = Shared(Duration.zero)
+        try withLoader(clock: { moment.value }) { loader, origin, _ in
+            let ended = Monitor<[Result<ContentInformation, VolumeError>]>([])
+            for number in 0..<60 {
+                loader.load(url("\(number)")) { result in ended.withLock { $0.append(result) } }
+            }
+            moment.change { $0 = .seconds(60) }
+            origin.answer("0")
+            let due = ended.wait(atMost: .seconds(30)) { $0.count == 55 ? $0 : nil }
+            #expect(due?.count { $0 == .failure(.timedOut) } == 54)
+            #expect(origin.paths.count == 6)
         }
     }
 
@@ -100,16 +114,22 @@ import Testing
         }
     }
 
-    @Test func fastAnswersRaiseTheLimit() throws {
-        try withLoader { loader, origin, _ in
+    @Test("Fast answers raise the limit, and slow ones do not", arguments: [(0, 16), (500, 6)])
+    func limit(milliseconds: Int, requests: Int) throws {
+        // So long passes between a request and its answer.
+        let looks = Shared(0)
+        let clock = { @Sendable in
+            looks.change { $0 += 1 }
+            return Duration.milliseconds(looks.value * milliseconds)
+        }
+        try withLoader(clock: clock) { loader, origin, _ in
             for number in 0..<32 { loader.load(url("\(number)")) }
             for number in 0..<32 {
                 #expect(eventually { origin.paths.contains("\(number)") })
                 origin.answer("\(number)")
             }
             for number in 32..<64 { loader.load(url("\(number)")) }
-            // A machine that took half a second for one of them has measured a slow origin.
-            #expect(eventually { [32 + 16, 32 + 6].contains(origin.paths.count) })
+            #expect(eventually { origin.paths.count == 32 + requests })
         }
     }
 }
