@@ -141,7 +141,9 @@ final class FileOpener: Sendable {
             switch outcome {
             case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
             case .information(let new):
-                files.settle(remembered.information, new, of: url) { [self] in openVersion(node, url, $0, completion) }
+                files.settle(remembered.information, new, of: url, until: end) { [self] in
+                    openVersion(node, url, $0, completion)
+                }
             case .failure(let failure):
                 switch VolumeError(failure) {
                 // A resolver that needs the network gives no place offline.

@@ -25,29 +25,42 @@ extension FileTable {
 
     /// The source has told a version. Where the remembered one is a mirror's, and may be the same, a block of it is
     /// compared with the source's first: bytes that are the source's stay.
-    /// - Parameter completion: gets the version to open: the mirror's, where the source gave no answer, or where the
-    ///   mirror's has readers, whose version does not change.
+    /// - Parameters:
+    ///   - end: of the wait for that comparison, on the clock of `now()`.
+    ///   - completion: gets the version to open: the mirror's, where the source gave no answer in time, or where the
+    ///     mirror's has readers, whose version does not change.
     func settle(
-        _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL,
+        _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL, until end: Duration,
         _ completion: @escaping @Sendable (ContentInformation) -> Void
     ) {
-        let mayBeSame = known.validator.mirror != 0 && new.validator.mirror == 0 && new.isProven(by: known)
-        let isAsked =
-            mayBeSame
-            && services.prove(url, known) { [self] standing in
-                switch standing {
-                case .unknown: completion(known)
-                case .differs:
-                    services.mirrors?.contradicted(url, known, new)
-                    completion(learn(new, of: url))
-                case .agrees:
-                    services.later { [self] in
-                        let isRenamed = services.store.rename(version(url, known), new.validator)
-                        completion(learn(isRenamed ? new : known, of: url))
-                    }
+        guard known.validator.mirror != 0, new.validator.mirror == 0, new.isProven(by: known) else {
+            return completion(learn(new, of: url))
+        }
+        let settled = Once<MirrorClaims.Standing> { [self] standing in
+            switch standing {
+            case .unknown: completion(known)
+            case .differs:
+                services.mirrors?.contradicted(url, known, new)
+                completion(learn(new, of: url))
+            case .agrees:
+                services.later { [self] in
+                    let isRenamed = services.store.rename(version(url, known), new.validator)
+                    completion(learn(isRenamed ? new : known, of: url))
                 }
             }
-        if !isAsked { completion(learn(new, of: url)) }
+        }
+        // The comparison goes on for those that ask later.
+        let giveUp = { @Sendable [services] in
+            if let settled = settled.take() { services.later { settled(.unknown) } }
+        }
+        let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
+        let isAsked = services.prove(url, known) { [services] standing in
+            services.ticker.cancel(timer)
+            settled(standing)
+        }
+        guard !isAsked, settled.take() != nil else { return }
+        services.ticker.cancel(timer)
+        completion(learn(new, of: url))
     }
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {

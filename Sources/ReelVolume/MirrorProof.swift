@@ -4,7 +4,7 @@ import ReelCore
 /// Compares a block of a place with one that is in the cache, before a byte of that place is used: of a mirror, or of
 /// the source where a mirror told the version.
 ///
-/// All of it runs on the transport's thread.
+/// All of it but `start` runs on the transport's thread.
 final class MirrorProof: OriginReceiver, @unchecked Sendable {
     /// Bytes of a version in the cache, of one block.
     struct Block: Sendable {
@@ -20,6 +20,8 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     private let own: [UInt8]?
     private let services: Services
     private var bytes: [UInt8] = []
+    /// Ends a body that never stops dripping.
+    private var timer: UInt64?
 
     private init(
         _ url: ResourceURL, _ version: ContentInformation, _ place: Mirrors.Place, _ block: Block, _ services: Services
@@ -45,7 +47,10 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
         (question.isHeadEnough, question.limit) = (false, nil)
         question.stallLimit = min(request.stallLimit, Mirrors.longestSilence)
         let proof = MirrorProof(request.url, version, place, block, services)
-        Exchange(question, of: version, as: RequestHandle(for: handle), to: proof, services, at: place).begin()
+        let handle = RequestHandle(for: handle)
+        let cancel = { @Sendable in services.cancel(handle) }
+        proof.timer = services.ticker.after(services.options.timeout, cancel, atEnd: cancel)
+        Exchange(question, of: version, as: handle, to: proof, services, at: place).begin()
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
@@ -63,6 +68,7 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     }
 
     func ended(_ failure: OriginFailure?) {
+        if let timer { services.ticker.cancel(timer) }
         let isSame = failure == nil ? own.map { $0 == bytes } : nil
         if isSame == false { services.mirrors?.leaveOut(url, version, at: place, "its bytes are others") }
         services.mirrors?.settle(url, version, at: place, isSame: isSame)

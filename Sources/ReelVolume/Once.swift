@@ -9,5 +9,8 @@ final class Once<Value: Sendable>: Sendable {
     /// Whether it was called.
     var isOver: Bool { completion.withLock { $0 == nil } }
 
-    func callAsFunction(_ value: Value) { completion.withLock { $0.take() }?(value) }
+    func callAsFunction(_ value: Value) { take()?(value) }
+
+    /// Ends the wait without a call. - Returns: the completion, for the caller to call; nil if the wait was over.
+    func take() -> (@Sendable (Value) -> Void)? { completion.withLock { $0.take() } }
 }

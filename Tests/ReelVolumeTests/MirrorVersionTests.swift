@@ -141,7 +141,20 @@ import Testing
         pair.film.fault = Pair.unwell
         try pair.fixture.play(pair.copy)
         #expect(try pair.fixture.lookup("film.mkv").get().attributes == before.attributes)
-        #expect(eventually { pair.mirror.bytes >= Pair.length })
+        #expect(eventually { pair.mirror.bytes >= Pair.length } && pair.mirror.leftOut == 0)
+    }
+
+    @Test func anOpenWaitsForNoSourceThatDripsTheBlockThatIsToBeCompared() throws {
+        let pair = try Pair(timeout: .seconds(2))
+        defer { pair.end() }
+        pair.film.fault = Pair.unwell
+        try pair.fixture.play(pair.copy)
+        // Days, and never a second without a byte.
+        pair.film.fault = .drip(piece: 1, pause: .milliseconds(300))
+        try pair.fixture.restart()
+        try pair.fixture.play(pair.copy)
+        // Nor does the comparison last for longer.
+        #expect(eventually { pair.told.value.contains { $0.why == "probe" && $0.range.map { $0[1] > 0 } ?? false } })
     }
 
     /// Without a byte of it, a head opens nothing that a mirror could not go on with.
