@@ -66,21 +66,31 @@ final class InformationLoader: Sendable {
                 continue
             }
             InformationRequest.start(entry.url, of: entry.file, limit: limit, services) { [self] outcome in
-                end(entry, result(of: outcome, for: entry.url), after: clock() - start)
-                startNext(entry.url.origin)
+                let time = clock() - start
+                take(outcome, of: entry.url, until: now() + limit - time) { [self] result in
+                    end(entry, result, after: time)
+                    startNext(entry.url.origin)
+                }
             }
         }
     }
 
-    private func result(
-        of outcome: InformationRequest.Outcome, for url: ResourceURL
-    ) -> Result<ContentInformation, VolumeError> {
+    /// - Parameter end: of the wait, on the clock of `now()`.
+    private func take(
+        _ outcome: InformationRequest.Outcome, of url: ResourceURL, until end: Duration,
+        _ completion: @escaping @Sendable (Result<ContentInformation, VolumeError>) -> Void
+    ) {
         switch outcome {
-        case .information(let information): return .success(files.learn(information, of: url))
-        case .unchanged: return .failure(.failed)
+        case .information(let new):
+            // One that is doubted may be of a mirror, with bytes that turn out to be the source's.
+            guard let known = services.store.information(for: url.text)?.information, known.length != nil else {
+                return completion(.success(files.learn(new, of: url)))
+            }
+            files.settle(known, new, of: url, until: end) { completion(.success($0)) }
+        case .unchanged: completion(.failure(.failed))
         case .failure(let failure):
             services.logger.info("\(url): \(failure)")
-            return .failure(VolumeError(failure))
+            completion(.failure(VolumeError(failure)))
         }
     }
 

@@ -72,6 +72,35 @@ import Testing
             #expect(origin.paths.isEmpty)
         }
     }
+
+    @Test func bytesOfAMirrorThatAreTheSourcesStayWhereItsLengthIsAskedForAgain() throws {
+        try withServices { services, origin, store in
+            let mark = try #require(services.mirrors).mark(of: 1)
+            let known = ContentInformation(
+                length: 1000, validator: Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark))
+            store.remember(known, for: Self.film.text, checkedAt: Services.doubted)
+            let key = services.key(of: Self.film, known)
+            let bytes = [UInt8](repeating: 7, count: 1000)
+            do {
+                let object = try store.object(for: Version(key: key, validator: known.validator, length: 1000))
+                try bytes.withUnsafeBytes { try object.write($0, at: 0) }
+                store.commit()
+            }
+            let ended = Monitor<Result<ContentInformation, VolumeError>?>(nil)
+            InformationLoader(FileTable(services), services).load(Self.film) { result in
+                ended.withLock { $0 = result }
+            }
+            let date = ("Last-Modified", httpDateText(Self.date))
+            #expect(eventually { origin.paths.count == 1 })
+            origin.answer(0, [date, ("Content-Range", "bytes 0-0/1000"), ("Content-Length", "1")], body: [7])
+            // The block that is compared.
+            #expect(eventually { origin.paths.count == 2 })
+            origin.answer(1, [date, ("Content-Range", "bytes 0-999/1000"), ("Content-Length", "1000")], body: bytes)
+            let found = try #require(ended.wait(atMost: .seconds(30)) { $0 }).get()
+            #expect(found.validator.mirror == 0)
+            #expect(services.cachedBlock(of: Self.film, found)?.range == ByteRange(0, 1000))
+        }
+    }
 }
 
 /// Keeps what comes.
