@@ -164,6 +164,8 @@ final class FileOpener: Sendable {
         _ node: Node, _ url: ResourceURL, _ known: ContentInformation, until end: Duration,
         _ completion: @escaping Completion<RemoteFile>
     ) {
+        // Those that wait at the end of the volume open nothing any more.
+        if services.ticker.isOver { return completion(.failure(.timedOut)) }
         guard services.mirrors?.areSome == true, known.validator.mirror == 0, !services.isJoined(url),
             node.listed.length ?? known.length == known.length, services.cachedBlock(of: url, known) == nil
         else { return openVersion(node, url, known, completion) }
@@ -236,6 +238,7 @@ final class FileOpener: Sendable {
         _ node: Node, _ url: ResourceURL, _ information: ContentInformation,
         _ completion: @escaping Completion<RemoteFile>
     ) {
+        if services.ticker.isOver { return completion(.failure(.timedOut)) }
         guard information.length != nil else { return firstOpen(node, url, completion) }
         guard tell(node, information) else { return completion(.failure(.stale)) }
         files.open(url, information) { result in

@@ -52,19 +52,21 @@ final class InformationRequest: OriginReceiver {
         let ended = Once(completion)
         let current = Lock<RequestHandle?>(nil)
         let giveUp = { @Sendable in
-            ended(.failure(.timedOut))
+            guard let completion = ended.take() else { return }
             if let handle = current.withLock({ $0 }) { services.cancel(handle) }
+            // It may read the cache, and timers wait for no disk.
+            services.later { completion(.failure(.timedOut)) }
         }
         let timer = services.ticker.after(max(limit, .milliseconds(100)), giveUp, atEnd: giveUp)
         askingForBytes(wanted, until: now() + limit, services) {
             (range, left, done: @escaping @Sendable (Outcome) -> Void) in
+            let handle = RequestHandle()
+            current.withLock { $0 = handle }
             if ended.isOver { return done(.failure(.cancelled)) }
             var request = OriginRequest(
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
             (request.isHeadEnough, request.subject) = (began == nil, file)
-            let handle = RequestHandle()
-            current.withLock { $0 = handle }
             if let demand { request.isDemanded = demand.begins(handle, services) }
             services.send(request, as: handle, to: InformationRequest(request, known, demand, services, began, done))
         } completion: { (outcome: Outcome) in

@@ -73,6 +73,23 @@ import Testing
         }
     }
 
+    @Test func aDeadlineEndsTheRequestAndHoldsUpNoTimer() throws {
+        try withServices(mirrors: []) { services, origin, _ in
+            let ended = Monitor<(isTimeOut: Bool, isCancelled: Bool, isTicking: Bool)?>(nil)
+            InformationRequest.start(Self.film, limit: .milliseconds(100), services) { outcome in
+                let tick = Gate()
+                services.ticker.after(.zero) {
+                    tick.open()
+                } atEnd: {
+                }
+                let end = (outcome.failure == .timedOut, origin.isCancelled(0), tick.wait(within: .seconds(30)))
+                ended.withLock { $0 = end }
+            }
+            let end = try #require(ended.wait(atMost: .seconds(60)) { $0 })
+            #expect(end.isTimeOut && end.isCancelled && end.isTicking)
+        }
+    }
+
     @Test func bytesOfAMirrorThatAreTheSourcesStayWhereItsLengthIsAskedForAgain() throws {
         try withServices { services, origin, store in
             let mark = try #require(services.mirrors).mark(of: 1)
