@@ -36,6 +36,15 @@ import Testing
         }
     }
 
+    @Test func theEndOfTheVolumeOpensNothing() throws {
+        try withFilm { fixture, _, _ in
+            fixture.volume.close(try fixture.open("film.mkv").get())
+            fixture.volume.shutdown()
+            let late = fixture.open("film.mkv")
+            guard case .failure(.timedOut) = late else { throw VolumeError.failed }
+        }
+    }
+
     @Test func remountedAndWithoutTheOriginACompleteFilePlays() throws {
         try withFilm { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
