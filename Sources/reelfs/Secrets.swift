@@ -110,7 +110,8 @@ func secretRange(_ argument: [UInt8], after previous: String?) -> Range<Int>? {
     let starts = OptionTable.rows.compactMap { row -> Int? in
         guard let form = row.form else { return nil }
         let names = [row.name, String(row.name.map { $0 == "-" ? "_" : $0 })]
-        let values = names.compactMap { position(of: $0 + "=", in: argument).map { $0 + row.name.utf8.count + 1 } }
+        // Every one: the value behind the first may be a file's name, and that behind another a secret.
+        let values = names.flatMap { positions(of: $0 + "=", in: argument).map { $0 + row.name.utf8.count + 1 } }
         return values.compactMap { value in secretStart(Array(argument[value...]), form).map { value + $0 } }.min()
     }
     if let start = starts.min() { return start..<argument.count }
@@ -128,10 +129,11 @@ private func secretStart(_ value: [UInt8], _ form: ValueForm) -> Int? {
     return form.secretStart(text).map { text.unicodeScalars.distance(from: text.startIndex, to: $0) }
 }
 
-private func position(of word: String, in bytes: [UInt8]) -> Int? {
+private func position(of word: String, in bytes: [UInt8]) -> Int? { positions(of: word, in: bytes).first }
+
+private func positions(of word: String, in bytes: [UInt8]) -> LazyFilterSequence<Range<Int>> {
     let word = Array(word.utf8)
-    guard bytes.count >= word.count else { return nil }
-    return (0...bytes.count - word.count).first { bytes[$0..<$0 + word.count].elementsEqual(word) }
+    return (0..<max(0, bytes.count - word.count + 1)).lazy.filter { bytes[$0..<$0 + word.count].elementsEqual(word) }
 }
 
 /// Overwrites secrets in the memory that /proc/PID/cmdline shows, as curl does. To be called after

@@ -409,6 +409,8 @@ struct OptionTests {
             ("tell\tkey", "--token-command", "\tkey"), ("ro,token_command=a b,resolver=c d", "-o", " b,resolver=c d"),
             ("command:pass show films", "--encrypt", " show films"), ("encrypt=command:pass a", "-o", " a"),
             ("file:/a b", "--encrypt", nil), ("/tell", "--resolver", nil),
+            ("header=@/etc/h,header='X-Key: sesame'", "-o", " sesame'"),
+            ("encrypt=file:/k,resolver=/r,encrypt=command:pass a,header=A: b", "-o", " a,header=A: b"),
         ])
     func secrets(argument: String, previous: String?, expected: String?) {
         let bytes = Array(argument.utf8)
