@@ -69,10 +69,10 @@ func s3Path(_ key: some Collection<UInt8>) -> [UInt8] {
 /// The path without the `!` that `s3Path` adds to segments of dots.
 func withoutS3Marks(_ path: String) -> String {
     guard path.utf8.contains(UInt8(ascii: "!")) else { return path }
-    let segments = path.split(separator: "/", omittingEmptySubsequences: false).map { segment in
-        segment == ".!" || segment == "..!" ? segment.dropLast() : segment
+    let segments = path.utf8.split(separator: 0x2F, omittingEmptySubsequences: false).map { segment in
+        segment.elementsEqual(".!".utf8) || segment.elementsEqual("..!".utf8) ? segment.dropLast() : segment
     }
-    return segments.joined(separator: "/")
+    return String(decoding: Array(segments.joined(separator: [0x2F])), as: UTF8.self)
 }
 
 /// Escapes each byte that is not unreserved (RFC 3986, section 2.3).

@@ -161,9 +161,11 @@ struct Catalogue {
 
     // MARK: Paths and places
 
-    private var folder: String { String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) }
+    private var folder: String { cutAtLastSlash(path)?.above ?? "" }
 
-    private func absolute(_ other: String) -> String { other.hasPrefix("/") ? other : folder + "/" + other }
+    private func absolute(_ other: String) -> String {
+        other.utf8.first == UInt8(ascii: "/") ? other : folder + "/" + other
+    }
 
     private func place(_ line: Int) -> String { "\(shown(path)), line \(line)" }
 

@@ -6,6 +6,16 @@ func absolute(_ path: String) -> String {
     path.utf8.first == UInt8(ascii: "/") ? path : currentDirectory() + "/" + path
 }
 
+/// The path before its last slash, and the name behind it; nil if there is no slash. By bytes, as the kernel cuts it: a
+/// mark that combines with the slash would hide it from a comparison of Characters.
+func cutAtLastSlash(_ path: String) -> (above: String, name: String)? {
+    guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return nil }
+    return (
+        String(decoding: path.utf8[..<slash], as: UTF8.self),
+        String(decoding: path.utf8[slash...].dropFirst(), as: UTF8.self)
+    )
+}
+
 func currentDirectory() -> String {
     guard let pointer = getcwd(nil, 0) else { return "/" }
     defer { free(pointer) }

@@ -7,9 +7,10 @@ struct HeaderField: Hashable, Sendable {
 extension HeaderField {
     /// `Name: value` (RFC 9110, section 5.1: a token and a colon); nil for anything else.
     init?(parsing line: String) {
-        guard let colon = line.firstIndex(of: ":") else { return nil }
-        name = String(line[..<colon])
-        value = String(line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" })
+        // By bytes: a mark that combines with the colon or a space is a part of the value.
+        guard let colon = line.utf8.firstIndex(of: UInt8(ascii: ":")) else { return nil }
+        name = String(decoding: line.utf8[..<colon], as: UTF8.self)
+        value = String(decoding: line.utf8[colon...].dropFirst().drop { $0 == 0x20 || $0 == 0x09 }, as: UTF8.self)
         let isToken = name.utf8.allSatisfy { byte in
             switch byte {
             case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

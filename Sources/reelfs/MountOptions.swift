@@ -108,7 +108,9 @@ struct MountOptions: Hashable, Sendable {
                 throw unknown(option)
             }
             try row.apply(&self, name, option.value)
-            if isInFstab, let path = option.value.flatMap({ row.form?.path($0) }), !path.hasPrefix("/") {
+            if isInFstab, let path = option.value.flatMap({ row.form?.path($0) }),
+                path.utf8.first != UInt8(ascii: "/")
+            {
                 throw Failure.usage("option \(name) needs an absolute path in fstab, and \(shown(path)) is relative")
             }
         } catch {

@@ -46,12 +46,13 @@ enum Mountpoint {
         if let resolved { return resolved }
         if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
         if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
-        var trimmed = path[...]
-        while trimmed.count > 1, trimmed.last == "/" { trimmed.removeLast() }
-        let slash = trimmed.lastIndex(of: "/")
-        let parent = slash.map { $0 == trimmed.startIndex ? "/" : String(trimmed[..<$0]) } ?? "."
-        let name = slash.map { trimmed[trimmed.index(after: $0)...] } ?? trimmed
-        guard let folder = realPath(parent) else { throw .mount("mount point \(shown(path)): \(reason(code))") }
+        var trimmed = path.utf8[...]
+        while trimmed.count > 1, trimmed.last == UInt8(ascii: "/") { trimmed.removeLast() }
+        let rest = String(decoding: trimmed, as: UTF8.self)
+        let (parent, name) = cutAtLastSlash(rest) ?? (".", rest)
+        guard let folder = realPath(parent.isEmpty ? "/" : parent) else {
+            throw .mount("mount point \(shown(path)): \(reason(code))")
+        }
         return folder == "/" ? "/" + name : folder + "/" + name
     }
 

@@ -88,7 +88,7 @@ struct ValueForm: Sendable {
     /// The text with its path made absolute.
     /// - Parameter folder: an absolute path, in which a relative one starts.
     func absolute(_ text: String, in folder: String) -> String {
-        guard let path = path(text), !path.isEmpty, !path.hasPrefix("/") else { return text }
+        guard let path = path(text), !path.isEmpty, path.utf8.first != UInt8(ascii: "/") else { return text }
         // What stands before a word in quotes is part of the word.
         let rest = isCommand ? text.drop { $0 == " " || $0 == "\t" } : text.suffix(path.count)
         return "\(text.dropLast(rest.count))\(isCommand ? Command.escaped(folder) : folder)/\(rest)"

@@ -15,8 +15,8 @@ struct UnixAddress {
 
     /// A path, or `@NAME`: a socket of the abstract namespace (unix(7)). nil for anything else.
     init?(socketName name: String) {
-        guard name.hasPrefix("@") else {
-            guard name.hasPrefix("/") else { return nil }
+        guard name.utf8.first == UInt8(ascii: "@") else {
+            guard name.utf8.first == UInt8(ascii: "/") else { return nil }
             self.init(name)
             return
         }
@@ -55,11 +55,10 @@ struct UnixAddress {
 
     /// Calls `body` with an address of `path`, however long it is: through an open descriptor of its directory.
     static func reaching<Value>(_ path: String, _ body: (UnixAddress) -> Value) -> Value? {
-        guard let slash = path.lastIndex(of: "/") else { return nil }
-        let directory = open(
-            slash == path.startIndex ? "/" : String(path[..<slash]), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard let (above, name) = cutAtLastSlash(path) else { return nil }
+        let directory = open(above.isEmpty ? "/" : above, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard directory >= 0 else { return nil }
         defer { close(directory) }
-        return UnixAddress("/proc/self/fd/\(directory)\(path[slash...])").map(body)
+        return UnixAddress("/proc/self/fd/\(directory)/\(name)").map(body)
     }
 }

@@ -228,6 +228,12 @@ import Testing
         #expect(try list("http://h:9000/films/", [page()], of: self.source()).entries.isEmpty)
     }
 
+    @Test(arguments: [
+        ("a/.!/b/..!/", "a/./b/../"), (".!/\u{301}b/.!", "./\u{301}b/."), ("/\u{301}!/a!", "/\u{301}!/a!"),
+    ]) func marksOfDotsAreLeftOutByteForByte(_ path: String, expected: String) {
+        #expect(Array(withoutS3Marks(path).utf8) == Array(expected.utf8))
+    }
+
     @Test func foldersOfDotsAreAskedForByTheirKeys() throws {
         let source = try source()
         let (entries, _) = try list("http://h:9000/films/", [page([], ["../", "./", ".../"])], of: source)
