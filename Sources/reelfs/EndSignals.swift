@@ -3,7 +3,8 @@ import ReelThreads
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
-/// Once the mount serves, SIGHUP has a catalogue read again and a request log opened again. A mount with neither ends.
+/// Once the mount serves, SIGHUP has a catalogue read again and a request log opened again, on a thread of its own: their
+/// disk may hang, and SIGTERM has to be heard. A mount with neither ends.
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
 /// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
@@ -16,9 +17,15 @@ final class EndSignals: Sendable {
     }
 
     private let phase = Lock(Phase.opening)
+    /// 1 while a reload goes on, 2 if another one has to follow.
+    private let reloads = Lock(0)
+
+    /// Waits for no signal: for tests, which call `take`.
+    init() {}
 
     /// Before any other thread exists, so that all of them inherit the mask.
-    init(_ ready: ReadyPipe?) {
+    convenience init(_ ready: ReadyPipe?) {
+        self.init()
         var set = sigset_t()
         sigemptyset(&set)
         for number in [SIGTERM, SIGINT, SIGHUP] { sigaddset(&set, number) }
@@ -51,7 +58,8 @@ final class EndSignals: Sendable {
         if isAsked { stop() }
     }
 
-    private func take(_ number: Int32, _ ready: ReadyPipe?) {
+    /// - Parameter ready: for the reason of an end before the mount.
+    func take(_ number: Int32, _ ready: ReadyPipe?) {
         let action: (@Sendable () -> Void)? = phase.withLock { phase in
             switch phase {
             case .opening:
@@ -61,9 +69,30 @@ final class EndSignals: Sendable {
                 phase = .mounting(isAsked: true)
                 return nil
             case .serving(let stop, let reload):
-                return number == SIGHUP ? reload ?? stop : stop
+                guard number == SIGHUP, let reload else { return stop }
+                return { [self] in begin(reload) }
             }
         }
         action?()
+    }
+
+    /// Signals that come while a reload goes on have one more follow it.
+    private func begin(_ reload: @escaping @Sendable () -> Void) {
+        let isFirst = reloads.withLock { count in
+            count = min(count + 1, 2)
+            return count == 1
+        }
+        guard isFirst else { return }
+        let run = { @Sendable [self] in
+            var isWanted = true
+            while isWanted {
+                reload()
+                isWanted = reloads.withLock { count in
+                    count -= 1
+                    return count > 0
+                }
+            }
+        }
+        if let thread = Thread("reload", run) { thread.detach() } else { run() }
     }
 }
