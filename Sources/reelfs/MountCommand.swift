@@ -21,7 +21,8 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @OptionGroup var options: OptionArguments<MountScope>
     @Flag(help: ArgumentHelp("Mount read-only (always the case).", visibility: .hidden))
     var ro = false
-    // mount(8) passes these to its helpers: sloppy, fake, no mtab, verbose, namespace, type.
+    // mount(8) passes these to its helpers: sloppy, fake, no mtab, verbose, namespace, type. All but -v are for them
+    // alone: programs of libfuse have other meanings for these letters.
     @Flag(name: .short, help: .hidden) var sloppy = false
     @Flag(name: .short, help: .hidden) var fake = false
     @Flag(name: .customShort("n"), help: .hidden) var noMtab = false
@@ -37,6 +38,11 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     static let successorFlag = "as-successor"
 
     func perform() throws -> Int32 {
+        guard isHelper || !(sloppy || fake || noMtab || namespace != nil || type != nil) else {
+            throw Failure.usage(
+                "mount(8)'s -f, -s, -n, -N and -t are for mount.reelfs alone; to stay in the foreground, "
+                    + "write --foreground")
+        }
         // First, as files that options name are looked up there, too.
         if let namespace { try enterMountNamespace(namespace) }
         try requireReadable(source)

@@ -45,8 +45,9 @@ enum Program {
     private static func isMountForm(_ words: [String]) -> Bool {
         guard let first = words.first else { return false }
         if first == "-o" { return true }
-        // A single word is a command that does not exist.
-        return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first)
+        // Any other word is a command, well written or not.
+        let isSource = first.utf8.contains { "/:".utf8.contains($0) } || words.contains("-o")
+        return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first) && isSource
     }
 
     private static func sentence(_ message: String) -> String {
@@ -82,5 +83,6 @@ struct Reelfs: ParsableCommand {
             UnpinCommand.self, EvictCommand.self, RefreshCommand.self, DoctorCommand.self,
         ])
 
-    static let subcommandNames = configuration.subcommands.map { $0._commandName } + ["help"]
+    static let subcommandNames =
+        configuration.subcommands.flatMap { [$0._commandName] + $0.configuration.aliases } + ["help"]
 }

@@ -3,7 +3,8 @@ import ReelFuse
 
 struct UmountCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "umount", abstract: "Unmount, and wait until the cache is written.")
+        commandName: "umount", abstract: "Unmount, and wait until the cache is written.",
+        aliases: ["unmount"])
 
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
     @Flag(name: .shortAndLong, help: "Unmount even if files are open; they stay readable until closed.") var lazy =

@@ -65,7 +65,7 @@ extension EndToEnd {
             defer { server.stop() }
             try withNamespace { space in
                 let place = space.scene.mountpoint
-                let words = ["mount", server.address, place, "--cache-dir", "/var/cache/reelfs", "-N", space.path]
+                let words = [server.address, place, "--cache-dir", "/var/cache/reelfs", "-N", space.path]
                 let end = try ChildProcess.run([program] + words)
                 #expect(end.status == 0, "\(end)")
                 #expect(space.mounts.count == 1)

@@ -143,7 +143,7 @@ extension EndToEnd {
         func several() throws {
             let film = FileOrigin(length: 1 << 20)
             // Of a caller such as automount(8), which has unknown options ignored.
-            try withMount(of: film, ["-s", "-o", "frobnicate=7"]) { scene, server, mount in
+            try withMount(of: film, ["--as-mount-helper", "-s", "-o", "frobnicate=7"]) { scene, server, mount in
                 let second = scene.folder + "/second"
                 #expect(try scene.tryMount(server.address, ["-o", "uid=7"], on: "second").status == 0)
                 let files = try [mount.path, second].map { try OpenFile($0 + "/film.mkv") }

@@ -146,6 +146,9 @@ struct CommandTests {
         (["mount", "http://h/", "/nonexistent/x"], 32, "/nonexistent/x"),
         (["http://h/", "/etc/passwd"], 32, "not a directory"), (["umount", "/tmp"], 32, "not a reelfs mount"),
         (["status", "/tmp"], 32, "not a reelfs mount"), (["daemon"], 1, "started by"),
+        (["unmount", "/tmp"], 32, "not a reelfs mount"), (["statsu", "/tmp"], 1, "statsu"),
+        (["mount", "-f", "http://h/", "/tmp"], 1, "--foreground"), (["mount", "-n", "/l", "/tmp"], 1, "mount.reelfs"),
+        (["mount", "-t", "reelfs", "/l", "/tmp"], 1, "mount.reelfs"),
     ]
 
     static let secret = "https://joe:sec/ret?#x@127.0.0.1:1/?sig=sec"
