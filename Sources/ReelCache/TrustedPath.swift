@@ -30,13 +30,16 @@ package enum PathError: Error, Hashable, Sendable, CustomStringConvertible {
 /// (openat(2)), so that no checked directory can be exchanged before it is used.
 /// - Parameters:
 ///   - path: absolute.
-///   - flags: of open(2) for the last part, which may be a file; the caller checks a file's owner and mode.
+///   - flags: of open(2) for the last part, which may be a file; the caller checks a file's owner and mode. With
+///     `O_NOFOLLOW` a symbolic link there is an error, whoever owns it.
 ///   - makesDirectories: makes missing directories, 0700.
+///   - groupsMayWrite: any group may write to the directories, as syslog's may to /var/log: for a file whose
+///     replacement the caller recognises by its owner.
 /// - Returns: a descriptor that is closed on exec, for the caller to close.
 package func openTrusted(
-    _ path: String, _ flags: Int32, makesDirectories: Bool = false
+    _ path: String, _ flags: Int32, makesDirectories: Bool = false, groupsMayWrite: Bool = false
 ) throws(PathError) -> Int32 {
-    var walk = try PathWalk()
+    var walk = try PathWalk(groupsMayWrite)
     // Bytes: the kernel cuts where a slash is, also before a mark that combines with it, and names need not be UTF-8.
     var rest = Array(path.utf8.split(separator: slash).map { Array($0) }.reversed())
     while let name = rest.popLast() {
@@ -61,10 +64,14 @@ private struct PathWalk: ~Copyable {
     private var links = 0
     /// Users who may own directories on the way.
     private var owners = [0, geteuid()]
+    private let groupsMayWrite: Bool
     /// The last part was opened.
     private(set) var hasEnded = false
 
-    init() throws(PathError) { try restart() }
+    init(_ groupsMayWrite: Bool) throws(PathError) {
+        self.groupsMayWrite = groupsMayWrite
+        try restart()
+    }
 
     deinit { if current >= 0 { close(current) } }
 
@@ -86,7 +93,8 @@ private struct PathWalk: ~Copyable {
             guard mkdirat(directory, name, 0o700) == 0 || errno == EEXIST else { throw failure() }
             next = openat(directory, name, wanted, 0o600)
         }
-        if next < 0, errno == ELOOP || errno == ENOTDIR, let target = try link(name) {
+        let follows = flags.map { $0 & O_NOFOLLOW == 0 } ?? true
+        if next < 0, follows, errno == ELOOP || errno == ENOTDIR, let target = try link(name) {
             place = before
             return target
         }
@@ -107,7 +115,7 @@ private struct PathWalk: ~Copyable {
         var status = stat()
         guard fstat(next, &status) == 0 else { throw failure() }
         if place.isEmpty { owners.append(status.st_uid) }
-        guard status.st_mode & S_IFMT != S_IFDIR || isTrusted(status, owners) else {
+        guard status.st_mode & S_IFMT != S_IFDIR || isTrusted(status) else {
             throw .untrusted(place.isEmpty ? "/" : place)
         }
     }
@@ -134,12 +142,13 @@ private struct PathWalk: ~Copyable {
         return Array(bytes[..<count])
     }
 
-    private func failure() -> PathError { .system(place.isEmpty ? "/" : place, errno) }
-}
+    private func isTrusted(_ directory: stat) -> Bool {
+        guard owners.contains(directory.st_uid) else { return false }
+        if directory.st_mode & S_ISVTX != 0 { return true }
+        let isGroupTrusted =
+            groupsMayWrite || directory.st_mode & 0o020 == 0 || [0, getegid()].contains(directory.st_gid)
+        return directory.st_mode & 0o002 == 0 && isGroupTrusted
+    }
 
-private func isTrusted(_ directory: stat, _ owners: [uid_t]) -> Bool {
-    guard owners.contains(directory.st_uid) else { return false }
-    if directory.st_mode & S_ISVTX != 0 { return true }
-    let isGroupTrusted = directory.st_mode & 0o020 == 0 || [0, getegid()].contains(directory.st_gid)
-    return directory.st_mode & 0o002 == 0 && isGroupTrusted
+    private func failure() -> PathError { .system(place.isEmpty ? "/" : place, errno) }
 }

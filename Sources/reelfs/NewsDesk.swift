@@ -1,6 +1,7 @@
 import Logging
 import ReelThreads
 import ReelVolume
+import Synchronization
 
 /// Where all sources of a mount report: what becomes of their trees, for `--on-change` and `--anchor`, and their
 /// requests, for `--request-log`.
@@ -11,10 +12,13 @@ final class NewsDesk: Sendable {
     private let anchor: String?
     /// nil: no file tells of trust, or the mount is not made yet.
     private let anchored = Lock<AnchoredVolume?>(nil)
+    private let hasWarned = Atomic(false)
 
     /// Opens the request log.
     init(_ options: MountOptions, _ logger: Logger) throws(Failure) {
-        log = try options.requestLog.map { (path) throws(Failure) in try RequestLogFile(path) }
+        log = try options.requestLog.map { (path) throws(Failure) in
+            try RequestLogFile(path) { logger.warning("\($0)") }
+        }
         command = options.onChange.map { ChangeCommand($0, logger) }
         anchor = options.anchor
         self.logger = logger
@@ -37,6 +41,11 @@ final class NewsDesk: Sendable {
                 logger.error("the request log stays the file that it was: \(error.sentence)")
             }
         }
+    }
+
+    /// Logs once a mount that a list is not trusted.
+    func warn(ofList sentence: String) {
+        if !hasWarned.exchange(true, ordering: .relaxed) { logger.warning("\(sentence)") }
     }
 
     /// What a source tells to; nil: nobody asks. - Parameter folder: of the source in the mount.

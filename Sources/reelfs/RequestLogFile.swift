@@ -2,6 +2,7 @@ import Glibc
 import ReelCache
 import ReelThreads
 import ReelVolume
+import Synchronization
 
 /// The file of `--request-log`: a JSON object a line, added at the end. Only its owner may read it, as it tells what is
 /// watched.
@@ -12,25 +13,34 @@ final class RequestLogFile: Sendable {
     /// Stays the same: a file that is opened later takes its place (dup2(2)), while other threads write.
     private let descriptor: Int32
     private let limit: Int64
+    private let warn: @Sendable (String) -> Void
+    private let hasWarned = Atomic(false)
     /// One thread at a time replaces the file.
     private let turn = Lock(())
 
     /// Bytes of a file: some hundred thousand lines.
     static let limit: Int64 = 64 << 20
 
-    init(_ path: String, limit: Int64 = RequestLogFile.limit) throws(Failure) {
+    /// - Parameter warn: gets a sentence, once, where a full file stays.
+    init(
+        _ path: String, limit: Int64 = RequestLogFile.limit, warn: @escaping @Sendable (String) -> Void = { _ in }
+    ) throws(Failure) {
         self.path = absolute(path)
         self.limit = limit
+        self.warn = warn
         descriptor = try Self.open(self.path)
     }
 
     deinit { close(descriptor) }
 
-    /// A line that the disk does not take is lost, as is one for which there is no room.
+    /// A line that the disk does not take is lost. A full file that cannot be renamed is written on.
     func write(_ record: RequestRecord) {
         let line = encodeLine(record)
-        if isFull(with: line.count) { replace(with: line.count) }
-        if isFull(with: line.count) { return }
+        if isFull(with: line.count), let flaw = replace(with: line.count),
+            !hasWarned.exchange(true, ordering: .relaxed)
+        {
+            warn("the request log \(shown(path)) is full and goes on growing: \(flaw)")
+        }
         _ = Glibc.write(descriptor, line, line.count)
     }
 
@@ -59,22 +69,29 @@ final class RequestLogFile: Sendable {
         return size > 0 && size + Int64(more) > limit
     }
 
-    private func replace(with more: Int) {
+    /// - Returns: why the full file stays; nil if it was replaced.
+    private func replace(with more: Int) -> String? {
         turn.withLock { _ in
             // Another thread may have done so.
-            guard isFull(with: more), let slash = path.lastIndex(of: "/"),
-                let directory = try? openTrusted(String(path[...slash]), O_RDONLY | O_DIRECTORY)
-            else { return }
+            guard isFull(with: more), let (above, name) = cutAtLastSlash(path) else { return nil }
+            let directory: Int32
+            do throws(PathError) {
+                directory = try openTrusted(above, O_RDONLY | O_DIRECTORY, groupsMayWrite: true)
+            } catch {
+                return "\(error)"
+            }
             defer { close(directory) }
-            let name = String(path[path.index(after: slash)...])
             let own = status
             var there = stat()
             // Another process may have done so.
-            let isThere = fstatat(directory, name, &there, 0) == 0
-            if isThere, (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino) {
-                renameat(directory, name, directory, name + ".1")
+            let isThere = fstatat(directory, name, &there, AT_SYMLINK_NOFOLLOW) == 0
+            if isThere, (there.st_dev, there.st_ino) == (own.st_dev, own.st_ino),
+                renameat(directory, name, directory, name + ".1") != 0
+            {
+                return reason()
             }
-            try? take()
+            do throws(Failure) { try take() } catch { return error.sentence }
+            return nil
         }
     }
 }

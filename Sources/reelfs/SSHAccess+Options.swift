@@ -19,7 +19,7 @@ extension SSHAccess {
             knownHosts = absolute(file)
         }
         if let file = options.sshKey {
-            close(try NamedFile(file, kind: "SSH key file", for: .secret).descriptor)
+            close(try NamedFile(file, kind: "SSH key file", for: .key).descriptor)
             privateKey = absolute(file)
         } else {
             // curl itself looks for RSA keys alone, which OpenSSH refuses with the signatures that libssh2 1.10 makes.

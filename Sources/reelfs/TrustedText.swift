@@ -3,14 +3,20 @@ import ReelCache
 import ReelVolume
 
 /// What a file that the user names is for, which decides who may have access to it.
-enum FileUse {
+enum FileUse: Equatable {
     /// No other user can read or write it.
     case secret
+    /// The same, but a group of root's or of this user's own may read it where nobody may write it: container runtimes
+    /// make secrets so (0440).
+    case key
     /// No other user can write it: its lines are options, or it says which servers to trust.
     case options
     /// The same, but a group of root's or of this user's own may write it: the umask of many systems makes files so.
-    case list
-    /// This program writes it; made if it is missing. It belongs to this user, and no other one can read it.
+    /// - Parameter getsSecrets: headers and cookies go to all origins that it names; else only logins of `.netrc`.
+    case list(getsSecrets: Bool)
+    /// This program writes it; made if it is missing. It belongs to this user, and no other one can read it. Any group
+    /// may write to its directory: what it puts in the log's place belongs to another user, or is a link, or has
+    /// another name.
     case log
 }
 
@@ -29,12 +35,20 @@ struct NamedFile {
     init(_ path: String, kind: String, for use: FileUse, limit: Int64 = .max) throws(Failure) {
         let name = "\(kind) \(shown(path))"
         // Without waiting, in case it is a FIFO.
-        let flags = (use == .log ? O_WRONLY | O_APPEND | O_CREAT : O_RDONLY) | O_NONBLOCK | O_NOCTTY
+        let access = use == .log ? O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW : O_RDONLY
         do throws(PathError) {
-            descriptor = try openTrusted(absolute(path), flags)
+            descriptor = try openTrusted(
+                absolute(path), access | O_NONBLOCK | O_NOCTTY, groupsMayWrite: use == .log)
         } catch {
-            guard case .system(_, let number) = error else { throw .usage("\(name): \(error)") }
-            throw .usage("\(name) cannot be opened: \(reason(number))")
+            switch (error, use) {
+            case (.system(_, ELOOP), .log): throw .usage("\(name) is a symbolic link: name the file itself")
+            case (.system(_, let number), _): throw .usage("\(name) cannot be opened: \(reason(number))")
+            case (.untrusted(let place), .list(let getsSecrets)):
+                let remedy = "make \(shown(place)) the mounting user's own, and run `chmod go-w` on it"
+                throw .usage("\(name) \(Self.changeable(getsSecrets, remedy))")
+            case (.untrusted, .log): throw .usage("\(name): \(error)")
+            case (.untrusted, _): throw .usage("\(name): \(error); or \(Self.copy)")
+            }
         }
         var status = stat()
         let isFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
@@ -48,14 +62,36 @@ struct NamedFile {
     private static func flaw(_ status: stat, _ use: FileUse, _ limit: Int64) -> String? {
         let mode = status.st_mode
         if status.st_size > limit { return notRegular(limit) }
-        if use == .log, status.st_uid != geteuid() { return "belongs to another user" }
-        if ![0, geteuid()].contains(status.st_uid) { return "belongs neither to root nor to the mounting user" }
-        if use == .secret || use == .log, mode & 0o077 != 0 {
-            return "is accessible to others: run `chmod 600` on it"
+        let isOwn = [0, geteuid()].contains(status.st_uid)
+        let isOwnGroups = [0, getegid()].contains(status.st_gid)
+        switch use {
+        case .list(let getsSecrets):
+            if !isOwn { return changeable(getsSecrets, "make it the mounting user's own") }
+            if mode & (isOwnGroups ? 0o002 : 0o022) == 0 { return nil }
+            return changeable(getsSecrets, "run `chmod go-w` on it")
+        case .log:
+            if status.st_uid != geteuid() { return "belongs to another user" }
+            if status.st_nlink > 1 { return "has another name (a hard link)" }
+        case .secret, .key, .options:
+            if !isOwn { return "belongs neither to root nor to the mounting user: \(copy)" }
         }
-        let isOwnGroups = use == .list && [0, getegid()].contains(status.st_gid)
-        if mode & (isOwnGroups ? 0o002 : 0o022) != 0 { return "is writable by others: run `chmod go-w` on it" }
-        return nil
+        if use == .options { return mode & 0o022 == 0 ? nil : "is writable by others: run `chmod go-w` on it" }
+        // Nobody may write it, and others nothing at all.
+        if use == .key, isOwnGroups, mode & 0o337 == 0 { return nil }
+        return mode & 0o077 == 0 ? nil : "is accessible to others: run `chmod 600` on it"
+    }
+
+    private static func changeable(_ getsSecrets: Bool, _ remedy: String) -> String {
+        getsSecrets
+            ? "could be changed by another user: \(remedy), or leave out header and cookies, which go where the list says"
+            : "could be changed by another user, so nothing of .netrc goes to the origins that it names: \(remedy)"
+    }
+
+    /// Also helps where root mounts and the file is in a user's home, which has to stay that user's.
+    private static var copy: String {
+        geteuid() == 0
+            ? "copy it to a directory of root's, owned by root, mode 0600"
+            : "copy it to a directory of your own, mode 0600"
     }
 
     private static func notRegular(_ limit: Int64) -> String {
@@ -84,14 +120,19 @@ struct TrustedText {
 }
 
 /// Opens a local list of the source. One that another user could have written names no origins for secrets.
-/// - Parameter getsSecrets: all origins that the list names get what the options hold: then it has to be trusted.
-func openList(_ path: String, getsSecrets: Bool) -> OpenedList {
+/// - Parameters:
+///   - getsSecrets: all origins that the list names get what the options hold: then it has to be trusted.
+///   - warn: gets the sentence about a list that is opened without trust.
+func openList(_ path: String, getsSecrets: Bool, warn: (String) -> Void = { _ in }) -> OpenedList {
     do throws(Failure) {
-        return .file(try NamedFile(path, kind: "list", for: .list).descriptor, isTrusted: true)
+        return .file(
+            try NamedFile(path, kind: "list", for: .list(getsSecrets: getsSecrets)).descriptor, isTrusted: true)
     } catch {
         if getsSecrets { return .failed(error.sentence) }
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        return descriptor < 0 ? .failed(reason()) : .file(descriptor, isTrusted: false)
+        guard descriptor >= 0 else { return .failed(reason()) }
+        warn(error.sentence)
+        return .file(descriptor, isTrusted: false)
     }
 }
 

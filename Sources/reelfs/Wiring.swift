@@ -24,11 +24,7 @@ struct SourceConfiguration {
         let isBucket = S3Address(address) != nil
         source = url != nil ? address : absolute(address)
         if url == nil, !isBucket, options.givesListsSecrets, access(source, F_OK) == 0 {
-            do throws(Failure) {
-                close(try NamedFile(source, kind: "list", for: .list).descriptor)
-            } catch {
-                throw .usage("\(error.sentence); else leave out header and cookies, which go where the list says")
-            }
+            close(try NamedFile(source, kind: "list", for: .list(getsSecrets: true)).descriptor)
         }
         if !options.mirrors.isEmpty, isBucket || url?.fileProtocol != nil || url == nil {
             throw .usage("mirrors are for http and https, and the source is at none of them")
@@ -177,13 +173,18 @@ extension VolumeOptions {
     /// - Parameter folder: of the source in the mount.
     init(_ options: MountOptions, _ news: NewsDesk?, folder: [String] = [], tier: TierPlace?) {
         let getsSecrets = options.givesListsSecrets
+        let netrc = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
         self.init(
             timeout: .seconds(options.timeout), refresh: .seconds(options.refresh), prebuffer: options.prebuffer,
             probeLimit: options.probeLimit, cacheKey: options.cacheKey, mirrors: options.mirrors,
             via: options.via.map { SharedCache($0, getsCredentials: options.viaCredentials) },
             alignment: options.alignment, tier: tier, warm: options.warm, links: options.links,
             requestLog: news?.requestLog, news: news?.news(of: folder),
-            openList: { openList($0, getsSecrets: getsSecrets) })
+            openList: { path in
+                openList(path, getsSecrets: getsSecrets) { sentence in
+                    if let netrc, access(netrc, F_OK) == 0 { news?.warn(ofList: sentence) }
+                }
+            })
     }
 }
 

@@ -9,7 +9,7 @@ import Testing
 /// The command of `--on-change`, apart from mounts.
 @Suite("The command of on-change")
 struct ChangeCommandTests {
-    private struct Sink: LogHandler {
+    struct Sink: LogHandler {
         let lines: Monitor<[String]>
         var metadata: Logger.Metadata = [:]
         var logLevel = Logger.Level.trace

@@ -1,5 +1,7 @@
 import Glibc
+import Logging
 import ReelHTTP
+import ReelThreads
 import ReelVolume
 import TestKit
 import Testing
@@ -25,13 +27,44 @@ struct NamedFileTests {
             try write("", to: path)
             try #require(chown(path, owner, group) == 0 && chmod(path, mode) == 0)
             for getsSecrets in [false, true] {
-                switch openList(path, getsSecrets: getsSecrets) {
+                var warnings: [String] = []
+                switch openList(path, getsSecrets: getsSecrets, warn: { warnings.append($0) }) {
                 case .file(let descriptor, let trust):
                     close(descriptor)
                     #expect(trust == isTrusted && (isTrusted || !getsSecrets))
+                    #expect(warnings.count == (isTrusted ? 0 : 1) && warnings.allSatisfy { $0.contains(".netrc") })
                 case .failed(let reason): #expect(!isTrusted && getsSecrets && reason.contains(path), "\(reason)")
                 }
             }
+        }
+    }
+
+    @Test("The log says once that a list is not trusted")
+    func warning() throws {
+        let lines = Monitor<[String]>([])
+        let desk = try NewsDesk(MountOptions(), Logger(label: "test") { _ in ChangeCommandTests.Sink(lines: lines) })
+        for sentence in ["first", "second"] { desk.warn(ofList: sentence) }
+        #expect(lines.withLock { $0 } == ["first"])
+    }
+
+    @Test(
+        "A list in a directory that a group of others may write is not trusted, and the sentence names the directory",
+        .enabled(if: geteuid() == 0, "needs root to give directories away"))
+    func sharedList() throws {
+        try withTemporaryDirectory { root in
+            let (folder, path) = (root + "/media", root + "/media/list.m3u")
+            defer {
+                unlink(path)
+                rmdir(folder)
+            }
+            try #require(mkdir(folder, 0o755) == 0)
+            try write("", to: path)
+            try #require(chown(folder, 0, Self.other) == 0 && chmod(folder, 0o2775) == 0 && chmod(path, 0o644) == 0)
+            guard case .failed(let reason) = openList(path, getsSecrets: true) else {
+                Issue.record("a list that others can replace gets headers")
+                return
+            }
+            #expect(reason.contains("make \(folder) the mounting user's own") && reason.contains("leave out header"))
         }
     }
 
@@ -45,7 +78,9 @@ struct NamedFileTests {
             _ = try SourceConfiguration(path, MountOptions())
             let options = try MountOptions([GivenOption("header", "X-Key: sesame")])
             let refusal = #expect(throws: Failure.self) { _ = try SourceConfiguration(path, options) }
-            #expect(refusal?.sentence.contains("chmod go-w") == true && refusal?.sentence.contains("sesame") == false)
+            #expect(
+                refusal?.sentence == "list \(shown(path)) could be changed by another user: run `chmod go-w` on it, or "
+                    + "leave out header and cookies, which go where the list says")
             try #require(chmod(path, 0o644) == 0)
             _ = try SourceConfiguration(path, options)
         }
@@ -60,7 +95,10 @@ struct NamedFileTests {
             options.sshKnownHosts = hosts
             // A file that is missing knows no host.
             #expect(try SSHAccess(options, host: "h", home: nil).knownHosts == hosts)
-            for (path, good, bad) in [(hosts, 0o644, 0o666), (key, 0o600, 0o644)] as [(String, mode_t, mode_t)] {
+            for (path, good, bad) in [
+                (hosts, 0o644, 0o666), (key, 0o600, 0o644), (key, 0o440, 0o640), (key, 0o400, 0o444),
+            ] as [(String, mode_t, mode_t)] {
+                unlink(path)
                 try write("", to: path)
                 if path == key { options.sshKey = key }
                 try #require(chmod(path, bad) == 0)
@@ -69,6 +107,36 @@ struct NamedFileTests {
                 #expect(try SSHAccess(options, host: "h", home: nil).knownHosts == hosts)
             }
             #expect(try SSHAccess(options, host: "h", home: nil).privateKey == key)
+        }
+    }
+
+    @Test(
+        "A key of another user is refused with what root can do, and one for another group's eyes as well",
+        .enabled(if: geteuid() == 0, "needs root to give files away"))
+    func keyOfAnother() throws {
+        try withTemporaryDirectory { root in
+            var options = MountOptions()
+            options.sshKey = root + "/home/key"
+            defer {
+                unlink(root + "/home/key")
+                rmdir(root + "/home")
+            }
+            try #require(mkdir(root + "/home", 0o755) == 0)
+            try write("", to: root + "/home/key")
+            let remedy = "copy it to a directory of root's, owned by root, mode 0600"
+            func refusal() -> String? {
+                do throws(Failure) { _ = try SSHAccess(options, host: "h", home: nil) } catch { return error.sentence }
+                return nil
+            }
+            try #require(chown(root + "/home/key", Self.other, Self.other) == 0)
+            #expect(refusal()?.hasSuffix(remedy) == true)
+            try #require(chown(root + "/home", Self.other, Self.other) == 0)
+            #expect(refusal()?.hasSuffix(remedy) == true)
+            try #require(chown(root + "/home", 0, 0) == 0 && chown(root + "/home/key", 0, Self.other) == 0)
+            try #require(chmod(root + "/home/key", 0o440) == 0)
+            #expect(refusal()?.contains("accessible to others") == true)
+            try #require(chown(root + "/home/key", 0, 0) == 0 && chmod(root + "/home/key", 0o440) == 0)
+            #expect(refusal() == nil)
         }
     }
 
@@ -96,7 +164,10 @@ struct NamedFileTests {
 
     private func withLog(_ body: (String) throws -> Void) throws {
         try withTemporaryDirectory { root in
-            defer { for name in ["log", "log.1", "old", "target"] { unlink("\(root)/\(name)") } }
+            defer {
+                for name in ["log", "log.1", "old", "target"] { unlink("\(root)/\(name)") }
+                rmdir(root + "/log.1")
+            }
             try body(root + "/log")
         }
     }
@@ -114,6 +185,55 @@ struct NamedFileTests {
             }
             var status = stat()
             #expect(lstat(path, &status) == 0 && status.st_mode & 0o7777 == 0o600)
+        }
+    }
+
+    @Test("A full log that cannot be renamed is written on, and one sentence says so")
+    func stuck() throws {
+        try withLog { path in
+            let warnings = Monitor<[String]>([])
+            let log = try RequestLogFile(path, limit: Int64(3 * Self.line.count)) { text in
+                warnings.withLock { $0.append(text) }
+            }
+            try #require(mkdir(path + ".1", 0o700) == 0)
+            for _ in 0..<5 { log.write(Self.record) }
+            #expect(lines(path) == 5)
+            #expect(warnings.withLock { $0.count } == 1)
+            try #require(rmdir(path + ".1") == 0)
+            log.write(Self.record)
+            #expect(lines(path) == 1 && lines(path + ".1") == 5)
+        }
+    }
+
+    @Test(
+        "A log may lie in a directory of root's that a group may write, as /var/log is, and not where anybody else may",
+        .enabled(if: geteuid() == 0, "needs root to give directories away"),
+        arguments: [
+            (0o775, 0, true), (0o2775, 0, true), (0o1777, 0, true), (0o777, 0, false), (0o755, other, false),
+        ] as [(mode_t, uid_t, Bool)])
+    func logDirectory(mode: mode_t, owner: uid_t, isTaken: Bool) throws {
+        try withLog { path in
+            let root = String(path.dropLast(4))
+            try #require(chown(root, owner, Self.other) == 0 && chmod(root, mode) == 0)
+            let log = try? RequestLogFile(path, limit: Int64(3 * Self.line.count))
+            #expect((log != nil) == isTaken && (access(path, F_OK) == 0) == isTaken)
+            guard let log else { return }
+            for _ in 0..<4 { log.write(Self.record) }
+            try log.reopen()
+            #expect(lines(path) == 1 && lines(path + ".1") == 3)
+        }
+    }
+
+    @Test("A link in the place of a log is not followed, and a file with another name is not written")
+    func linkedLogs() throws {
+        try withLog { path in
+            let target = String(path.dropLast(3)) + "target"
+            try write("", to: target)
+            for make in [symlink, link] {
+                try #require(make(target, path) == 0)
+                #expect(throws: Failure.self) { try RequestLogFile(path) }
+                unlink(path)
+            }
         }
     }
 
