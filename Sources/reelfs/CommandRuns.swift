@@ -33,8 +33,10 @@ final class CommandRuns: Sendable {
     /// Runs a command to its end and waits for it: without a shell, in a session of its own. To be called on a
     /// `Thread`, which a command that does not read its input ends by no SIGPIPE.
     ///
-    /// When it has ended, or is killed, everything that it has started is killed as well, also in other sessions: all
-    /// processes inherit the variable `REELFS_RUN`, and only one that drops its environment escapes.
+    /// Its process group ends with it. After a failure, the deadline or `stop`, what it has started in other groups and
+    /// sessions is killed as well: all processes inherit the variable `REELFS_RUN`. One that drops its environment
+    /// escapes, and so does one whose environment the daemon may not read (an undumpable one, unless root mounts).
+    /// After a good end these live on: agents that other programs use (gpg-agent, a shared connection of ssh).
     /// - Parameters:
     ///   - input: for its stdin.
     ///   - limit: bytes that it may write to stdout.
@@ -53,8 +55,11 @@ final class CommandRuns: Sendable {
         }
         if isStopped { run.kill() }
         while !run.isDead, run.output.count <= limit, end > .now { run.work(until: end) }
-        state.withLock { _ = $0.processes.remove(run.pid) }
-        let failure = run.end()
+        let isGood = state.withLock { state in
+            state.processes.remove(run.pid)
+            return run.isDead && run.output.count <= limit && !state.isStopped
+        }
+        let failure = run.end(isGood: isGood)
         if state.withLock(notifying: false, { $0.isStopped }) { throw .stopped }
         if run.output.count > limit { throw .tooLong }
         if !run.isDead { throw .timedOut }
@@ -178,11 +183,12 @@ private final class CommandRun {
         descriptor = nil
     }
 
-    /// Kills the process, and what it has started. - Returns: why the process failed; nil if its status is 0.
-    func end() -> CommandFailure? {
+    /// Kills the process and its group, and after a bad end all that it has started.
+    /// - Returns: why the process failed; nil if its status is 0.
+    func end(isGood: Bool) -> CommandFailure? {
         killSession(pid)
         let status = waitForProcess(pid)
-        endProcesses(markedBy: mark)
+        if !isGood || status != 0 { endProcesses(markedBy: mark) }
         if status & 0x7F != 0 { return .signal(status & 0x7F) }
         if status == 0 { return nil }
         let text = String(decoding: complaint, as: UTF8.self)

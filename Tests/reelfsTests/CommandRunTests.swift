@@ -70,12 +70,14 @@ struct CommandRunTests {
     }
 
     @Test("Where descriptors are short, a command fails without taking any")
-    func fewDescriptors() {
-        startThread {
-            // CLONE_FILES of <linux/sched.h>: a table of this thread's own.
-            guard unshare(0x400) == 0 else { return }
+    func fewDescriptors() async {
+        // In a process of its own, whose limit it lowers.
+        await #expect(processExitsWith: .success) {
+            var limit = rlimit(rlim_cur: 100, rlim_max: 100)
+            try #require(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
             var taken: [Int32] = []
             while case let copy = dup(2), copy >= 0 { taken.append(copy) }
+            try #require(errno == EMFILE && taken.count > 5)
             for free in taken.suffix(5) { close(free) }
             for _ in 0..<2 {
                 #expect(throws: CommandFailure.notStarted(errno: EMFILE)) {
@@ -84,7 +86,7 @@ struct CommandRunTests {
             }
             let left = (0..<5).map { _ in dup(2) }
             #expect(!left.contains(-1))
-        }.join()
+        }
     }
 
     @Test("Each way to fail is told apart, and its last words are kept")
@@ -107,15 +109,23 @@ struct CommandRunTests {
         #expect(hasEnded(pid))
     }
 
-    @Test(
-        "So does what it has put into a process group or a session of its own",
-        arguments: [
-            "set -m; sleep 1000 & echo $!",
-            #"a=$(setsid sh -c "sleep 1000 > /dev/null & echo \$!"); echo $a"#,
-        ])
+    /// Each starts a process in a group or a session of its own, and names it.
+    private static let escapes = [
+        "set -m; sleep 1000 & a=$!", #"a=$(setsid sh -c "sleep 1000 > /dev/null 2>&1 & echo \$!")"#,
+    ]
+
+    @Test("After a failure, so does what it has put into a process group or a session of its own", arguments: escapes)
     func escaped(script: String) throws {
-        let pid = try #require(pid_t(trimmed(try Self.run(script))))
-        #expect(hasEnded(pid))
+        let error = #expect(throws: CommandFailure.self) { try Self.run(script + "; echo $a >&2; exit 1") }
+        guard case .status(1, let reason) = error else { return #expect(Bool(false), "\(String(describing: error))") }
+        #expect(hasEnded(try #require(pid_t(reason))))
+    }
+
+    @Test("After a good end, what is in a session of its own lives on: other programs use an agent")
+    func agent() throws {
+        let pid = try #require(pid_t(trimmed(try Self.run(Self.escapes[1] + "; echo $a"))))
+        #expect(kill(pid, 0) == 0 && !contents(of: "/proc/\(pid)/stat").contains(" Z "))
+        kill(pid, SIGKILL)
     }
 
     @Test("The end of the mount ends a command that runs, and starts no further one")
