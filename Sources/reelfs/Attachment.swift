@@ -25,15 +25,21 @@ struct Attachment {
         signals.keep()
         let device = try make()
         let socket = configuration.directory + "/control"
-        signals.serve(reload: nil) {
+        let end = { @Sendable in
             try? Mountpoint.unmount(mountpoint, isLazy: true)
             // Readers get an error.
             if let device { try? ControlClient(path: socket).detach(device) }
         }
+        signals.serve(reload: nil, end)
         if let ready { return ready.say("ready") }
         manager.tell(.ready("\(withoutQuery(configuration.request.source)) on \(mountpoint)"))
         if let device { daemon.awaitUnmount(of: device) }
-        _ = daemon.waitForEnd(seconds: nil)
+        do throws(Failure) {
+            _ = try daemon.waitForEnd(seconds: nil)
+        } catch {
+            end()
+            throw error
+        }
         manager.tell(.stopping("unmounted"))
         // A daemon that ends in order removes its socket before it closes connections; at the socket of a dying one a
         // connection may still be made, and gets no answer.

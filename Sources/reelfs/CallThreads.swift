@@ -16,12 +16,15 @@ final class CallThreads: Sendable {
     init(_ jobs: Slots) { self.jobs = jobs }
 
     /// Does work on a thread of its own. It is told to end once the task is cancelled.
+    /// - Parameter needsSlot: it is a long job.
     /// - Returns: nil where too much is being done already, or the mount is ending.
-    func run<Value: Sendable>(_ work: @escaping @Sendable (MaintenanceWatch) -> Value) async -> Value? {
+    func run<Value: Sendable>(
+        needsSlot: Bool = true, _ work: @escaping @Sendable (MaintenanceWatch) -> Value
+    ) async -> Value? {
         let isCancelled = CancelMark()
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                let isStarted = start(isCancelled) { continuation.resume(returning: work($0)) }
+                let isStarted = start(isCancelled, needsSlot) { continuation.resume(returning: work($0)) }
                 if !isStarted { continuation.resume(returning: nil) }
             }
         } onCancel: {
@@ -30,11 +33,13 @@ final class CallThreads: Sendable {
     }
 
     /// Does work for which no client waits. - Returns: false where it is not begun.
-    func begin(_ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool { start(CancelMark(), work) }
+    func begin(_ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool { start(CancelMark(), true, work) }
 
-    private func start(_ isCancelled: CancelMark, _ work: @escaping @Sendable (MaintenanceWatch) -> Void) -> Bool {
+    private func start(
+        _ isCancelled: CancelMark, _ needsSlot: Bool, _ work: @escaping @Sendable (MaintenanceWatch) -> Void
+    ) -> Bool {
         let isFree = state.withLock { state in
-            guard !state.isEnding, jobs.take() else { return false }
+            guard !state.isEnding, !needsSlot || jobs.take() else { return false }
             state.running += 1
             return true
         }
@@ -44,14 +49,14 @@ final class CallThreads: Sendable {
         })
         let thread = Thread("maintenance") { [self] in
             work(watch)
-            end()
+            end(needsSlot)
         }
-        if let thread { thread.detach() } else { end() }
+        if let thread { thread.detach() } else { end(needsSlot) }
         return thread != nil
     }
 
-    private func end() {
-        jobs.give()
+    private func end(_ hasSlot: Bool) {
+        if hasSlot { jobs.give() }
         state.withLock { $0.running -= 1 }
     }
 

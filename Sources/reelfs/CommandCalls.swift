@@ -76,7 +76,8 @@ struct CommandCalls {
             if let error = answer.error { throw CallFailure(status: 400, sentence: error) }
             return jsonAnswer(200, ["cancelled": answer.cancelled ?? 0])
         }
-        guard let answer = await threads.run({ service.perform(request, $0) }) else {
+        let needsSlot = !ControlService.quick.contains(request.command)
+        guard let answer = await threads.run(needsSlot: needsSlot, { service.perform(request, $0) }) else {
             throw CallFailure(status: 503, sentence: "the daemon is busy with other calls, or ending")
         }
         if let error = answer.error {

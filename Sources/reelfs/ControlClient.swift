@@ -178,11 +178,15 @@ final class ControlClient: Sendable {
     /// Sleeps until the daemon has closed the connection, as its work is done, or has answered `awaitUnmount`.
     /// - Parameter seconds: nil: without end.
     /// - Returns: false when it has not within that time.
-    func waitForEnd(seconds: Int32?) -> Bool {
+    /// - Throws: the daemon's refusal to wait.
+    func waitForEnd(seconds: Int32?) throws(Failure) -> Bool {
         var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        while true {
-            let count = poll(&poller, 1, seconds.map { $0 * 1000 } ?? -1)
-            if count >= 0 || errno != EINTR || seconds != nil { return count == 1 }
-        }
+        var count = poll(&poller, 1, seconds.map { $0 * 1000 } ?? -1)
+        while count < 0, errno == EINTR, seconds == nil { count = poll(&poller, 1, -1) }
+        var answer = [UInt8](repeating: 0, count: 4096)
+        guard count == 1 else { return false }
+        answer.removeSubrange(max(0, recv(descriptor, &answer, answer.count, 0))...)
+        if let refusal = decodeLine(ControlAnswer.self, answer)?.error { throw .mount(refusal) }
+        return true
     }
 }

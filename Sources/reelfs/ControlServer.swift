@@ -34,6 +34,8 @@ final class ControlServer: Sendable {
 
     /// Connections at once; a further one replaces the one unused for longest.
     private static let clientLimit = 64
+    /// Clients at once that wait for the end of a mount, and so make no room.
+    private static let waitingLimit = 32
     /// Microseconds until a client is tried again for which there was no descriptor or memory; it waits in the kernel.
     private static let pause: UInt32 = 100_000
     /// Some hundred paths, as a shell makes them of a pattern; one has PATH_MAX bytes at most, each of which JSON may
@@ -162,15 +164,23 @@ final class ControlServer: Sendable {
         // Not as jobs, which the end of the last mount cuts short.
         if request.command == "describe" { return service.give(request, to: client) }
         if ["leave", "await-unmount"].contains(request.command) {
-            state.withLock { $0.clients[client.descriptor]?.awaitsEnd = true }
-            return request.command == "leave"
-                ? service.give(request, to: client) : service.awaitUnmount(request, client)
+            let mayWait = state.withLock { state in
+                state.clients[client.descriptor]?.awaitsEnd = true
+                if state.clients.values.count(where: \.awaitsEnd) <= Self.waitingLimit { return true }
+                state.clients[client.descriptor]?.awaitsEnd = request.command == "leave"
+                return request.command == "leave"
+            }
+            if !mayWait { return ControlAnswer(error: "too many other commands wait for the end of a mount") }
+            if request.command == "leave" { return service.give(request, to: client) }
+            guard let answer = service.awaitUnmount(request, client) else { return nil }
+            state.withLock { $0.clients[client.descriptor]?.awaitsEnd = false }
+            return answer
         }
-        let isWatching = ControlService.watched.contains(request.command)
+        let needsSlot = !ControlService.watched.union(ControlService.quick).contains(request.command)
         let refusal: String? = state.withLock { state in
             if state.isEnding { return "the mount is ending" }
-            guard isWatching || service.jobs.take() else {
-                return "the daemon is busy with other commands; try again when they have ended"
+            guard !needsSlot || service.jobs.take() else {
+                return "the daemon is busy with other commands or HTTP clients; try again when they have ended"
             }
             state.clients[client.descriptor]?.isBusy = true
             return nil
@@ -180,7 +190,7 @@ final class ControlServer: Sendable {
         Thread.nameCurrent("maintenance")
         defer {
             Thread.nameCurrent("client")
-            if !isWatching { service.jobs.give() }
+            if needsSlot { service.jobs.give() }
             state.withLock { $0.clients[client.descriptor]?.isBusy = false }
         }
         return service.perform(request, client)

@@ -114,6 +114,8 @@ struct ControlService: Sendable {
 
     /// Requests whose work is done elsewhere, while their connection only watches it.
     static let watched: Set<String> = ["prefetch", "attach"]
+    /// Requests that wait for nothing long, so that long jobs do not hold them up.
+    static let quick: Set<String> = ["offline", "limit-rate"]
 
     /// Waits for the end of a mount. - Returns: nil where none is left: the cache is still to be written.
     func awaitUnmount(_ request: ControlRequest, _ client: ControlConnection) -> ControlAnswer? {

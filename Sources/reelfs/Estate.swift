@@ -24,7 +24,7 @@ struct Estate {
         if let error = answer?.error { throw .mount(error) }
         guard !mounts.isEmpty else { throw .mount(ControlClient.silence) }
         self.mounts = mounts
-        _ = daemon.waitForEnd(seconds: Self.patience)
+        _ = try? daemon.waitForEnd(seconds: Self.patience)
     }
 
     /// What a service manager has kept. - Parameter descriptors: by the names that `leave` gave them.

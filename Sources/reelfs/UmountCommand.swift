@@ -24,9 +24,14 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
         let client = try? ControlClient(of: mount)
         try Mountpoint.unmount(mount.mountpoint, isLazy: lazy)
         client?.awaitUnmount(of: mount.device)
-        if !lazy, let client, !client.waitForEnd(seconds: Self.patience) {
-            throw Failure.mount("\(shown(mountpoint)) is unmounted, but its daemon is still writing the cache")
+        guard !lazy, let client else { return 0 }
+        let reason: String
+        do throws(Failure) {
+            if try client.waitForEnd(seconds: Self.patience) { return 0 }
+            reason = "its daemon is still writing the cache"
+        } catch {
+            reason = "its daemon does not report when the cache is written: \(error.sentence)"
         }
-        return 0
+        throw Failure.mount("\(shown(mountpoint)) is unmounted, but \(reason)")
     }
 }

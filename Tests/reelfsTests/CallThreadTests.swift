@@ -10,6 +10,8 @@ import Testing
         let threads = CallThreads(jobs)
         // As the control socket does.
         #expect(jobs.take() && jobs.take() && !jobs.take())
+        #expect(await threads.run(needsSlot: false) { _ in true } == true)
+        #expect(!jobs.take())
         #expect(await threads.run { _ in 1 } == nil)
         #expect(!threads.begin { _ in })
         jobs.give()

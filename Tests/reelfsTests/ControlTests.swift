@@ -202,6 +202,71 @@ struct ControlTests {
         }
     }
 
+    @Test("32 clients wait for the end of a mount; a further one is refused, and umount says so")
+    func waitingClients() throws {
+        try CommandTests.withPlace { place in
+            let words = ["mount", place.source, place.mountpoint, "--cache-dir", place.cache]
+            #expect(try CommandTests.run(words).status == 0)
+            let device = try #require(Mount.on(place.mountpoint)).device
+            let line = encodeLine(ControlRequest(command: "await-unmount", device: device))
+            var waiting: [Int32] = []
+            defer { for descriptor in waiting { close(descriptor) } }
+            for _ in 0..<40 {
+                waiting.append(try connected(place.control))
+                _ = send(waiting.last!, line, line.count, Int32(MSG_NOSIGNAL))
+            }
+            func readable() -> Int {
+                var watched = waiting.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
+                return Int(poll(&watched, nfds_t(watched.count), 0))
+            }
+            #expect(eventually { readable() == 8 }, "\(readable())")
+            let end = try CommandTests.run(["umount", place.mountpoint])
+            #expect(end.status != 0 && end.output.contains("too many other commands wait"), "\(end.output)")
+            // Those that were let in learn of the end.
+            #expect(eventually(within: .seconds(20)) { readable() == 40 })
+        }
+    }
+
+    @Test("Where four refreshes hang at a slow origin, the mount can still be made offline, and its rate limited")
+    func busy() throws {
+        let (gate, isSlow) = (Gate(), Shared(false))
+        let page = "<html><title>Index of /</title><h1>Index of /</h1><pre><a href=\"a.txt\">a.txt</a></pre></html>"
+        let server = try ScriptedServer { request in
+            let answer = ServerStep.answer(200, [("Content-Type", "text/html")], body: page)
+            return isSlow.value ? [.wait(gate)] + answer : answer
+        }
+        defer { server.stop() }
+        try withTemporaryDirectory { root in
+            let (mountpoint, cache, source) = (root + "/mnt", root + "/cache", server.url("/films/").text)
+            mkdir(mountpoint, 0o755)
+            defer {
+                gate.open()
+                umount2(mountpoint, Int32(MNT_DETACH))
+                removeTree(cache)
+                rmdir(mountpoint)
+            }
+            let words = ["mount", source, mountpoint, "--cache-dir", cache, "--timeout", "60"]
+            #expect(try CommandTests.run(words).status == 0)
+            isSlow.change { $0 = true }
+            let control = CommandTests.Place(source: source, mountpoint: mountpoint, cache: cache).control
+            let refresh = encodeLine(ControlRequest(command: "refresh", path: ""))
+            let busy = try (0..<4).map { _ in try connected(control) }
+            defer { for descriptor in busy { close(descriptor) } }
+            for descriptor in busy { send(descriptor, refresh, refresh.count, Int32(MSG_NOSIGNAL)) }
+            let sentence = "the daemon is busy with other commands or HTTP clients; try again when they have ended"
+            #expect(
+                eventually {
+                    lines(control, encodeLine(ControlRequest(command: "verify")), 1).first?.contains(sentence) == true
+                })
+            for command in ["\"limit-rate\",\"schedule\":\"1M\"", "\"offline\",\"isOffline\":true"] {
+                let answer = lines(control, Array("{\"version\":1,\"command\":\(command)}\n".utf8), 1)
+                #expect(answer.count == 1 && answer.first?.contains("error") == false, "\(answer)")
+            }
+            gate.open()
+            #expect(try CommandTests.run(["umount", mountpoint]).status == 0)
+        }
+    }
+
     @Test("Clients that take no answers do not keep others waiting")
     func deafClients() throws {
         try withControl { path in
