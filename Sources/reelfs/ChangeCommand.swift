@@ -3,13 +3,13 @@ import Logging
 import ReelThreads
 
 /// The command of `--on-change`: told of the paths that a refresh found changed, one a line on its stdin. Runs one at a
-/// time; news that come meanwhile wait for the next run. So do the news of a run that has failed, which is tried once
-/// more.
+/// time; news that come meanwhile wait for the next run. The news of a run that has failed are tried once more with them.
 final class ChangeCommand: Sendable {
     fileprivate struct State {
+        /// Paths that no run has had; `["/"]` if all may have changed.
         var paths: Set<String> = []
-        /// There are more changes than are told apart.
-        var isAll = false
+        /// Those of the last run, if it has failed and they were new to it.
+        var failed: Set<String> = []
         /// When the first and the last of them came, on the clock of `now()`.
         var first = Duration.zero
         var last = Duration.zero
@@ -71,9 +71,13 @@ final class ChangeCommand: Sendable {
                 _ = try runs.run(command, input: news.lines, limit: 1 << 20, within: Self.deadline)
             } catch {
                 if error == .stopped { continue }
-                let end = news.isRetry ? "its news are lost" : "tried once more, with news that come meanwhile"
+                let again = news.fresh.isEmpty ? "" : "tried once more, with news that come meanwhile"
+                let lost = news.retried.isEmpty ? "" : "the news of its second try are lost"
+                let end = [again, lost].filter { !$0.isEmpty }.joined(separator: "; ")
                 logger.warning("the command of on-change, \(shown(command.name)), \(error.fullWords); \(end)")
-                if !news.isRetry { state.withLock { $0.takeBack(news, until: now() + pause) } }
+                if !news.fresh.isEmpty {
+                    state.withLock { ($0.failed, $0.retry) = (news.fresh, now() + pause) }
+                }
             }
         }
     }
@@ -82,7 +86,7 @@ final class ChangeCommand: Sendable {
     private func next() -> News? {
         while true {
             let rest = state.withLock { state -> Duration? in
-                if state.isStopped || state.paths.isEmpty && !state.isAll {
+                if state.isStopped || state.paths.isEmpty && state.failed.isEmpty {
                     state.hasThread = false
                     return nil
                 }
@@ -97,29 +101,27 @@ final class ChangeCommand: Sendable {
 
 /// What one run is told.
 private struct News {
-    /// Empty: all may have changed.
-    let paths: Set<String>
-    /// The run before failed.
-    let isRetry: Bool
+    /// `["/"]` if all may have changed.
+    let fresh: Set<String>
+    /// The run before had them, and failed.
+    let retried: Set<String>
 
-    var lines: [UInt8] { Array((paths.isEmpty ? ["/"] : paths.sorted()).map { $0 + "\n" }.joined().utf8) }
+    var lines: [UInt8] {
+        let paths = fresh.union(retried)
+        return Array((paths.contains("/") ? ["/"] : paths.sorted()).map { $0 + "\n" }.joined().utf8)
+    }
 }
 
 extension ChangeCommand.State {
     fileprivate mutating func add(_ more: Set<String>, _ moment: Duration) {
-        if paths.isEmpty, !isAll { first = moment }
+        if paths.isEmpty { first = moment }
         last = moment
-        if !isAll { paths.formUnion(more) }
-        if paths.count > ChangeCommand.mostPaths { (paths, isAll) = ([], true) }
+        paths.formUnion(more)
+        if paths.count > ChangeCommand.mostPaths || paths.contains("/") { paths = ["/"] }
     }
 
     fileprivate mutating func take() -> News {
-        defer { (paths, isAll, retry) = ([], false, nil) }
-        return News(paths: paths, isRetry: retry != nil)
-    }
-
-    fileprivate mutating func takeBack(_ news: News, until moment: Duration) {
-        (paths, isAll) = isAll || news.paths.isEmpty ? ([], true) : (paths.union(news.paths), false)
-        retry = moment
+        defer { (paths, failed, retry) = ([], [], nil) }
+        return News(fresh: paths, retried: failed)
     }
 }
