@@ -282,7 +282,8 @@ struct Wiring {
     /// What SIGHUP does; nil if it ends the mount. The log has the mistakes.
     var hangUp: (@Sendable () -> Void)? {
         let (reload, reopen) = (reload, news.reopenLog)
-        if reload == nil, reopen == nil { return nil }
+        // A terminal sends it when it closes.
+        if reload == nil, reopen == nil || isatty(0) == 1 { return nil }
         return {
             reopen?()
             _ = reload?()

@@ -75,6 +75,24 @@ extension EndToEnd {
             }
         }
 
+        @Test("SIGHUP ends a mount in the foreground of a terminal, also with a request log")
+        func terminalCloses() throws {
+            let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])
+            defer { server.stop() }
+            try withScene { scene in
+                let words = [
+                    program, "mount", server.url("/film.mkv").text, scene.mountpoint, "--foreground", "--cache-dir",
+                    scene.cache, "--request-log", scene.work("requests.json"),
+                ]
+                let terminal = try PseudoTerminal(words + scene.keyOptions, columns: 80, rows: 24)
+                #expect(terminal.wait(for: "mounted") != nil)
+                #expect(try readWhole(scene.mountpoint + "/film.mkv").count == 5000)
+                kill(terminal.pid, SIGHUP)
+                #expect(terminal.end() == 0)
+                #expect(!mountTable().contains { $0.mountpoint == scene.mountpoint })
+            }
+        }
+
         @Test("Explain says which path it does not know, and of what no mount is")
         func strangers() throws {
             let server = try ScriptedServer(["/film.mkv": FileOrigin(length: 5000)])

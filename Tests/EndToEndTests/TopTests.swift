@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 /// A program on a terminal of its own.
-private final class PseudoTerminal {
+final class PseudoTerminal {
     let pid: pid_t
     private let master: Int32
     private let slave: Int32
