@@ -205,6 +205,12 @@ struct DoctorTests {
             ServerStep.answer(
                 200, [("Content-Type", "application/json")],
                 body: "[{\"name\":\"One.mkv\",\"type\":\"file\",\"size\":99999}]")
+        case "/feed":
+            ServerStep.answer(
+                200, [("Content-Type", "application/rss+xml")],
+                body:
+                    "<rss version='2.0'><channel><item><title>One</title><enclosure url='/one'/></item></channel></rss>"
+            )
         case "/list.m3u": ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl")], body: "films/season/One.mkv\n")
         case "/login/": ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html>Please log in</html>")
         case "/films": ServerStep.answer(301, [("Location", "/films/")])
@@ -217,6 +223,7 @@ struct DoctorTests {
         ("/films", ["ok a directory listing (HTML), 3 entries; examined: One.mkv", ranged, same]),
         ("/json/", ["ok a directory listing (JSON), 1 entry; examined: One.mkv", ranged, same]),
         ("/list.m3u", ["ok a list of files (M3U), 1 entry; examined: One.mkv", ranged, same]),
+        ("/feed", ["ok a feed (RSS), 1 entry; examined: One", ranged, same]),
         ("/only/", ["ok a directory listing (HTML), 1 entry; examined: read.me", ranged, same]),
         ("/bare/", ["note a directory listing (HTML) without a file to examine"]),
         // Two MiB, of a directory that nobody has asked about.
