@@ -31,6 +31,10 @@ final class FileTable: Sendable {
         func isCurrent(_ file: RemoteFile) -> Bool { current[file.object.version] === file }
     }
 
+    /// Files that stay after their close for a further open. Each keeps a descriptor, and a scanner closes thousands
+    /// within the time that they stay.
+    private static let mostClosed = 256
+
     private let slots = Lock(Slots(), .files)
     let services: Services
 
@@ -169,9 +173,13 @@ final class FileTable: Sendable {
 extension FileTable: Ticking {
     func tick(_ now: Duration) -> Bool {
         let idle = slots.withLock { slots in
-            slots.all.values.filter { slot in
-                guard slot.handles == 0, !slot.isLeaving else { return false }
-                return !slots.isCurrent(slot.file) || now - slot.closedAt > Ledger.linger && slot.keptUntil <= now
+            let closed = slots.all.values.filter { $0.handles == 0 && !$0.isLeaving }
+            // The oldest of too many leave at once: those that were closed at this moment or before.
+            let excess = closed.count - Self.mostClosed
+            let last = excess > 0 ? closed.map(\.closedAt).sorted()[excess - 1] : .zero
+            return closed.filter { slot in
+                if !slots.isCurrent(slot.file) { return true }
+                return (now - slot.closedAt > Ledger.linger || slot.closedAt <= last) && slot.keptUntil <= now
             }.map(\.file)
         }
         for file in idle where file.isDone { leave(file) }

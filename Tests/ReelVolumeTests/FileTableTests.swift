@@ -1,0 +1,43 @@
+import Logging
+import ReelCache
+import ReelCore
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// Files that are open or were a moment ago, without a server.
+@Suite struct FileTableTests {
+    @Test("Of many files that are closed the oldest leave at once; those that are open stay")
+    func closed() throws {
+        try withTemporaryDirectory { directory in
+            defer { removeTree(directory + "/cache") }
+            let store = try Store(
+                directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30),
+                owner: "/nowhere")
+            let origin = HeldOrigin()
+            let services = Services(
+                ResourceURL("http://a/"), scope: "", origin: origin, store: store, options: VolumeOptions(),
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            defer {
+                services.shutdown()
+                origin.stop()
+                store.close()
+            }
+            let table = FileTable(services)
+            let files = try (0..<400).map { number in
+                let url = ResourceURL("http://a/\(number).mkv")!
+                let information = ContentInformation(
+                    length: 1000, validator: Validator(entityTag: nil, lastModified: Int64(number)))
+                return try #require(try table.openNow(url, information))
+            }
+            // The first one stays open.
+            for file in files.dropFirst() { table.close(file) }
+            _ = table.tick(now())
+            let left = table.all.map { ObjectIdentifier($0) }
+            #expect(left.count == 257)
+            #expect(Set(left) == Set((files.prefix(1) + files.suffix(256)).map { ObjectIdentifier($0) }))
+        }
+    }
+}
