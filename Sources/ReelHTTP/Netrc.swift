@@ -1,8 +1,9 @@
 import Glibc
 import ReelCore
+import ReelThreads
 
 /// Finds logins in a file of the form that curl, ftp(1) and others share (`.netrc`). The file may change while a mount
-/// lives, and is read again then.
+/// lives, and is read again then, once a second at most.
 package struct Netrc {
     /// The state of the file whose words are known.
     private struct Mark: Equatable {
@@ -21,16 +22,18 @@ package struct Netrc {
     /// nil if there is no file that can be read.
     private var mark: Mark?
     private var words: [String] = []
+    /// When the file was last looked at, on the clock of `now()`. A home may be slow, and all requests wait for a look.
+    private var lookedAt: Duration?
+    private static let interval = Duration.seconds(1)
 
     /// - Parameter path: nil: `~/.netrc`.
     package init(_ path: String?) { self.path = path ?? Self.homeFile }
 
     /// The login of a host; nil if the file has none.
-    package mutating func login(for host: String) -> ResourceURL.Credentials? {
+    /// - Parameter moment: on the clock of `now()`.
+    package mutating func login(for host: String, at moment: Duration = now()) -> ResourceURL.Credentials? {
         guard let path else { return nil }
-        var facts = stat()
-        guard stat(path, &facts) == 0 else { return nil }
-        if mark != Mark(facts) { read(path) }
+        if lookedAt.map({ moment - $0 >= Self.interval }) ?? true { look(path, at: moment) }
         return Self.login(for: String(host.filter { $0 != "[" && $0 != "]" }), among: words)
     }
 
@@ -98,6 +101,17 @@ package struct Netrc {
         if let home = getenv("HOME") { return String(cString: home) + "/.netrc" }
         guard let entry = getpwuid(geteuid()) else { return nil }
         return String(cString: entry.pointee.pw_dir) + "/.netrc"
+    }
+
+    private mutating func look(_ path: String, at moment: Duration) {
+        var facts = stat()
+        if stat(path, &facts) != 0 {
+            (mark, words) = (nil, [])
+        } else if mark != Mark(facts) {
+            read(path)
+        }
+        // A look may take longer than the interval.
+        lookedAt = max(moment, now())
     }
 
     private mutating func read(_ path: String) {

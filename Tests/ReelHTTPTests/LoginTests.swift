@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 import Synchronization
 import TestKit
 import Testing
@@ -190,9 +191,12 @@ import Testing
         let stream = try #require(fopen(file.path, "we"))
         fputs("machine h login a password longer\n", stream)
         fclose(stream)
-        #expect(netrc.login(for: "h")?.password == "longer")
+        // The file is looked at once a second.
+        let soon = now() + .seconds(60)
+        #expect(netrc.login(for: "h", at: soon)?.password == "longer")
         unlink(file.path)
-        #expect(netrc.login(for: "h") == nil)
+        #expect(netrc.login(for: "h", at: soon + .milliseconds(999))?.password == "longer")
+        #expect(netrc.login(for: "h", at: soon + .seconds(1)) == nil)
     }
 
     @Test func anEntryThatGoesOnBehindTheEndOfWhatIsReadCountsForNothing() throws {
