@@ -1,4 +1,3 @@
-import Glibc
 import ReelCore
 import ReelThreads
 import Synchronization
@@ -10,37 +9,50 @@ package final class CurlOrigin: Origin {
     private let news = TransportNews()
     package let line: Line
     private let thread: Thread
+    /// The receivers of requests that came after the transport's thread had ended, for a thread of their own: no
+    /// receiver may be called from inside of `start`.
+    private let late = Monitor<(receivers: [any OriginReceiver], isOver: Bool)>(([], false))
 
-    /// Starts the thread, which ends with `shutdown` or with the last reference.
+    /// Starts the threads. The transport's ends with `shutdown` or with the last reference.
     /// - Throws: `TransportError` for a configuration that cannot be sent, or where the system has no handle or thread.
     package init(_ configuration: TransportConfiguration) throws(TransportError) {
         try configuration.check()
         line = configuration.line
         let multi = try MultiHandle()
         mailbox = Mailbox(multi)
-        let (mailbox, news) = (mailbox, news)
+        let (mailbox, news, late) = (mailbox, news, late)
+        let ends = Thread("origin-end") {
+            while true {
+                let receivers = late.wait { late -> [any OriginReceiver]? in
+                    defer { late.receivers = [] }
+                    return late.receivers.isEmpty && !late.isOver ? nil : late.receivers
+                }
+                if receivers.isEmpty { return }
+                for receiver in receivers { receiver.ended(.cancelled) }
+            }
+        }
+        guard let ends else { throw .noResources }
+        ends.detach()
         let thread = TransportThread.start(multi) { thread in
             TransferLoop(on: thread, mailbox: mailbox, configuration: configuration, news: news).run()
         }
-        guard let thread else { throw .noResources }
+        guard let thread else {
+            late.withLock { $0.isOver = true }
+            throw .noResources
+        }
         self.thread = thread
     }
 
-    deinit { shutdown() }
+    deinit {
+        shutdown()
+        late.withLock { $0.isOver = true }
+    }
 
     /// Bytes, requests and connections so far.
     package var counters: TransportCounters { news.counters.withLock { $0 } }
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
-        if !mailbox.put({ $0.start(handle, request, receiver) }) {
-            // The transport's thread has ended, and no receiver may be called from inside of `start`. A system without
-            // a thread to spare mostly has one a moment later.
-            for _ in 0..<100 {
-                if let thread = Thread("origin-end", { receiver.ended(.cancelled) }) { return thread.detach() }
-                usleep(10_000)
-            }
-            receiver.ended(.cancelled)
-        }
+        if !mailbox.put({ $0.start(handle, request, receiver) }) { late.withLock { $0.receivers.append(receiver) } }
     }
 
     package func cancel(_ handle: RequestHandle) {
