@@ -3,7 +3,8 @@ import Logging
 import ReelThreads
 
 /// The command of `--on-change`: told of the paths that a refresh found changed, one a line on its stdin. Runs one at a
-/// time; news that come meanwhile wait for the next run. The news of a run that has failed are tried once more with them.
+/// time; news that come meanwhile wait for the next run. The news of a run that has failed are tried once more with
+/// them.
 final class ChangeCommand: Sendable {
     fileprivate struct State {
         /// Paths that no run has had; `["/"]` if all may have changed.

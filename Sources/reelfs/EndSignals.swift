@@ -3,8 +3,8 @@ import ReelThreads
 
 /// SIGTERM, SIGINT and SIGHUP, taken by a thread of their own: a handler could do next to nothing.
 ///
-/// Once the mount serves, SIGHUP has a catalogue read again and a request log opened again, on a thread of its own: their
-/// disk may hang, and SIGTERM has to be heard. A mount with neither ends.
+/// Once the mount serves, SIGHUP has a catalogue read again and a request log opened again, on a thread of its own:
+/// their disk may hang, and SIGTERM has to be heard. A mount with neither ends.
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
 /// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
