@@ -1,5 +1,3 @@
-import Logging
-import ReelCache
 import ReelCore
 import ReelThreads
 import TestKit
@@ -157,24 +155,12 @@ import Testing
     func lookedFor(_ address: String) throws {
         let name = try #require(ResourceURL(trusted: address)).origin
         for hasNews in [true, false] {
-            try withTemporaryDirectory { directory in
-                defer { removeTree(directory + "/cache") }
-                let store = try Store(
-                    directory: directory + "/cache", source: address, limits: CacheLimits(cap: 1 << 30),
-                    owner: "/nowhere")
-                let (origin, told) = (HeldOrigin(), Shared(0))
-                let news = TreeNews { _ in
-                } trust: {
-                    told.change { $0 += 1 }
-                }
-                let services = Services(
-                    nil, scope: "", origin: origin, store: store, options: VolumeOptions(news: hasNews ? news : nil),
-                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-                defer {
-                    services.shutdown()
-                    origin.stop()
-                    store.close()
-                }
+            let told = Shared(0)
+            let news = TreeNews { _ in
+            } trust: {
+                told.change { $0 += 1 }
+            }
+            try withServices(of: nil, VolumeOptions(news: hasNews ? news : nil)) { _, origin, _ in
                 origin.tell(name, .silent)
                 // Only the way in which it is away has changed.
                 origin.tell(name, .unreachable)

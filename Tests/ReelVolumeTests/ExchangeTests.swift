@@ -1,4 +1,3 @@
-import Logging
 import ReelCache
 import ReelCore
 import ReelThreads
@@ -16,23 +15,8 @@ import Testing
         timeout: Duration = .seconds(60), mirrors: [String] = ["http://b/"],
         _ body: (Services, HeldOrigin, Store) throws -> Void
     ) throws {
-        try withTemporaryDirectory { directory in
-            defer { removeTree(directory + "/cache") }
-            let store = try Store(
-                directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30),
-                owner: "/nowhere")
-            let origin = HeldOrigin()
-            let services = Services(
-                ResourceURL("http://a/"), scope: "", origin: origin, store: store,
-                options: VolumeOptions(timeout: timeout, mirrors: mirrors.map { ResourceURL($0)! }),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            defer {
-                services.shutdown()
-                origin.stop()
-                store.close()
-            }
-            try body(services, origin, store)
-        }
+        let options = VolumeOptions(timeout: timeout, mirrors: mirrors.map { ResourceURL($0)! })
+        try ReelVolumeTests.withServices(options, body)
     }
 
     @Test func aHeadThatWasRefusedIsNoFailureOfTheNextPlace() throws {

@@ -1,5 +1,3 @@
-import Logging
-import ReelCache
 import ReelCore
 import ReelThreads
 import TestKit
@@ -11,20 +9,7 @@ import Testing
 @Suite struct FileTableTests {
     @Test("Of many files that are closed the oldest leave at once; those that are open stay")
     func closed() throws {
-        try withTemporaryDirectory { directory in
-            defer { removeTree(directory + "/cache") }
-            let store = try Store(
-                directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30),
-                owner: "/nowhere")
-            let origin = HeldOrigin()
-            let services = Services(
-                ResourceURL("http://a/"), scope: "", origin: origin, store: store, options: VolumeOptions(),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            defer {
-                services.shutdown()
-                origin.stop()
-                store.close()
-            }
+        try withServices { services, _, _ in
             let table = FileTable(services)
             let files = try (0..<400).map { number in
                 let url = ResourceURL("http://a/\(number).mkv")!

@@ -1,5 +1,8 @@
+import Logging
+import ReelCache
 import ReelCore
 import ReelThreads
+import TestKit
 
 @testable import ReelVolume
 
@@ -96,4 +99,27 @@ final class HeldOrigin: Origin {
     }
 
     func stop() { thread.stop() }
+}
+
+/// Runs `body` with the services of a volume over an origin that holds its requests, and a cache of its own.
+/// - Parameter source: nil where it is a local list.
+func withServices(
+    of source: ResourceURL? = ResourceURL("http://a/"), _ options: VolumeOptions = VolumeOptions(),
+    _ body: (Services, HeldOrigin, Store) throws -> Void
+) throws {
+    try withTemporaryDirectory { directory in
+        defer { removeTree(directory + "/cache") }
+        let store = try Store(
+            directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30), owner: "/nowhere")
+        let origin = HeldOrigin()
+        let services = Services(
+            source, scope: "", origin: origin, store: store, options: options,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        defer {
+            services.shutdown()
+            origin.stop()
+            store.close()
+        }
+        try body(services, origin, store)
+    }
 }

@@ -1,4 +1,3 @@
-import Logging
 import ReelCache
 import ReelCore
 import ReelThreads
@@ -13,21 +12,7 @@ import Testing
         timeout: Duration = .seconds(60), clock: @escaping @Sendable () -> Duration = now,
         _ body: (InformationLoader, HeldOrigin, Store) throws -> Void
     ) throws {
-        try withTemporaryDirectory { directory in
-            defer { removeTree(directory + "/cache") }
-            let store = try Store(
-                directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30),
-                owner: "/nowhere")
-            let origin = HeldOrigin()
-            let services = Services(
-                ResourceURL("http://a/"), scope: "", origin: origin, store: store,
-                options: VolumeOptions(timeout: timeout),
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-            defer {
-                services.shutdown()
-                origin.stop()
-                store.close()
-            }
+        try withServices(VolumeOptions(timeout: timeout)) { services, origin, store in
             try body(InformationLoader(FileTable(services), services, clock: clock), origin, store)
         }
     }
