@@ -112,7 +112,8 @@ final class MountNamespace: Sendable {
     fileprivate func end() {
         for pid in processes where pid != holder.pid { kill(pid, SIGKILL) }
         holder.signal(SIGKILL)
-        eventually(within: .seconds(5)) { holder.poll() != nil || !isRunning(holder.pid) }
+        // A look whether it runs would miss a zombie, which has to be waited for.
+        _ = try? holder.wait(within: .seconds(5))
     }
 }
 
