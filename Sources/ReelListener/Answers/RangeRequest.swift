@@ -1,52 +1,32 @@
 import ReelCore
 
-/// The bytes that a client asks for (`Range`, RFC 9110, section 14), read as nginx reads them.
+/// The bytes that a client asks for (`Range`, RFC 9110, section 14), one range of them read as nginx reads it.
 package enum RangeRequest: Hashable, Sendable {
-    /// Asks for no range, or in a way that is answered with the whole file.
+    /// Asks for no range, for several, or in a way that is answered with the whole file.
     case whole
-    /// In the order of the request, none of them empty, and together not longer than the file.
-    case parts([ByteRange])
-    /// No range is left: status 416.
+    /// Not empty, and within the file.
+    case part(ByteRange)
+    /// Nothing of the range is in the file: status 416.
     case unsatisfiable
 
-    /// A player asks for one range, a download in pieces for a few; each of more than these costs a part's head.
-    private static let mostParts = 64
-
     /// - Parameters:
-    ///   - header: the value of `Range`; nil: there was none.
+    ///   - header: the value of `Range`, nil if there was none.
     ///   - length: of the file, in bytes.
     package init(_ header: String?, length: Int64) {
         let unit = "bytes="
-        guard let header, header.utf8.count > unit.utf8.count, asciiLowercased(header.prefix(unit.count)) == unit else {
+        // A server may ignore several ranges (section 14.2). No player asks for them.
+        guard let header, header.utf8.count > unit.utf8.count, asciiLowercased(header.prefix(unit.count)) == unit,
+            !header.utf8.contains(UInt8(ascii: ","))
+        else {
             self = .whole
             return
         }
         var cursor = ByteCursor(Array(header.utf8.dropFirst(unit.utf8.count))[...])
-        var parts: [ByteRange] = []
-        repeat {
-            guard let range = cursor.range(of: length) else {
-                self = .unsatisfiable
-                return
-            }
-            if !range.isEmpty {
-                parts.append(range)
-            } else if range.lower == 0 {
-                self = .whole
-                return
-            }
-        } while cursor.take(UInt8(ascii: ","))
-        // Overlapping ranges are not worth their bytes, and can ask for many times the file.
-        let (sum, isTooLong) = parts.reduce((Int64(0), false)) { sum, part in
-            let (total, overflow) = sum.0.addingReportingOverflow(part.count)
-            return (total, sum.1 || overflow)
-        }
-        if parts.isEmpty {
+        guard let range = cursor.range(of: length) else {
             self = .unsatisfiable
-        } else if isTooLong || sum > length || parts.count > Self.mostParts {
-            self = .whole
-        } else {
-            self = .parts(parts)
+            return
         }
+        self = if !range.isEmpty { .part(range) } else if range.lower == 0 { .whole } else { .unsatisfiable }
     }
 }
 
@@ -63,9 +43,7 @@ extension ByteCursor {
         takeSpaces()
         guard take(UInt8(ascii: "-")) else { return nil }
         takeSpaces()
-        if isAtEnd || peek() == UInt8(ascii: ",") {
-            return first < length ? ByteRange(first, length) : ByteRange(first, first)
-        }
+        if isAtEnd { return first < length ? ByteRange(first, length) : ByteRange(first, first) }
         guard let last = number(), endsRange() else { return nil }
         let end = last < length ? last + 1 : length
         return first < end ? ByteRange(first, end) : ByteRange(first, first)
@@ -73,7 +51,7 @@ extension ByteCursor {
 
     private mutating func endsRange() -> Bool {
         takeSpaces()
-        return isAtEnd || peek() == UInt8(ascii: ",")
+        return isAtEnd
     }
 
     private mutating func takeSpaces() { take { $0 == UInt8(ascii: " ") } }

@@ -8,17 +8,10 @@ package struct ServedAnswer: Sendable {
         case text([UInt8])
         /// A text that is made while it is sent, in chunks.
         case pieces(any TextPieces)
-        /// Bytes of the open file, in this order, each behind its own text; then the last text.
-        case file([Part], end: [UInt8])
+        /// Bytes of the open file.
+        case file(ByteRange)
         /// All bytes of a file whose length is not known: sent in chunks until its end.
         case growing
-    }
-
-    /// One range of a file.
-    package struct Part: Sendable {
-        /// Stands before the bytes.
-        package var head: [UInt8]
-        package var range: ByteRange
     }
 
     package var status: Int
@@ -43,8 +36,7 @@ package struct ServedAnswer: Sendable {
         switch body {
         case .none: 0
         case .text(let bytes): Int64(bytes.count)
-        case .file(let parts, let end):
-            parts.reduce(Int64(end.count)) { $0 + Int64($1.head.count) + $1.range.count }
+        case .file(let range): range.count
         case .pieces, .growing: nil
         }
     }
@@ -87,36 +79,15 @@ package struct ServedFile: Sendable {
         let typed = headers + [("Content-Type", type)]
         guard let length else { return ServedAnswer(200, typed, .growing) }
         let ranged = typed + [("Accept-Ranges", "bytes")]
-        let whole = ServedAnswer(
-            200, ranged, .file([ServedAnswer.Part(head: [], range: ByteRange(0, length))], end: []))
+        let whole = ServedAnswer(200, ranged, .file(ByteRange(0, length)))
         guard request.method == "GET" || request.method == "HEAD", conditions.allowsRange(request) else { return whole }
         switch RangeRequest(request["range"], length: length) {
         case .whole: return whole
         case .unsatisfiable:
             return ServedAnswer(416, headers + [("Content-Range", "bytes */\(length)")])
-        case .parts(let parts) where parts.count == 1:
-            return ServedAnswer(
-                206, ranged + [("Content-Range", contentRange(parts[0], of: length))],
-                .file([ServedAnswer.Part(head: [], range: parts[0])], end: []))
-        case .parts(let parts): return multipart(parts, of: length, type, headers)
+        case .part(let range):
+            return ServedAnswer(206, ranged + [("Content-Range", contentRange(range, of: length))], .file(range))
         }
-    }
-
-    /// Several ranges in one body (RFC 9110, section 14.6).
-    private func multipart(
-        _ ranges: [ByteRange], of length: Int64, _ type: String, _ headers: [(String, String)]
-    ) -> ServedAnswer {
-        // The length tells where a part ends, so that the boundary may stand in the bytes.
-        let boundary = "reelfs-part-of-\(length)-bytes"
-        let parts = ranges.map { range in
-            let head =
-                "\r\n--\(boundary)\r\nContent-Type: \(type)\r\nContent-Range: \(contentRange(range, of: length))\r\n\r\n"
-            return ServedAnswer.Part(head: Array(head.utf8), range: range)
-        }
-        return ServedAnswer(
-            206,
-            headers + [("Accept-Ranges", "bytes"), ("Content-Type", "multipart/byteranges; boundary=\(boundary)")],
-            .file(parts, end: Array("\r\n--\(boundary)--\r\n".utf8)))
     }
 }
 

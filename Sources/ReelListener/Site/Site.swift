@@ -174,8 +174,8 @@ struct Site: Sendable {
     ) async throws(VolumeError) {
         switch body {
         case .none, .text, .pieces: break
-        case .file(let parts, _):
-            guard let range = parts.first?.range, !range.isEmpty else { return }
+        case .file(let range):
+            guard !range.isEmpty else { return }
             try await read(range.lower, before: range.upper, of: file, into: &buffer)
         case .growing: try await read(0, before: Self.unbounded.upper, of: file, into: &buffer)
         }
@@ -187,12 +187,7 @@ struct Site: Sendable {
     ) async throws {
         switch body {
         case .none, .text, .pieces: break
-        case .file(let parts, let end):
-            for part in parts {
-                try await client.send(part.head)
-                try await send(part.range, of: file, isWhole: true, &buffer, to: client)
-            }
-            try await client.send(end)
+        case .file(let range): try await send(range, of: file, isWhole: true, &buffer, to: client)
         case .growing: try await send(Self.unbounded, of: file, isWhole: false, &buffer, to: client)
         }
     }

