@@ -5,7 +5,6 @@ struct HLSReading {
     /// nil: on the disk.
     private let base: ResourceURL?
     private var playlist = HLSPlaylist()
-    private var variables = HLSVariables()
 
     // Of a media playlist.
     private var cipher = Encryption.none
@@ -60,10 +59,7 @@ struct HLSReading {
         case "#EXT-X-I-FRAMES-ONLY": refuse("it holds single pictures alone (EXT-X-I-FRAMES-ONLY)")
         case "#EXT-X-KEY": key(HLSAttributes(value))
         case "#EXT-X-MAP": initialisation(HLSAttributes(value))
-        case "#EXT-X-DEFINE":
-            if !variables.define(HLSAttributes(value), at: base) {
-                refuse("it uses a variable whose value it does not tell (EXT-X-DEFINE)")
-            }
+        case "#EXT-X-DEFINE": refuse("it uses variables (EXT-X-DEFINE)")
         case "#EXT-X-STREAM-INF": stream = HLSAttributes(value)
         case "#EXT-X-MEDIA": rendition(HLSAttributes(value))
         default: break
@@ -215,8 +211,7 @@ struct HLSReading {
     /// The URL of a reference, without the signature in its query, which is remembered. One that stands for a joined
     /// file is none: files that are made of themselves have no end.
     private mutating func resolved(_ text: String) -> ResourceURL? {
-        guard let reference = variables.replaced(in: text),
-            let url = base.map({ $0.resolve(reference) }) ?? ResourceURL(reference),
+        guard let url = base.map({ $0.resolve(text) }) ?? ResourceURL(text),
             ![HLSSource.mark, HLSSource.localMark].contains(where: url.path.hasSuffix)
         else { return nil }
         if base == nil { playlist.namedOrigins.insert(url.origin) }

@@ -79,13 +79,6 @@ extension HLSPlaylist {
         #expect(vector == [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 10])
     }
 
-    @Test("Variables stand for their values, also those of the playlist's query")
-    func variables() throws {
-        let list = try media(
-            "#EXT-X-DEFINE:NAME=\"where\",VALUE=\"/x/y\"\n#EXT-X-DEFINE:QUERYPARAM=\"id\"\n{$where}/{$id}.ts")
-        #expect(list.shown == ["/x/y/7.ts"])
-    }
-
     @Test("Signatures of URLs are told apart from what the pieces are known by")
     func signatures() throws {
         let list = try media("a.ts?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=secret&part=1")
@@ -109,7 +102,7 @@ extension HLSPlaylist {
         ("#EXT-X-BYTERANGE:9223372036854775807@9223372036854775807\na.ts", "byte range of it is broken"),
         ("#EXT-X-BYTERANGE:5@0\na.ts\n#EXT-X-BYTERANGE:5\nb.ts", "byte range of it is broken"),
         ("a.m3u8;joined", "no http(s) URL"),
-        ("#EXT-X-DEFINE:IMPORT=\"x\"\na.ts", "variable"), ("{$unknown}.ts", "no http(s) URL"),
+        ("#EXT-X-DEFINE:NAME=\"x\",VALUE=\"a\"\n{$x}.ts", "uses variables (EXT-X-DEFINE)"),
     ]
 
     @Test("What cannot be one exact file stays a playlist, with the reason", arguments: obstacles)
@@ -171,10 +164,9 @@ extension HLSPlaylist {
 
     @Test("A playlist is read in time that grows with its length")
     func work() throws {
-        let piece = "#EXT-X-KEY:METHOD=AES-128,URI=\"k\",IV=0x1\n{$a}.ts\n#EXT-X-BYTERANGE:1@{$\n"
-        let variable = "#EXT-X-DEFINE:NAME=\"a\",VALUE=\"{$a}\"\n"
+        let piece = "#EXT-X-KEY:METHOD=AES-128,URI=\"k\",IV=0x1\na.ts\n#EXT-X-BYTERANGE:1@{$\n"
         let work = Work(size: 1000) { size in
-            Array(("#EXTM3U\n#EXT-X-TARGETDURATION:2\n" + variable + String(repeating: piece, count: size)).utf8)
+            Array(("#EXTM3U\n#EXT-X-TARGETDURATION:2\n" + String(repeating: piece, count: size)).utf8)
         } run: {
             _ = try? HLSPlaylist.parse($0, base: base)
         }
