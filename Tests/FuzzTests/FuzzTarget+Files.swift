@@ -7,12 +7,10 @@ extension FuzzTarget {
         FuzzTarget("container") { bytes in
             let count = Int64(bytes.count)
             for length in [count, count + 1, 1 << 30, BlockSize.openEnd - 1, .max] where length >= count {
-                for tail in [[], bytes] {
-                    switch Container.reading(bytes, tail: tail, length: length) {
-                    case .found(let container): try check(container, length)
-                    case .needsMore: try require(count < Container.mostHead, "\(count) bytes tell nothing")
-                    case .unknown: break
-                    }
+                switch Container.reading(bytes, length: length) {
+                case .found(let container): try check(container, length)
+                case .needsMore: try require(count < Container.mostHead, "\(count) bytes tell nothing")
+                case .unknown: break
                 }
             }
         },

@@ -1,5 +1,4 @@
-/// What the first bytes of a media file, and the last ones where they are at hand, tell of the rest: where a program
-/// looks next, and how long the file plays.
+/// What the first bytes of a media file tell of the rest: where a program looks next, and how long the file plays.
 ///
 /// The bytes are anybody's: all that they can cause is that these ranges are fetched, which lie in the file, are few,
 /// and are short.
@@ -10,8 +9,6 @@ package struct Container: Hashable, Sendable {
     package static let mostBytes: Int64 = 8 << 20
     /// So many first bytes tell what there is to tell; in all but odd files the first thousand do.
     package static let mostHead: Int64 = 64 << 10
-    /// So many last bytes do: the longest page of Ogg.
-    package static let mostTail: Int64 = 64 << 10
 
     /// Ranges that a program reads before it knows what the file holds, by place; some of them are there already.
     package private(set) var opening: [ByteRange] = []
@@ -42,14 +39,12 @@ package struct Container: Hashable, Sendable {
     /// Reads a file's first bytes.
     /// - Parameters:
     ///   - head: from the first byte on; more than `mostHead` are not looked at.
-    ///   - tail: up to the last byte; empty where they are not at hand.
     ///   - length: of the file.
-    package static func reading(_ head: [UInt8], tail: [UInt8] = [], length: Int64) -> Reading {
+    package static func reading(_ head: [UInt8], length: Int64) -> Reading {
         // No sum of two offsets overflows.
         guard length > 0, length < BlockSize.openEnd else { return .unknown }
         let head = FileBytes(Array(head.prefix(Int(min(mostHead, length)))), length: length)
-        let tail = Array(tail.suffix(Int(mostTail)))
-        let readers: [(FileBytes) -> Answer] = [mp4, matroska, taggedAudio, flac, { ogg($0, tail: tail) }, avi, mp3]
+        let readers: [(FileBytes) -> Answer] = [mp4, matroska, taggedAudio, flac, avi]
         for read in readers {
             switch read(head) {
             case .found(let layout): return .found(Container(layout, length: length))

@@ -80,19 +80,14 @@ extension RemoteFile {
     }
 
     private func secondsBehind(_ container: Container) -> Double? {
-        // An index behind the media data tells it, or the last page, or what comes behind a long tag.
-        for range in container.opening + [ByteRange(container.front, length)] {
+        // An index behind the media data tells it.
+        for range in container.opening {
             let part = range.clamped(to: ByteRange(range.lower, range.lower + Container.mostHead))
-            guard let index = bytes(part) else { continue }
-            if case .found(let found) = Container.reading(index, length: length - part.lower),
+            if let index = bytes(part),
+                case .found(let found) = Container.reading(index, length: length - part.lower),
                 let seconds = found.seconds
             {
                 return seconds
-            }
-            if part.upper == length, let head = bytes(ByteRange(0, min(length, Readahead.first))),
-                case .found(let found) = Container.reading(head, tail: index, length: length)
-            {
-                return found.seconds
             }
         }
         return nil
