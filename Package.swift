@@ -108,3 +108,8 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// Each target of `Sources` has a page beside its folders.
+for target in package.targets where target.path == nil && [.regular, .executable].contains(target.type) {
+    target.exclude.append("README.md")
+}

@@ -8,15 +8,11 @@ struct PageTests {
     private static let pages = ["ThreatModel", "Semantics", "Errors"]
 
     @Test("Every test that a page names exists", arguments: pages)
-    func tests(page: String) throws {
+    func tests(page: String) {
         let named = named(in: text(of: page))
         #expect(page != "ThreatModel" || named.count > 50)
-        let sources = try swiftFiles(below: repository + "/Tests").map { contents(of: $0) }
         for (suite, test) in named {
-            let exists = sources.contains { source in
-                ["struct", "extension"].contains { source.contains("\($0) \(suite) ") }
-                    && source.contains("func \(test)(")
-            }
+            let exists = Self.declared.members[suite]?.contains(test) == true
             #expect(exists, "\(page).md names \(suite).\(test)")
         }
     }
@@ -44,7 +40,7 @@ struct PageTests {
         #expect(ranks == LockRank.allCases.map { "`\($0)`" })
     }
 
-    private func text(of page: String) -> String {
+    func text(of page: String) -> String {
         contents(of: repository + "/Sources/reelfs/Documentation.docc/\(page).md")
     }
 
@@ -54,7 +50,7 @@ struct PageTests {
     }
 
     /// Each table as its rows of cells: the head, the line below it, then the rest.
-    private func tables(in text: String) -> [[[String]]] {
+    func tables(in text: String) -> [[[String]]] {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         return lines.split { !$0.hasPrefix("|") }.map { table in
             table.map { line in
@@ -63,10 +59,5 @@ struct PageTests {
                 }
             }
         }
-    }
-
-    private func swiftFiles(below folder: String) throws -> [String] {
-        let found = try ChildProcess.run(["/usr/bin/find", folder, "-name", "*.swift"])
-        return found.output.split(separator: "\n").map(String.init)
     }
 }
