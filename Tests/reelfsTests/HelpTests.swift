@@ -70,18 +70,18 @@ struct HelpTests {
         #expect(listed(CacheListCommand.helpMessage(columns: 500)) == rows(.cache).union(["help", "json"]))
     }
 
-    @Test("The table of options in README.md is the program's")
-    func readme() throws {
+    @Test("The page of options has the program's table")
+    func page() throws {
         let rows = OptionTable.rows.filter { !$0.scope.contains(.hidden) }.map { row in
             let value = row.form.map { " " + $0.name.uppercased() } ?? ""
             let defaultText = row.default.map { "`\($0)`" } ?? row.unset ?? ""
             return "| `--\(row.name)\(value)` | \(row.help) | \(defaultText) |"
         }
         let table = (["| option | meaning | default |", "|---|---|---|"] + rows).joined(separator: "\n")
-        let text = contents(of: repository + "/README.md")
+        let text = contents(of: repository + "/Sources/reelfs/Documentation.docc/Options.md")
         let start = try #require(text.firstRange(of: "<!-- options -->\n")).upperBound
         let end = try #require(text.firstRange(of: "\n<!-- end of options -->")).lowerBound
-        #expect(text[start..<end] == table, "README.md should say:\n\(table)")
+        #expect(text[start..<end] == table, "Options.md should say:\n\(table)")
     }
 
     /// What `mount-helpers/generate` makes of the program under test.

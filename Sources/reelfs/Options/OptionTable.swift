@@ -1,5 +1,5 @@
-/// All options of a mount. The command line, `-o`, option files, help, man pages, completions and the table in
-/// README.md come from these rows.
+/// All options of a mount. The command line, `-o`, option files, help, man pages, completions and the table of
+/// `Options.md` come from these rows.
 enum OptionTable {
     /// In the order of help.
     static let rows: [OptionRow] = [
