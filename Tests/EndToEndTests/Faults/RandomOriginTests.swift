@@ -23,15 +23,18 @@ extension EndToEnd {
             defer { server.stop() }
             var copy = try origin.mirror(port: 0)
             defer { copy.stop() }
+            var tier = try RandomTier()
+            defer { tier.stop() }
             try withScene(limit: .seconds(seconds + 180)) { scene in
-                // With a mirror, and at the next mount without one.
-                var mount = try ForegroundMount(scene, server.address, mirror: copy.address)
+                var shape = RandomShape.first[0]
+                var mount = try ForegroundMount(scene, server.address, shape, copy, tier)
                 defer { mount.child.signal(SIGKILL) }
                 let end = ContinuousClock.now + .seconds(seconds)
                 var round = 0
                 while ContinuousClock.now < end, findings.end == nil {
                     round += 1
-                    let weather = origin.storm()
+                    let bucket = shape.hasTier ? ", tier " + tier.storm(&random) : ""
+                    let weather = "\(shape): " + origin.storm() + bucket
                     findings.round = "round \(round), seed \(random.seed), \(weather)"
                     let readers = RandomReaders(origin, scene.mountpoint, findings)
                     readers.start(Self.readers, seed: random.next())
@@ -39,22 +42,28 @@ extension EndToEnd {
                         let pause = Duration.milliseconds(Int.random(in: 10...1000, using: &random))
                         eventually(within: pause) { mount.hasEnded(findings) }
                         origin.replaceSome()
+                        tier.loseSome(&random)
                     }
                     readers.finish()
                     if mount.hasEnded(findings) { break }
                     origin.calm()
+                    tier.calm()
                     expectNewest(origin, scene, findings)
                     // A connection's thread and what the server notes of it are kept until it ends.
                     server.stop()
                     server = try origin.server(port: server.port)
                     copy.stop()
                     copy = try origin.mirror(port: copy.port)
+                    let bucketed = tier.requests
+                    try tier.renew()
                     if round % 4 == 0 {
                         mount.unmount(findings)
-                        mount = try ForegroundMount(
-                            scene, server.address, mirror: round % 8 == 0 ? copy.address : nil)
+                        shape = RandomShape.of(mount: round / 4, &random)
+                        mount = try ForegroundMount(scene, server.address, shape, copy, tier)
                     }
-                    print("random origin: round \(round), \(weather.prefix(60)): \(findings.summary)")
+                    print(
+                        "random origin: round \(round), \(weather.prefix(120)): \(findings.summary)"
+                            + (bucket.isEmpty ? "" : "; tier: \(bucketed.reads) GET, \(bucketed.writes) PUT"))
                 }
                 mount.unmount(findings)
             }
@@ -83,12 +92,35 @@ extension EndToEnd {
     }
 }
 
+/// What a mount of random origins has beside its origin.
+struct RandomShape: CustomStringConvertible {
+    var hasMirror = false
+    var hasTier = false
+
+    /// Those of the first mounts, so that a short run has seen each kind.
+    static let first = [Self(hasTier: true), Self(hasMirror: true), Self(hasMirror: true, hasTier: true), Self()]
+
+    /// - Parameter number: of the mount in this run.
+    static func of(mount number: Int, _ random: inout SeededGenerator) -> Self {
+        if number < first.count { return first[number] }
+        return Self(hasMirror: Bool.random(using: &random), hasTier: Bool.random(using: &random))
+    }
+
+    var description: String {
+        let parts = [(hasMirror, "mirror"), (hasTier, "tier")].filter(\.0).map(\.1)
+        return parts.isEmpty ? "plain" : parts.joined(separator: " ")
+    }
+}
+
 extension ForegroundMount {
-    fileprivate init(_ scene: Scene, _ source: String, mirror: String?) throws {
+    fileprivate init(
+        _ scene: Scene, _ source: String, _ shape: RandomShape, _ mirror: ScriptedServer, _ tier: RandomTier
+    ) throws {
         try self.init(
             scene, source,
             ["--cache-size", "16M", "--timeout", "\(RandomReaders.timeout)", "--refresh", "1"]
-                + (mirror.map { ["--mirror", $0] } ?? []))
+                + (shape.hasMirror ? ["--mirror", mirror.address] : []) + (shape.hasTier ? tier.options : []),
+            environment: RandomTier.keys)
     }
 
     fileprivate func hasEnded(_ findings: RandomFindings) -> Bool {

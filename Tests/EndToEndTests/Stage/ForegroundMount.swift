@@ -5,11 +5,14 @@ struct ForegroundMount {
     let child: ChildProcess
     let path: String
 
-    init(_ scene: Scene, _ source: String, _ options: [String] = []) throws {
+    init(
+        _ scene: Scene, _ source: String, _ options: [String] = [], environment: [String: String] = [:]
+    ) throws {
         path = scene.mountpoint
         let words = [program, "mount", source, path, "--foreground", "--cache-dir", scene.cache]
         child = try ChildProcess(
-            words + scene.keyOptions + options, environment: ["no_proxy": "127.0.0.1,localhost"])
+            words + scene.keyOptions + options,
+            environment: ["no_proxy": "127.0.0.1,localhost"].merging(environment) { $1 })
         guard eventually(within: .seconds(20), { [path] in mountTable().contains { $0.mountpoint == path } }) else {
             throw Unmounted(sentence: child.said.errors)
         }

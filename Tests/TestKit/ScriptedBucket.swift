@@ -1,17 +1,11 @@
-import ReelCache
 import ReelCore
-import ReelHTTP
-import ReelSources
 import ReelThreads
 import Synchronization
-import TestKit
 import Testing
 
-@testable import ReelVolume
-
 /// A bucket in memory: GET with a range, PUT with `If-None-Match`, and what can be wrong with it.
-final class ScriptedBucket: Sendable {
-    enum Fault: Sendable, CustomTestStringConvertible {
+package final class ScriptedBucket: Sendable {
+    package enum Fault: Sendable, CustomTestStringConvertible {
         /// For each request.
         case status(Int)
         /// To a place without objects on another port.
@@ -35,7 +29,7 @@ final class ScriptedBucket: Sendable {
         /// To a PUT: the condition is not looked at.
         case ignoresConditions
 
-        var testDescription: String { "\(self)" }
+        package var testDescription: String { "\(self)" }
     }
 
     private struct State {
@@ -48,70 +42,59 @@ final class ScriptedBucket: Sendable {
         var reads = 0
     }
 
-    let server: ScriptedServer
-    private let state: Shared
+    package let server: ScriptedServer
+    private let state: Contents
 
-    private final class Shared: Sendable {
+    private final class Contents: Sendable {
         let state = Mutex(State())
     }
 
-    init() throws {
-        let shared = Shared()
-        state = shared
-        server = try ScriptedServer { request in shared.state.withLock { Self.answer(request, &$0) } }
+    /// - Parameter other: one that was stopped, whose place and objects it takes.
+    package init(inPlaceOf other: ScriptedBucket? = nil) throws {
+        let contents = other?.state ?? Contents()
+        state = contents
+        server = try ScriptedServer(port: other?.server.port ?? 0) { request in
+            contents.state.withLock { Self.answer(request, &$0) }
+        }
     }
 
-    func stop() { server.stop() }
+    package func stop() { server.stop() }
 
     /// Slices, without claims.
-    var objects: [String: [UInt8]] { state.state.withLock { $0.objects.filter { !Self.isClaim($0.value) } } }
+    package var objects: [String: [UInt8]] { state.state.withLock { $0.objects.filter { !Self.isClaim($0.value) } } }
 
-    func sliceNames(_ objects: [String: [UInt8]]) -> [String] {
+    package func sliceNames(_ objects: [String: [UInt8]]) -> [String] {
         objects.filter { !Self.isClaim($0.value) }.map(\.key)
     }
 
     private static func isClaim(_ body: [UInt8]) -> Bool { body.count < 32 }
 
     /// How many slices were sent, stored or not.
-    var writes: Int { server.requests.count { $0.method == "PUT" && !Self.isClaim($0.body) } }
+    package var writes: Int { server.requests.count { $0.method == "PUT" && !Self.isClaim($0.body) } }
 
     /// How often claims that stand there were looked at.
-    var looks: Int {
+    package var looks: Int {
         let claims = state.state.withLock { $0.objects.filter { Self.isClaim($0.value) } }
         return server.requests.count { $0.method == "GET" && claims[$0.path] != nil }
     }
 
     /// As if so much time had gone by.
-    func age(by seconds: Int64) { state.state.withLock { $0.dates = $0.dates.mapValues { $0 - seconds } } }
+    package func age(by seconds: Int64) { state.state.withLock { $0.dates = $0.dates.mapValues { $0 - seconds } } }
 
-    var fault: Fault? {
+    package var fault: Fault? {
         get { state.state.withLock { $0.fault } }
         set { state.state.withLock { $0.fault = newValue } }
     }
 
     /// 403 to each PUT.
-    var refusesWrites: Bool {
+    package var refusesWrites: Bool {
         get { state.state.withLock { $0.refusesWrites } }
         set { state.state.withLock { $0.refusesWrites = newValue } }
     }
 
-    func change(_ body: (inout [String: [UInt8]]) -> Void) { state.state.withLock { body(&$0.objects) } }
+    package func change(_ body: (inout [String: [UInt8]]) -> Void) { state.state.withLock { body(&$0.objects) } }
 
-    func count(_ method: String) -> Int { server.requests.count { $0.method == method } }
-
-    /// As the program names it. - Parameter key: of an encrypted cache.
-    func place(key: SecretBytes? = nil) -> TierPlace {
-        let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
-        return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
-            var configuration = TransportConfiguration(version: "test")
-            configuration.usesProxies = false
-            configuration.connectTimeout = .seconds(1)
-            configuration.followsRedirects = false
-            configuration.line = line
-            guard let origin = try? CurlOrigin(configuration) else { return nil }
-            return TierConnection(origin) { origin.shutdown() }
-        }
-    }
+    package func count(_ method: String) -> Int { server.requests.count { $0.method == method } }
 
     private static func answer(_ request: ServerRequest, _ state: inout State) -> [ServerStep] {
         if case .status(let status)? = state.fault { return ServerStep.answer(status) }

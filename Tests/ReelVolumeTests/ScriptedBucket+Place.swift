@@ -1,0 +1,23 @@
+import ReelCache
+import ReelCore
+import ReelHTTP
+import ReelSources
+import TestKit
+
+@testable import ReelVolume
+
+extension ScriptedBucket {
+    /// As the program names it. - Parameter key: of an encrypted cache.
+    func place(key: SecretBytes? = nil) -> TierPlace {
+        let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
+        return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
+            var configuration = TransportConfiguration(version: "test")
+            configuration.usesProxies = false
+            configuration.connectTimeout = .seconds(1)
+            configuration.followsRedirects = false
+            configuration.line = line
+            guard let origin = try? CurlOrigin(configuration) else { return nil }
+            return TierConnection(origin) { origin.shutdown() }
+        }
+    }
+}
