@@ -2,14 +2,15 @@
 import PackageDescription
 
 // One direction, no circle: a target may import only what stands above it in this file.
-// Each line is a cut that a test needs: the pure centre, the disk, the network, listing text, the filesystem, the kernel.
+// Each line is a cut that a test needs: the pure centre, what a filesystem is, the disk, the network, listing text, the
+// filesystem, the kernel.
 
 /// `make fuzz` builds the targets of `FuzzTests` with libFuzzer, which brings its own `main`; the program's is left out.
 let isFuzzing = Context.environment["REELFS_FUZZ"] != nil
 
 let parts: [Target.Dependency] = [
-    "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse", "ReelListener",
-    "CLinux",
+    "ReelCore", "ReelFilesystem", "ReelThreads", "ReelCache", "ReelHTTP", "ReelSources", "ReelVolume", "ReelFuse",
+    "ReelListener", "CLinux",
     .product(name: "ArgumentParser", package: "swift-argument-parser"),
     .product(name: "Logging", package: "swift-log"),
 ]
@@ -44,6 +45,7 @@ let package = Package(
         .systemLibrary(name: "CLinux"),
 
         .target(name: "ReelCore"),
+        .target(name: "ReelFilesystem", dependencies: ["ReelCore"]),
         .target(name: "ReelThreads", dependencies: ["CLinux"]),
         .target(
             name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CCrypto", "CLinux"]),
@@ -52,19 +54,19 @@ let package = Package(
         .target(
             name: "ReelVolume",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelCache", "ReelSources", "CLinux", "CCrypto",
+                "ReelCore", "ReelFilesystem", "ReelThreads", "ReelCache", "ReelSources", "CLinux", "CCrypto",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "ReelFuse",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux",
+                "ReelCore", "ReelFilesystem", "ReelThreads", "CFuse", "CLinux",
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .target(
             name: "ReelListener",
             dependencies: [
-                "ReelCore", "ReelThreads", "ReelVolume",
+                "ReelCore", "ReelFilesystem", "ReelThreads",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
@@ -86,10 +88,11 @@ let package = Package(
         .testTarget(
             name: "ReelFuseTests",
             dependencies: [
-                "ReelFuse", "ReelCore", "ReelThreads", "ReelVolume", "CFuse", "CLinux", "TestKit",
+                "ReelFuse", "ReelCore", "ReelFilesystem", "ReelThreads", "CFuse", "CLinux", "TestKit",
                 .product(name: "Logging", package: "swift-log"),
             ]),
-        .testTarget(name: "ReelListenerTests", dependencies: ["ReelListener", "ReelCore", "ReelVolume", "TestKit"]),
+        .testTarget(
+            name: "ReelListenerTests", dependencies: ["ReelListener", "ReelCore", "ReelFilesystem", "TestKit"]),
         .testTarget(
             name: "reelfsTests",
             dependencies: [
@@ -99,7 +102,8 @@ let package = Package(
         .testTarget(
             name: "ReelVolumeTests",
             dependencies: [
-                "ReelVolume", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "CCrypto", "TestKit",
+                "ReelVolume", "ReelFilesystem", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "CCrypto",
+                "TestKit",
             ]),
         .testTarget(
             name: "EndToEndTests",

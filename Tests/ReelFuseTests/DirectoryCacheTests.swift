@@ -1,9 +1,9 @@
 import Glibc
+import ReelFilesystem
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 @Suite("What the kernel keeps of a directory", .serialized, .enabled(if: fuseIsUsable))
 struct DirectoryCacheTests {

@@ -1,8 +1,8 @@
 import Glibc
 import Logging
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import TestKit
 import Testing
 

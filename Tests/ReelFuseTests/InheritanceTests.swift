@@ -2,12 +2,12 @@ import FoundationEssentials
 import Glibc
 import Logging
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 @Suite("A mount that goes from one process to the next", .serialized, .enabled(if: fuseIsUsable))
 struct InheritanceTests {

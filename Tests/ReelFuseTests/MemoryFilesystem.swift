@@ -1,9 +1,9 @@
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 /// One file of `MemoryFilesystem`: bytes made from their offsets, and how reads of it are answered.
 struct MemoryFile: Sendable {

@@ -1,4 +1,4 @@
-import ReelVolume
+import ReelFilesystem
 import TestKit
 import Testing
 

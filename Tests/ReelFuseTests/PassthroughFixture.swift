@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 /// Linux 6.9 and libfuse 3.13 with a root of the first user namespace: there it must work.
 let passthroughIsUsable: Bool = {

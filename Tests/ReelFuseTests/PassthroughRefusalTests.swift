@@ -1,10 +1,10 @@
 import Glibc
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 @Suite("Where passthrough is refused, and how it ends", .serialized, .enabled(if: passthroughIsUsable))
 struct PassthroughRefusalTests {

@@ -1,10 +1,10 @@
 import Glibc
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 #if arch(arm64)
     private let direct: Int32 = 0x10000

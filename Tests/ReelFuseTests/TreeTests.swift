@@ -2,11 +2,11 @@ import CFuse
 import CLinux
 import Glibc
 import ReelCore
+import ReelFilesystem
 import TestKit
 import Testing
 
 @testable import ReelFuse
-@testable import ReelVolume
 
 @Suite("Names and attributes through the kernel", .serialized, .enabled(if: fuseIsUsable))
 struct TreeTests {

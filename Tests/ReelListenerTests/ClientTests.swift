@@ -1,7 +1,7 @@
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelListener
-import ReelVolume
 import TestKit
 import Testing
 

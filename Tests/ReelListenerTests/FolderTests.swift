@@ -1,8 +1,8 @@
+import ReelFilesystem
 import TestKit
 import Testing
 
 @testable import ReelListener
-@testable import ReelVolume
 
 @Suite struct FolderTests {
     private static func file(_ length: Int64, _ modified: Int64 = 0) -> Attributes {

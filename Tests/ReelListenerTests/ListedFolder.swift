@@ -1,6 +1,5 @@
+import ReelFilesystem
 import ReelThreads
-
-@testable import ReelVolume
 
 /// A folder that counts what is asked of it.
 final class ListedFolder: DirectoryHandle {

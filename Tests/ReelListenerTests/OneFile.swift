@@ -1,9 +1,8 @@
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import TestKit
-
-@testable import ReelVolume
 
 /// A filesystem with the one file `film.mkv` in a folder that may show others, which counts what was taken from it and
 /// not given back.

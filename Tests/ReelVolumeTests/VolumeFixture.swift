@@ -2,6 +2,7 @@ import Glibc
 import Logging
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelHTTP
 import ReelSources
 import ReelThreads

@@ -1,5 +1,5 @@
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// What the kernel holds of a filesystem through one session: references to nodes, and open handles.
 ///

@@ -1,5 +1,5 @@
 import ReelCore
-import ReelVolume
+import ReelFilesystem
 
 /// What the kernel holds of a mount, in the kernel's numbers, for the process that serves the mount next.
 ///

@@ -1,5 +1,5 @@
 import ReelCore
-import ReelVolume
+import ReelFilesystem
 
 /// A filesystem under the numbers that the kernel has from an earlier process, besides its own.
 ///

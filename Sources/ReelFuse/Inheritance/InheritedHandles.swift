@@ -1,6 +1,6 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import Synchronization
 
 /// A handle that an earlier process opened, and that this one opens again: calls wait until it has.

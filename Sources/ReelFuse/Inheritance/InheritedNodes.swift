@@ -1,5 +1,5 @@
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// The nodes that the kernel has from an earlier process, and where they lead in the filesystem of this one.
 ///

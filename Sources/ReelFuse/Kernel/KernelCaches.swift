@@ -1,6 +1,6 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// What the kernel keeps of one filesystem through several mounts: each notice goes to all of them.
 package final class KernelCaches: KernelCache {

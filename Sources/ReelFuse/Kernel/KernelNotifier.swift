@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// Makes the kernel forget, from a thread of its own: the call waits for locks that a process holds while it waits for
 /// an answer of the mount, so a thread that serves requests must never make it.

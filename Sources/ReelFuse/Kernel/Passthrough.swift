@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 import Logging
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// The kernel's register of backing files, as closures that tests replace.
 package struct BackingCalls: Sendable {

@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 import Logging
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import Synchronization
 
 /// The objects that every operation uses; libfuse carries them as the session's user data.

@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
 import ReelCore
-import ReelVolume
+import ReelFilesystem
 
 /// The attributes of every file and directory that are the same in the whole mount.
 package struct Ownership: Sendable, Hashable {

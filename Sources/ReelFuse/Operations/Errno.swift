@@ -1,5 +1,5 @@
 import Glibc
-import ReelVolume
+import ReelFilesystem
 
 extension VolumeError {
     /// The one table from errors to errnos (the page Errors).

@@ -1,4 +1,4 @@
-import ReelVolume
+import ReelFilesystem
 
 /// How many references to each node the kernel holds through one session: 8 bytes a node, as it may know a million.
 struct NodeCounts {

@@ -1,4 +1,4 @@
-import ReelVolume
+import ReelFilesystem
 
 /// How the opens of each node read: served by the filesystem, or by the kernel from a backing file.
 ///

@@ -1,5 +1,5 @@
 import CFuse
-import ReelVolume
+import ReelFilesystem
 
 /// Refuses every change of the tree with EROFS. The kernel does so itself while the mount is `ro`; these answer after
 /// root has remounted it `rw`.

@@ -1,6 +1,6 @@
 import CFuse
 import Glibc
-import ReelVolume
+import ReelFilesystem
 
 func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutablePointer<fuse_file_info>?) {
     let adapter = Adapter.of(request)

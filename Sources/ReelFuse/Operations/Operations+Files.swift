@@ -1,7 +1,7 @@
 import CFuse
 import CLinux
 import Glibc
-import ReelVolume
+import ReelFilesystem
 
 func openFile(_ request: fuse_req_t!, _ node: fuse_ino_t, _ info: UnsafeMutablePointer<fuse_file_info>!) {
     guard info.pointee.flags & O_ACCMODE == O_RDONLY else { return Reply(request).fail(.readOnly) }

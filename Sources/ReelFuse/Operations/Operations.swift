@@ -1,6 +1,6 @@
 import CFuse
 import Glibc
-import ReelVolume
+import ReelFilesystem
 
 /// The table through which libfuse calls, each time with a request. libfuse answers absent operations with ENOSYS, and
 /// the kernel then does them itself: flush, fsync, lseek, locks, access, copy_file_range.

@@ -1,7 +1,7 @@
 import CFuse
 import Glibc
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// A reply that comes later, from any thread: data, an interrupt and the end of the mount race for it, and the first
 /// wins.

@@ -1,6 +1,6 @@
 import Glibc
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import Synchronization
 
 /// The replies that the kernel waits for, by number.

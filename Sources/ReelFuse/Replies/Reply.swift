@@ -1,6 +1,6 @@
 import CFuse
 import Glibc
-import ReelVolume
+import ReelFilesystem
 
 /// The answer to one request of the kernel. An answer consumes it; one that is dropped answers itself with EIO.
 ///

@@ -1,8 +1,8 @@
 import CFuse
 import Glibc
 import Logging
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import Synchronization
 
 /// One mount, from mount(2) to its end.

@@ -1,5 +1,5 @@
 import ReelCore
-import ReelVolume
+import ReelFilesystem
 
 /// A text that is made while it is sent.
 package protocol TextPieces: Sendable {

@@ -1,7 +1,7 @@
 import NIOCore
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// The filesystem, as tasks call it.
 struct ServedTree: Sendable {

@@ -1,8 +1,8 @@
 import NIOCore
 import NIOHTTP1
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// The writing side of a connection, while one request is answered. All writes wait until the system has taken them:
 /// a client that stops reading costs one piece of memory.

@@ -2,7 +2,7 @@ import Glibc
 import NIOCore
 import NIOHTTP1
 import NIOPosix
-import ReelVolume
+import ReelFilesystem
 
 /// The HTTP server of a mount: shows the filesystem below `/files/`.
 ///
@@ -37,12 +37,13 @@ package final class Listener: Sendable {
     ///   - credentials: that each request must bring; nil: none.
     ///   - token: as for ``Admission``.
     ///   - patience: the time that a client has for a request, until the next one, and for a piece of a text.
-    ///   - history: to be told of each second; nil: none is kept.
+    ///   - eachSecond: called each second until the end, on the thread of all connections.
     ///   - onStop: called when the listener ends, before it waits for the last answer.
     package init(
         _ socket: ListenSocket, _ filesystem: any Filesystem, documents: [String: ServedDocument],
         calls: [String: ServedCall], credentials: (user: String, password: String)?, token: String?,
-        patience: Duration = .seconds(60), history: LineHistory? = nil, onStop: @escaping @Sendable () -> Void
+        patience: Duration = .seconds(60), eachSecond: (@Sendable () -> Void)? = nil,
+        onStop: @escaping @Sendable () -> Void
     ) throws(ListenError) {
         address = socket.address
         socketFile = socket.file
@@ -69,8 +70,8 @@ package final class Listener: Sendable {
             try? group.syncShutdownGracefully()
             throw ListenError(sentence: "cannot listen at \(address): \(error)")
         }
-        guard let history else { return }
-        channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .seconds(1)) { _ in history.add() }
+        guard let eachSecond else { return }
+        channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .seconds(1)) { _ in eachSecond() }
     }
 
     /// Ends all connections, and returns when nothing of it calls the filesystem any more.

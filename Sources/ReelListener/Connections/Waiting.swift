@@ -1,5 +1,5 @@
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// The result of a call of the filesystem, for a task that may be cancelled: the first outcome counts.
 final class Waiting<Value: Sendable>: Sendable {

@@ -1,7 +1,7 @@
 import NIOCore
 import ReelCore
+import ReelFilesystem
 import ReelThreads
-import ReelVolume
 
 /// Answers the requests of all connections.
 struct Site: Sendable {

@@ -1,3 +1,5 @@
+import ReelFilesystem
+
 /// The folders of a catalogue: those of its sources, and those above them. A value, made anew when the catalogue is
 /// read again.
 struct CatalogueFolders: Sendable {

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 // What the kernel holds of a source, with the source's number.
 

@@ -1,6 +1,7 @@
 import Logging
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// One source of a catalogue, ready to be opened.

@@ -1,6 +1,7 @@
 import Logging
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import Synchronization
 

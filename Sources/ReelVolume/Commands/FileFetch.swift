@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// One file that a command fetches: opened as a program would open it, and asked for until all of it is in the cache.

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// A folder that a command works in: held as the kernel holds a node.

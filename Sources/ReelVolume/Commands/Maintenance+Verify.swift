@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// The check of cached bytes against their checksums, and the repair of damaged ones.

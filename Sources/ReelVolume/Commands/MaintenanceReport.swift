@@ -1,3 +1,4 @@
+import ReelFilesystem
 import ReelThreads
 
 /// One file of a cache, as `reelfs cache list` shows it.

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// Asks for the content information of files whose length no listing tells: many at once, one request a resource. The

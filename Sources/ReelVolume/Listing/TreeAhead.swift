@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// Lists folders ahead of the programs that walk through the tree, in the background; `Walks` decides where, and how

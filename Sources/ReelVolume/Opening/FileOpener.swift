@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// Opens files: finds out which version of a file each open gets.

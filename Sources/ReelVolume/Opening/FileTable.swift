@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// Holds the files that are open, or were a moment ago: exactly one `RemoteFile` a version, even if many names lead to

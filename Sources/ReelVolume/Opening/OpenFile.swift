@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import Synchronization
 
 /// An open file, to which a handle of the kernel leads.

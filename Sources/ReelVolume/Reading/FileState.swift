@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 /// The state of a `RemoteFile`, one value behind its lock: the ledger, and the reads and requests that the ledger
 /// names.

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 /// The reads of one file that wait: `limit` of them for its ledger, the others in a queue.
 ///

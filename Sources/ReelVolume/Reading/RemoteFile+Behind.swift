@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 /// Drops the memory that readers have left behind: see `DropBehind`. Each byte should be in the page cache once at
 /// most, and the bytes of a long file only while a reader is near them.

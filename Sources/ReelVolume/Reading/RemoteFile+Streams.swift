@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// Does what the ledger decides, and tells it what came of it.

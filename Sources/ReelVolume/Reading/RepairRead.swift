@@ -1,3 +1,4 @@
+import ReelFilesystem
 import ReelThreads
 
 /// A read that waits until blocks are in the cache, and takes no bytes.

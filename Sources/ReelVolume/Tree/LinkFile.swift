@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelSources
 
 /// Files that stand for symbolic links, as rclone writes them: `NAME.rclonelink` holds the target of the link NAME.

@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelSources
 import ReelThreads
 

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 
 /// A filesystem with one more file in its root, without bytes, which is there only while the tree can be trusted: while

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 /// One mount's view of a volume that other mounts share: it shows only what is cached whole, and asks for nothing.
 package final class CachedView: Filesystem {

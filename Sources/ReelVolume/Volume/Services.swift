@@ -1,6 +1,7 @@
 import Logging
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelSources
 import ReelThreads
 import Synchronization

@@ -48,7 +48,7 @@ struct Entrance {
         do throws(ListenError) {
             return try Listener(
                 socket, service.volume, documents: documents, calls: calls, credentials: credentials, token: token,
-                history: history, onStop: { threads.stop() })
+                eachSecond: { history.add() }, onStop: { threads.stop() })
         } catch {
             throw .mount(error.sentence)
         }

@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import ReelFilesystem
 import ReelFuse
 import ReelThreads
 import ReelVolume

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import Synchronization
 import TestKit

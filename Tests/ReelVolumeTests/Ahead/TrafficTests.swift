@@ -1,3 +1,4 @@
+import ReelFilesystem
 import ReelThreads
 import TestKit
 import Testing

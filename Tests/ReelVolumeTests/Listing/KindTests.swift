@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelSources
 import ReelThreads
 import TestKit

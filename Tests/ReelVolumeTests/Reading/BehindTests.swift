@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import Synchronization
 import TestKit
 import Testing

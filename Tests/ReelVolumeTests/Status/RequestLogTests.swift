@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import Synchronization
 import TestKit

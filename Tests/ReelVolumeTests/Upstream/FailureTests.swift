@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import Testing
 
 @testable import ReelVolume

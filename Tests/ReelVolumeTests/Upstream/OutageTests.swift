@@ -1,5 +1,6 @@
 import Logging
 import ReelCore
+import ReelFilesystem
 import TestKit
 import Testing
 

@@ -1,5 +1,4 @@
 import ReelCore
-import ReelVolume
 
 /// The numbers of a mount in Prometheus' text form, version 0.0.4.
 package func metricsText(_ status: VolumeStatus, _ metrics: VolumeMetrics) -> String {

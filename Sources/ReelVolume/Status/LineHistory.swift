@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import ReelVolume
 
 /// What the line of a mount brought in each second of the last minutes, for a page that is opened later.
 package final class LineHistory: Sendable {
@@ -30,7 +29,7 @@ package final class LineHistory: Sendable {
     package init(_ look: @escaping @Sendable () -> LineProgress) { self.look = look }
 
     /// A second has passed.
-    func add(_ moment: Duration = now()) {
+    package func add(_ moment: Duration = now()) {
         let progress = look()
         state.withLock { state in
             defer { state.last = (progress, moment) }

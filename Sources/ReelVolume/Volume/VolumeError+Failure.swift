@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 extension VolumeError {
     init(_ failure: Ledger.ReadFailure) {

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 
 /// A filesystem with a cache and commands, as the program mounts it: of one source (`Volume`), or of the sources of a
 /// catalogue (`CatalogueVolume`).

@@ -1,6 +1,5 @@
 import FoundationEssentials
 import ReelCore
-import ReelListener
 import Testing
 
 @testable import ReelVolume

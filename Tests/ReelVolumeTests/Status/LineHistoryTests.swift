@@ -1,9 +1,8 @@
 import FoundationEssentials
-import ReelVolume
 import Synchronization
 import Testing
 
-@testable import ReelListener
+@testable import ReelVolume
 
 @Suite struct LineHistoryTests {
     private final class Source: Sendable {
