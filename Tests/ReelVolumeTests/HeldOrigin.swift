@@ -73,6 +73,14 @@ final class HeldOrigin: Origin {
         }
     }
 
+    /// Ends a request. - Parameter number: of the request, in their order.
+    func fail(_ number: Int, _ failure: OriginFailure) {
+        guard let handle = state.withLock({ $0.sent.dropFirst(number).first?.handle }), let sent = take(handle) else {
+            return
+        }
+        perform { sent.receiver.ended(failure) }
+    }
+
     /// Whether a request was cancelled. - Parameter number: of the request, in their order.
     func isCancelled(_ number: Int) -> Bool {
         state.withLock { $0.sent[number].handle }.isCancelled.load(ordering: .relaxed)
@@ -105,7 +113,7 @@ final class HeldOrigin: Origin {
 /// - Parameter source: nil where it is a local list.
 func withServices(
     of source: ResourceURL? = ResourceURL("http://a/"), _ options: VolumeOptions = VolumeOptions(),
-    _ body: (Services, HeldOrigin, Store) throws -> Void
+    finder: (any PlaceFinder)? = nil, _ body: (Services, HeldOrigin, Store) throws -> Void
 ) throws {
     try withTemporaryDirectory { directory in
         defer { removeTree(directory + "/cache") }
@@ -113,7 +121,7 @@ func withServices(
             directory: directory + "/cache", source: "http://a/", limits: CacheLimits(cap: 1 << 30), owner: "/nowhere")
         let origin = HeldOrigin()
         let services = Services(
-            source, scope: "", origin: origin, store: store, options: options,
+            source, scope: "", origin: origin, store: store, options: options, finder: finder,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
         defer {
             services.shutdown()

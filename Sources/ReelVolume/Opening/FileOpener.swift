@@ -138,7 +138,7 @@ final class FileOpener: Sendable {
         InformationRequest.start(
             url, known: remembered.information, isDoubted: isDoubted, demand: node.openDemand, limit: limit, services
         ) { [self] outcome in
-            if isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
+            if Self.isOtherAnswer(outcome.failure) { missing.withLock { $0[url.text] = nil } }
             switch outcome {
             case .unchanged: openVersion(node, url, files.learn(remembered.information, of: url), completion)
             case .information(let new):
@@ -211,7 +211,7 @@ final class FileOpener: Sendable {
     }
 
     /// Whether the origin answered, and other than "no such thing".
-    private func isOtherAnswer(_ failure: OriginFailure?) -> Bool {
+    static func isOtherAnswer(_ failure: OriginFailure?) -> Bool {
         switch failure {
         case nil, .wrongAnswer, .changed: true
         case .status(let status, _): status != 404 && status != 410

@@ -307,24 +307,33 @@ struct DiagnosisTests {
         #expect(Self.lines { $0.add(facts) } == expected)
     }
 
-    static let failures: [(OriginFailure, String, String)] = [
-        (.status(401, retryAfter: nil), "bad https://host: the origin answers 401", "~/.netrc"),
-        (.status(403, retryAfter: nil), "bad https://host: the origin answers 403", "--credentials"),
-        (.status(404, retryAfter: nil), "bad https://host: the origin answers 404", "path of the URL"),
-        (.status(429, retryAfter: nil), "bad https://host: the origin answers 429", "try later"),
-        (.status(500, retryAfter: nil), "bad https://host: the origin answers 500", "administrator"),
-        (.status(418, retryAfter: nil), "bad https://host: the origin answers 418", "browser"),
-        (.timedOut, "bad https://host: the origin did not answer in time", "firewall"),
-        (
-            .unreachable("https://host: refused"), "bad the origin cannot be reached (https://host: refused)",
-            "host and port"
-        ),
-        (
-            .untrusted("https://host: bad"), "bad the origin's certificate is not trusted (https://host: bad)",
-            "update-ca-certificates"
-        ),
-        (.wrongAnswer("x"), "bad https://host: the origin's answer is of no use (x)", "login page"),
-    ]
+    static let failures: [(OriginFailure, String, String)] =
+        [
+            (401, "~/.netrc"), (403, "--credentials"), (404, "path of the URL"), (410, "path of the URL"),
+            (408, "browser"), (418, "browser"), (423, "browser"), (425, "browser"), (429, "try later"),
+            (500, "administrator"), (501, "administrator"), (503, "try later"), (600, "administrator"),
+        ].map { (.status($0, retryAfter: nil), "bad https://host: the origin answers \($0)", $1) } + [
+            (.timedOut, "bad https://host: the origin did not answer in time", "firewall"),
+            (
+                .unreachable("https://host: refused"), "bad the origin cannot be reached (https://host: refused)",
+                "host and port"
+            ),
+            (
+                .untrusted("https://host: bad"), "bad the origin's certificate is not trusted (https://host: bad)",
+                "update-ca-certificates"
+            ),
+            (.wrongAnswer("x"), "bad https://host: the origin's answer is of no use (x)", "login page"),
+            (.interrupted("x"), "bad https://host: the answer broke off (x)", "Try again"),
+            (.hostKey("https://host has another key"), "bad https://host has another key", "administrator"),
+            (.changed, "bad https://host: it has changed meanwhile", "Try again"),
+            (.away(.silent), "bad https://host: the origin is away", "Try again"),
+            (
+                .away(.offline), "bad https://host: --only-cached or `reelfs offline on` lets nothing be asked for",
+                "Try again"
+            ),
+            (.unresolved, "bad https://host: the resolver tells no place", "Try again"),
+            (.cancelled, "bad https://host: the request was cancelled", "Try again"),
+        ]
 
     @Test("tells what to do where no answer helps", arguments: failures.indices)
     func failure(index: Int) throws {
