@@ -31,27 +31,6 @@ extension FuzzTarget {
                 }
             }
         },
-        FuzzTarget("fills") { bytes in
-            // As the daemon that was killed left it: 32 bytes an entry. Random ones have no right checksum, so half
-            // get it.
-            var file: [UInt8] = []
-            var input = FuzzBytes(bytes)
-            while !input.isEmpty {
-                let words = input.bytes(24)
-                let sum = words.withUnsafeBytes { checksum($0) }
-                file += words + (input.byte() & 1 == 0 ? input.bytes(8) : withUnsafeBytes(of: sum) { Array($0) })
-            }
-            guard let folder = scratchFolder() else { return }
-            defer { removeLog(folder) }
-            let journal = try FillJournal(folder)
-            let descriptor = open(folder + "/fills-0.log", O_WRONLY | O_CLOEXEC)
-            file.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
-            close(descriptor)
-            for entry in journal.entries {
-                try require(entry.block >= 0, "block \(entry.block)")
-                journal.note(entry)
-            }
-        },
         FuzzTarget("stored") { bytes in
             var input = FuzzBytes(bytes)
             let place = ResourceURL("http://host/films/")!
@@ -98,15 +77,5 @@ extension FuzzTarget {
         if input.byte() & 1 == 0 {
             try? connection.run("INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?, ?)", resource)
         }
-    }
-
-    private static func scratchFolder() -> String? {
-        var template = Array("/dev/shm/reelfs-fuzz-XXXXXX".utf8CString)
-        return mkdtemp(&template).map { String(cString: $0) }
-    }
-
-    private static func removeLog(_ folder: String) {
-        for name in ["fills-0.log", "fills-1.log"] { unlink(folder + "/" + name) }
-        rmdir(folder)
     }
 }

@@ -64,12 +64,7 @@ final class Committer: Sendable {
     /// Ends the thread.
     func stop() { thread.stop(waiting: true) }
 
-    /// A block is filled, and its bytes are on the disk.
-    func filled(_ bytes: Int64, _ block: Int, of file: DataFile, _ sum: BlockSum) {
-        if !file.isOpenEnded { index.journal?.note(FillJournal.Entry(object: file.row, block: block, sum: sum)) }
-        filled(bytes)
-    }
-
+    /// A block is filled, and its bytes are in the data file.
     func filled(_ bytes: Int64) {
         let sum = uncommitted.add(bytes, ordering: .relaxed).newValue
         thread.schedule(urgent: sum >= Self.commitBytes)
@@ -87,7 +82,6 @@ final class Committer: Sendable {
         state.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
             closings.store(0, ordering: .relaxed)
-            index.journal?.turn()
             releaseIdleMemory()
             let synced = files.all.filter(synchronise)
             if !files.all.contains(where: { $0.withBlocks { $0.isPending } }) { disk.hasNothingToSync() }
@@ -162,7 +156,6 @@ final class Committer: Sendable {
                 for (row, uses) in used { try connection.write(uses, of: row) }
                 return replaced
             }
-            index.journal?.settle()
             reached(.rowsCommitted)
             for file in living { file.withBlocks { $0.endSync() } }
             return replaced

@@ -94,7 +94,7 @@ extension CacheObject {
         guard let sum = sum(of: block, whole) else { return loseDamaged([block..<block + 1]) }
         let now = store.clock.now()
         let isOnDisk = file.withBlocks { $0.seal(block, sum, now: now) && $0[block] != .memory }
-        if isOnDisk { store.committer.filled(file.bytes(of: block).count, block, of: file, sum) }
+        if isOnDisk { store.committer.filled(file.bytes(of: block).count) }
     }
 
     /// The checksum of a block of which all bytes came; nil where they are no longer there.

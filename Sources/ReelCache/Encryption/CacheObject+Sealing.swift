@@ -134,6 +134,6 @@ extension CacheObject {
             try? file.punch(block..<block + 1)
             return
         }
-        store.committer.filled(written.count, block, of: file, written.sum)
+        store.committer.filled(written.count)
     }
 }

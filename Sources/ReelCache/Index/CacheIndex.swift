@@ -20,20 +20,17 @@ final class CacheIndex: Sendable {
     private let directory: CacheDirectory
     /// nil: the index is plain.
     var cipher: CacheCipher? { directory.cipher }
-    /// nil where the directory must not change.
-    let journal: FillJournal?
     /// The reason why the index on the disk is not written to; nil: it is.
     let failure: CacheError?
 
     /// - Parameter reader: nil: the writer reads as well.
     private init(
         _ directory: CacheDirectory, _ writer: IndexConnection, _ reader: IndexConnection? = nil,
-        _ journal: FillJournal? = nil, failure: CacheError? = nil
+        failure: CacheError? = nil
     ) {
         self.directory = directory
         self.writer = Locked(writer)
         self.reader = reader.map { Locked($0) } ?? self.writer
-        self.journal = journal
         self.failure = failure
     }
 
@@ -65,10 +62,8 @@ final class CacheIndex: Sendable {
     private static func tidied(_ directory: CacheDirectory, _ source: String?) throws(CacheError) -> CacheIndex {
         let (writer, reader) = try directory.connections()
         try writer.claim(source: source, in: directory)
-        let journal = try FillJournal(directory.own, isSealed: directory.cipher != nil)
-        try writer.recover(journal, directory)
         try writer.tidyAfterCrash(directory)
-        return CacheIndex(directory, writer, reader, journal)
+        return CacheIndex(directory, writer, reader)
     }
 
     private static func inMemory(

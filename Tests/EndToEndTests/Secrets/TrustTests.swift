@@ -103,7 +103,7 @@ extension EndToEnd {
                 try #require(rename(scene.cache, moved) == 0)
                 mkdir(victim, 0o755)
                 mkdir(victim + "/" + name, 0o755)
-                let files = ["control", "lock", "fills-0.log", "index.sqlite.is-damaged"].map {
+                let files = ["control", "lock", "index.sqlite.is-damaged"].map {
                     "\(victim)/\(name)/\($0)"
                 }
                 for file in files { try writeFile(file, "mine".utf8) }

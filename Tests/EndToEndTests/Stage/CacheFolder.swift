@@ -76,14 +76,6 @@ struct CacheFolder {
 
     var committedBlocks: Int { (committed ?? [:]).values.reduce(0) { $0 + $1.nonzeroBitCount } }
 
-    /// Blocks that the log of fills tells of, since the last commit or the one before.
-    var notedBlocks: Int {
-        ["0", "1"].reduce(0) { count, number in
-            let log = (sources.first ?? path) + "/fills-\(number).log"
-            return count + Int((try? attributes(log))?.st_size ?? 0) / 32
-        }
-    }
-
     /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem anew, and a filesystem
     /// that refuses answers SIGBUS: what a sick disk comes to when it has been sick for a while.
     func syncIndex() {

@@ -66,62 +66,6 @@ private final class Listener: Sendable {
         store.close()
     }
 
-    @Test func aKilledDaemonForgetsNothingThatWasFilled() throws {
-        let fixture = Fixture()
-        let wanted = version(blocks: 70, less: 99)
-        let store = try fixture.open()
-        let object = try store.fill(wanted, [0, 5, 69])
-        store.commit()
-        for block in 6..<40 { try object.fill(block) }
-        try object.put(41)
-        let image = try fixture.crashImage(of: store)
-        // Of what was noted, one block's bytes never reached the disk.
-        let data = try Descriptor(try #require(image.objectFiles.first), O_RDWR)
-        try data.punch(7 * BlockSize.block, 4096)
-        let after = try image.open()
-        let again = try after.object(for: wanted)
-        #expect(again.filledBlocks == [0, 5, 6] + Array(8..<40) + [69])
-        for block in again.filledBlocks { #expect(again.holds(block)) }
-        #expect(after.usage.used == again.filledBytes)
-        after.close()
-        store.close()
-    }
-
-    @Test func aLogFullOfNonsenseIsNotBelieved() throws {
-        let fixture = Fixture()
-        var store = try fixture.open()
-        try store.fill(version(blocks: 4), [0])
-        store.close()
-        for name in ["fills-0.log", "fills-1.log"] {
-            let file = try Descriptor(fixture.source + "/" + name, O_RDWR)
-            // Entries with a right checksum of their own, and garbage.
-            var words: [UInt64] = [1, 2, 3]
-            words.append(words.withUnsafeBytes { checksum($0) })
-            words += [1, 1 << 39, 3]
-            words.append(words[4..<7].withUnsafeBytes { checksum($0) })
-            let bytes = words.withUnsafeBytes { Array($0) } + content(3, 5000)
-            #expect(pwrite(file.number, bytes, bytes.count, 0) == bytes.count)
-        }
-        store = try fixture.open()
-        #expect(try store.object(for: version(blocks: 4)).filledBlocks == [0])
-        store.close()
-    }
-
-    /// As a full disk does it.
-    @Test func anEntryThatTheDiskTookInPartSpoilsNoOther() throws {
-        let fixture = Fixture(isEncrypted: false)
-        let journal = try FillJournal(fixture.directory)
-        let entries = (0..<4).map { FillJournal.Entry(object: 1, block: $0, sum: 7) }
-        for entry in entries[..<2] { journal.note(entry) }
-        truncate(fixture.directory + "/fills-0.log", 37)
-        journal.note(entries[2])
-        #expect(journal.entries == [entries[0], entries[2]])
-        journal.turn()
-        journal.note(entries[3])
-        journal.settle()
-        #expect(journal.entries == [entries[3]])
-    }
-
     /// A process that is killed leaves leftovers, and the disk may not let go of them at the next start.
     @Test(.tags(.plainOnly), .enabled(if: geteuid() == 0, "only root can mount a disk"))
     func whatCannotBePunchedStaysUnclean() throws {

@@ -23,22 +23,6 @@ import Testing
         withExtendedLifetime(object) { store.close() }
     }
 
-    @Test func aKilledDaemonForgetsNothingThatIsFilled() throws {
-        let fixture = Fixture()
-        let store = try fixture.open()
-        store.committer.stop()
-        let object = try store.fill(wanted, Array(0..<2) + [69])
-        for block in 10..<26 { try object.fill(block) }
-        try object.put(40)
-        let image = try fixture.crashImage(of: store)
-        let after = try image.open()
-        let again = try after.object(for: wanted)
-        #expect(again.filledBlocks == [0, 1] + Array(10..<26) + [69])
-        for block in again.filledBlocks { #expect(again.holds(block)) }
-        after.close()
-        store.close()
-    }
-
     @Test func discardedOrLostBlocksStayAwayAndCountAgainOnceRewritten() throws {
         let fixture = Fixture()
         let store = try fixture.open()

@@ -71,7 +71,7 @@ struct EncryptedTests {
         let hint: Comment = "seed \(random.seed)"
         for _ in 0..<40 {
             let image = try original.crashImage()
-            let paths = [image.index, image.objectFiles[0], image.index + "-wal", image.source + "/fills-0.log"]
+            let paths = [image.index, image.objectFiles[0], image.index + "-wal"]
             for path in paths where status(path)?.st_size ?? 0 > 0 {
                 try exchange(path) { bytes in
                     let place = Int.random(in: 0..<bytes.count, using: &random)
