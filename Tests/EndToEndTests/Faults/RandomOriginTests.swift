@@ -17,64 +17,73 @@ extension EndToEnd {
             let seconds = number("REELFS_RANDOM_SECONDS") ?? 120
             var random = number("REELFS_RANDOM_SEED").map { SeededGenerator(seed: UInt64($0)) } ?? SeededGenerator()
             let findings = RandomFindings()
-            let origin = RandomOrigin(seed: random.next())
+            var sources: [RandomSource] = []
+            defer { for source in sources { source.stop() } }
+            for number in 0..<RandomShape.mostSources {
+                sources.append(try RandomSource(number, seed: random.next()))
+            }
             print("random origin: seed \(random.seed), \(seconds) s")
-            var server = try origin.server(port: 0)
-            defer { server.stop() }
-            var copy = try origin.mirror(port: 0)
-            defer { copy.stop() }
             var tier = try RandomTier()
             defer { tier.stop() }
-            try withScene(limit: .seconds(seconds + 180)) { scene in
-                var shape = RandomShape.first[0]
-                var mount = try ForegroundMount(scene, server.address, shape, copy, tier)
-                defer { mount.child.signal(SIGKILL) }
+            try withScene(limit: .seconds(seconds + 240)) { scene in
                 let end = ContinuousClock.now + .seconds(seconds)
                 var round = 0
-                while ContinuousClock.now < end, findings.end == nil {
-                    round += 1
-                    let bucket = shape.hasTier ? ", tier " + tier.storm(&random) : ""
-                    let weather = "\(shape): " + origin.storm() + bucket
-                    findings.round = "round \(round), seed \(random.seed), \(weather)"
-                    let readers = RandomReaders(origin, scene.mountpoint, findings)
-                    readers.start(Self.readers, seed: random.next())
-                    for _ in 0..<Int.random(in: 5...20, using: &random) {
-                        let pause = Duration.milliseconds(Int.random(in: 10...1000, using: &random))
-                        eventually(within: pause) { mount.hasEnded(findings) }
-                        origin.replaceSome()
-                        tier.loseSome(&random)
+                var number = 0
+                while ContinuousClock.now < end, !findings.hasEnded {
+                    let (shape, rounds) = RandomShape.of(mount: number, &random)
+                    number += 1
+                    findings.round = "mount \(number), seed \(random.seed), \(shape)"
+                    var mount = try RandomMount(scene, sources, shape, tier, findings)
+                    defer { mount.abandon() }
+                    for _ in 0..<rounds where ContinuousClock.now < end && !findings.hasEnded {
+                        round += 1
+                        try storm(scene, &mount, &tier, findings, round, &random)
+                        for source in mount.sources { try source.renew() }
+                        try tier.renew()
                     }
-                    readers.finish()
-                    if mount.hasEnded(findings) { break }
-                    origin.calm()
-                    tier.calm()
-                    expectNewest(origin, scene, findings)
-                    // A connection's thread and what the server notes of it are kept until it ends.
-                    server.stop()
-                    server = try origin.server(port: server.port)
-                    copy.stop()
-                    copy = try origin.mirror(port: copy.port)
-                    let bucketed = tier.requests
-                    try tier.renew()
-                    if round % 4 == 0 {
-                        mount.unmount(findings)
-                        shape = RandomShape.of(mount: round / 4, &random)
-                        mount = try ForegroundMount(scene, server.address, shape, copy, tier)
-                    }
-                    print(
-                        "random origin: round \(round), \(weather.prefix(120)): \(findings.summary)"
-                            + (bucket.isEmpty ? "" : "; tier: \(bucketed.reads) GET, \(bucketed.writes) PUT"))
+                    mount.unmount()
                 }
-                mount.unmount(findings)
             }
             #expect(findings.count == 0, "seed \(random.seed): \(findings.sentences.joined(separator: "\n"))")
             #expect(findings.received > 0)
         }
 
+        /// Programs read while everything has trouble; then all is well, and each file is read.
+        private func storm(
+            _ scene: Scene, _ mount: inout RandomMount, _ tier: inout RandomTier, _ findings: RandomFindings,
+            _ round: Int, _ random: inout SeededGenerator
+        ) throws {
+            let shape = mount.shape
+            let weather = "\(shape): " + mount.sources.map { $0.origin.storm() }.joined(separator: "; ")
+            findings.round = "round \(round), seed \(random.seed), \(weather)"
+            let readers = mount.sources.map { RandomReaders($0, scene.mountpoint, findings) }
+            for reader in readers { reader.start(Self.readers / shape.sources, seed: random.next()) }
+            for _ in 0..<Int.random(in: 5...20, using: &random) {
+                let pause = Duration.milliseconds(Int.random(in: 10...1000, using: &random))
+                eventually(within: pause) { mount.hasEnded() }
+                mount.sources.randomElement(using: &random)!.origin.replaceSome()
+                if shape.hasTier { tier.storm(&random) }
+                try mount.edit(&random)
+                mount.restart(&random)
+            }
+            if shape.isKilled { mount.crash() }
+            for reader in readers { reader.finish() }
+            if mount.hasEnded() { return }
+            for source in mount.sources { source.origin.calm() }
+            let bucket = shape.hasTier ? "; tier \(tier.calm())" : ""
+            if shape.isKilled { try mount.mountAgain(tier) }
+            try mount.settle()
+            for source in mount.sources { expectNewest(source, scene, mount, findings) }
+            print("random origin: round \(round), \(weather.prefix(100)): \(findings.summary)\(bucket)")
+        }
+
         /// Once the origin is well, each file is read whole as what it is.
-        private func expectNewest(_ origin: RandomOrigin, _ scene: Scene, _ findings: RandomFindings) {
-            let readers = RandomReaders(origin, scene.mountpoint, findings)
-            for index in origin.files.indices {
+        private func expectNewest(
+            _ source: RandomSource, _ scene: Scene, _ mount: RandomMount, _ findings: RandomFindings
+        ) {
+            let origin = source.origin
+            let readers = RandomReaders(source, scene.mountpoint, findings)
+            for index in origin.files.indices where !mount.hasEnded() {
                 var difference: String?
                 // A circuit has to close, a listing to be asked for again, and what was confirmed to be 5 s old.
                 eventually(within: .seconds(20)) {
@@ -92,56 +101,6 @@ extension EndToEnd {
     }
 }
 
-/// What a mount of random origins has beside its origin.
-struct RandomShape: CustomStringConvertible {
-    var hasMirror = false
-    var hasTier = false
-
-    /// Those of the first mounts, so that a short run has seen each kind.
-    static let first = [Self(hasTier: true), Self(hasMirror: true), Self(hasMirror: true, hasTier: true), Self()]
-
-    /// - Parameter number: of the mount in this run.
-    static func of(mount number: Int, _ random: inout SeededGenerator) -> Self {
-        if number < first.count { return first[number] }
-        return Self(hasMirror: Bool.random(using: &random), hasTier: Bool.random(using: &random))
-    }
-
-    var description: String {
-        let parts = [(hasMirror, "mirror"), (hasTier, "tier")].filter(\.0).map(\.1)
-        return parts.isEmpty ? "plain" : parts.joined(separator: " ")
-    }
-}
-
-extension ForegroundMount {
-    fileprivate init(
-        _ scene: Scene, _ source: String, _ shape: RandomShape, _ mirror: ScriptedServer, _ tier: RandomTier
-    ) throws {
-        try self.init(
-            scene, source,
-            ["--cache-size", "16M", "--timeout", "\(RandomReaders.timeout)", "--refresh", "1"]
-                + (shape.hasMirror ? ["--mirror", mirror.address] : []) + (shape.hasTier ? tier.options : []),
-            environment: RandomTier.keys)
-    }
-
-    fileprivate func hasEnded(_ findings: RandomFindings) -> Bool {
-        if findings.end != nil { return true }
-        guard let end = child.poll() else { return false }
-        findings.end = end
-        findings.find("the program has ended with \(end.status): \(end.errors.suffix(2000))")
-        return true
-    }
-
-    fileprivate func unmount(_ findings: RandomFindings) {
-        if hasEnded(findings) { return }
-        do {
-            let end = try ChildProcess.run([program, "umount", path])
-            if end.status != 0 { findings.find("umount: \(end)") }
-            let last = try child.wait(within: .seconds(20))
-            if last.status != 0 { findings.find("after umount \(last.status): \(last.errors.suffix(2000))") }
-        } catch { findings.find("umount: \(error)") }
-    }
-}
-
 /// What went wrong in a run, and how much was tried.
 final class RandomFindings: Sendable {
     private struct State {
@@ -153,7 +112,9 @@ final class RandomFindings: Sendable {
         var longest = Duration.zero
         var lastFailure = ""
         var round = ""
-        var end: ChildProcess.End?
+        var hasEnded = false
+        var isCrashed = false
+        var restarts = 0
     }
     private let state = Mutex(State())
 
@@ -181,11 +142,26 @@ final class RandomFindings: Sendable {
         get { state.withLock { $0.round } }
         set { state.withLock { $0.round = newValue } }
     }
-    /// How the program ended of itself; nil: it has not.
-    var end: ChildProcess.End? {
-        get { state.withLock { $0.end } }
-        set { state.withLock { $0.end = newValue } }
+    /// Whether the program has ended of itself.
+    var hasEnded: Bool {
+        get { state.withLock { $0.hasEnded } }
+        set { state.withLock { $0.hasEnded = newValue } }
     }
+    /// Whether the test has killed the daemon, and no other one serves yet.
+    var isCrashed: Bool {
+        get { state.withLock { $0.isCrashed } }
+        set { state.withLock { $0.isCrashed = newValue } }
+    }
+
+    /// When a call begins or ends.
+    struct Moment {
+        var time: ContinuousClock.Instant
+        /// Odd while a daemon takes the place of another one.
+        var restarts: Int
+    }
+
+    var moment: Moment { state.withLock { Moment(time: .now, restarts: $0.restarts) } }
+    func beginOrEndRestart() { state.withLock { $0.restarts += 1 } }
     var count: Int { state.withLock { $0.count } }
     var sentences: [String] { state.withLock { $0.sentences } }
     var received: Int64 { state.withLock { $0.received } }
@@ -200,7 +176,8 @@ final class RandomFindings: Sendable {
                 "\($0.value) × \(String(cString: strerror($0.key)))"
             }
             return
-                "\(state.calls) calls, \(state.received >> 20) MiB, longest \(state.longest), \(state.count) findings; "
+                "\(state.calls) calls, \(state.received >> 20) MiB, longest \(state.longest), "
+                + "\(state.restarts / 2) restarts, \(state.count) findings; "
                 + errors.joined(separator: ", ")
         }
     }

@@ -11,6 +11,8 @@ final class RandomReaders: Sendable {
     static let timeout = 3
     /// A deadline, the second above it that is promised, and what a busy machine takes.
     private static let longestWait = Duration.seconds(timeout) + .seconds(2.5)
+    /// A read over a restart has two deadlines, and the time between the daemons; see `RestartTests`.
+    private static let longestWaitOverRestart = longestWait * 2 + .seconds(8)
     private static let chunk = 64 << 10
     /// No fault of an origin comes out as another errno.
     private static let allowed: Set = [
@@ -18,16 +20,19 @@ final class RandomReaders: Sendable {
         // A listing that calls a file a directory.
         ENOTDIR, EISDIR,
     ]
+    private static let ofCrash: Set = [ENOTCONN, ECONNABORTED]
 
-    private let origin: RandomOrigin
+    private let source: RandomSource
     private let mountpoint: String
     private let findings: RandomFindings
     private let isStopped = Atomic(false)
     private let threads = Mutex<[Thread]>([])
 
-    init(_ origin: RandomOrigin, _ mountpoint: String, _ findings: RandomFindings) {
-        (self.origin, self.mountpoint, self.findings) = (origin, mountpoint, findings)
+    init(_ source: RandomSource, _ mountpoint: String, _ findings: RandomFindings) {
+        (self.source, self.mountpoint, self.findings) = (source, mountpoint, findings)
     }
+
+    private var origin: RandomOrigin { source.origin }
 
     func start(_ count: Int, seed: UInt64) {
         for index in 0..<count {
@@ -73,12 +78,14 @@ final class RandomReaders: Sendable {
         }
     }
 
-    private func path(_ index: Int) -> String { mountpoint + "/" + origin.files[index].name }
+    private func path(_ index: Int) -> String { folder + origin.files[index].name }
+
+    private var folder: String { mountpoint + "/" + source.folder }
 
     private func list(_ folder: String) {
-        let start = ContinuousClock.now
+        let start = findings.moment
         do {
-            let names = try names(in: mountpoint + "/" + folder)
+            let names = try names(in: self.folder + folder)
             if Set(names).count != names.count || names.contains(where: { $0.contains("/") || $0.utf8.count > 255 }) {
                 findings.find("names in \"\(folder)\": \(names)")
             }
@@ -160,20 +167,25 @@ final class RandomReaders: Sendable {
     private func call(
         _ name: String, _ path: String, allowing more: Set<Int32> = [], _ body: () -> Int
     ) -> Int? {
-        let start = ContinuousClock.now
+        let start = findings.moment
         let value = body()
         note(name, path, value < 0 ? errno : nil, more, since: start)
         return value < 0 ? nil : value
     }
 
     private func note(
-        _ name: String, _ path: String, _ number: Int32?, _ more: Set<Int32>, since start: ContinuousClock.Instant
+        _ name: String, _ path: String, _ number: Int32?, _ more: Set<Int32>, since start: RandomFindings.Moment
     ) {
-        let time = ContinuousClock.now - start
+        let now = findings.moment
+        let time = now.time - start.time
         findings.call(time, number)
         if let number { findings.lastFailure = "\(name) after \(time): \(String(cString: strerror(number)))" }
-        if time > Self.longestWait { findings.find("\(name) of \(path) took \(time)") }
+        let isRestarted = start.restarts != now.restarts || start.restarts % 2 == 1
+        if time > (isRestarted ? Self.longestWaitOverRestart : Self.longestWait) {
+            findings.find("\(name) of \(path) took \(time)")
+        }
         guard let number, !Self.allowed.contains(number), !more.contains(number) else { return }
+        if findings.isCrashed, Self.ofCrash.contains(number) { return }
         findings.find("\(name) of \(path): \(String(cString: strerror(number)))")
     }
 }
