@@ -7,12 +7,13 @@ import ReelThreads
 /// their disk may hang, and SIGTERM has to be heard. A mount with neither ends.
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
-/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept; then it ends the
-/// session.
+/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept, and does then what
+/// it does to a mount that serves.
 final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening
-        case mounting(isAsked: Bool)
+        /// - Parameter kept: the signal that has come meanwhile; one that ends rather than SIGHUP.
+        case mounting(kept: Int32?)
         case serving(stop: @Sendable () -> Void, reload: (@Sendable () -> Void)?)
     }
 
@@ -43,19 +44,19 @@ final class EndSignals: Sendable {
     }
 
     /// A mount begins.
-    func keep() { phase.withLock { $0 = .mounting(isAsked: false) } }
+    func keep() { phase.withLock { $0 = .mounting(kept: nil) } }
 
     /// The mount is made.
     /// - Parameters:
     ///   - reload: what SIGHUP does; nil: it ends the mount, too.
-    ///   - stop: ends it; called at once if a signal has come meanwhile.
+    ///   - stop: ends it.
     func serve(reload: (@Sendable () -> Void)?, _ stop: @escaping @Sendable () -> Void) {
-        let isAsked = phase.withLock { phase in
+        let kept: Int32? = phase.withLock { phase in
             defer { phase = .serving(stop: stop, reload: reload) }
-            if case .mounting(true) = phase { return true }
-            return false
+            if case .mounting(let kept) = phase { return kept }
+            return nil
         }
-        if isAsked { stop() }
+        if let kept { take(kept, nil) }
     }
 
     /// - Parameter ready: for the reason of an end before the mount.
@@ -65,8 +66,8 @@ final class EndSignals: Sendable {
             case .opening:
                 ready?.say(Failure.interrupted.line)
                 _exit(Failure.interrupted.status.rawValue)
-            case .mounting:
-                phase = .mounting(isAsked: true)
+            case .mounting(let kept):
+                phase = .mounting(kept: kept == nil || kept == SIGHUP ? number : kept)
                 return nil
             case .serving(let stop, let reload):
                 guard number == SIGHUP, let reload else { return stop }

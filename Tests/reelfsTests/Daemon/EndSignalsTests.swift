@@ -32,4 +32,16 @@ struct EndSignalsTests {
         signals.take(SIGHUP, nil)
         #expect(ends.withLock { $0 } == 1)
     }
+
+    @Test(
+        "A signal that comes while the mount is made does afterwards what it does to one that serves",
+        arguments: [([SIGHUP], 0), ([SIGTERM], 1), ([SIGTERM, SIGHUP], 1), ([SIGHUP, SIGTERM], 1)])
+    func kept(_ numbers: [Int32], _ expected: Int) {
+        let (signals, ends, reloads) = (EndSignals(), Monitor(0), Monitor(0))
+        signals.keep()
+        for number in numbers { signals.take(number, nil) }
+        signals.serve(reload: { reloads.withLock { $0 += 1 } }, { ends.withLock { $0 += 1 } })
+        #expect(ends.withLock { $0 } == expected)
+        if expected == 0 { reloads.wait { $0 == 1 ? () : nil } }
+    }
 }
