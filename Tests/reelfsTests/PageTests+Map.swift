@@ -12,8 +12,8 @@ extension PageTests {
         of: lines(of: ["/usr/bin/find", repository + "/Sources", repository + "/Tests", "-name", "*.swift"])
             .map(contents(of:)))
 
-    /// A name in the table of rooms stands for the file of that name, and for the extensions of the type (`Name+….swift`)
-    /// in the same folder that the table does not name themselves.
+    /// A name in the table of rooms stands for the file of that name, and for the extensions of the type (`Name+…`) in
+    /// the same folder that the table does not name.
     @Test("Each source file lies in exactly one room of its target's page", arguments: targets)
     func rooms(target: String) {
         let folder = repository + "/Sources/\(target)/"
@@ -97,7 +97,7 @@ extension PageTests {
         #expect(rows.map(\.target).sorted() == Self.targets)
         let package = contents(of: repository + "/Package.swift")
         for (index, row) in rows.enumerated() {
-            // The program's dependencies are a constant, as those of a fuzzing build are the same.
+            // The program's dependencies are a constant, which a fuzzing build uses, too.
             let start = row.target == "reelfs" ? "let parts: [Target.Dependency] = " : "name: \"\(row.target)\""
             let declared = package.firstRange(of: start).map { package[$0.upperBound...] } ?? ""
             let target = declared.firstRange(of: "arget(").map { declared[..<$0.lowerBound] } ?? declared
