@@ -3,12 +3,17 @@ import CSQLite
 /// The index's tables. A change of these texts is a change of the format: raise `Schema.version` with it.
 enum Schema {
     /// The number in `user_version`; 0 is a new file. An index of version 1, without checksums, is set aside like a
-    /// damaged one.
-    static let version = 2
+    /// damaged one. One of version 2, whose column `weak` names no mirror, is taken over: a program that knows only that
+    /// would take a mirror's bytes for the source's.
+    static let version = 5
+    private static let olderVersion = 2
     /// The number of an encrypted index: the same tables, whose texts are sealed. One of version 3 is taken over.
     static let sealedVersion = 4
     private static let olderSealedVersion = 3
+    /// An index of a higher number is a newer program's.
+    static let newestVersion = max(version, sealedVersion)
 
+    static func isPlain(_ version: Int) -> Bool { version == olderVersion || version == Self.version }
     static func isSealed(_ version: Int) -> Bool { (olderSealedVersion...sealedVersion).contains(version) }
 
     /// In the form in which `sqlite_schema` gives them back, so that an index with other tables, views or triggers is
@@ -68,13 +73,13 @@ func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnec
     }
     let found = try connection.first("PRAGMA user_version") { Int($0.integer(0)) } ?? 0
     let wanted = connection.cipher == nil ? Schema.version : Schema.sealedVersion
-    guard found <= Schema.sealedVersion else {
+    guard found <= Schema.newestVersion else {
         throw CacheError.newerIndex(found: found, known: wanted)
     }
-    // An index of an older format is plain, and of no use.
+    // An index of version 1 is plain, and of no use.
     if Schema.isSealed(found), connection.cipher == nil { throw CacheError.encrypted }
-    if found == Schema.version, wanted != found { throw CacheError.plain }
-    guard found == 0 || found == Schema.version || Schema.isSealed(found) else { return nil }
+    if Schema.isPlain(found), connection.cipher != nil { throw CacheError.plain }
+    guard found == 0 || Schema.isPlain(found) || Schema.isSealed(found) else { return nil }
     if found == 0 {
         try connection.transaction { () throws(CacheError) in
             for statement in Schema.statements { try connection.run(statement) }
@@ -84,9 +89,9 @@ func openTables(_ connection: IndexConnection) throws(CacheError) -> IndexConnec
     let tablesOnly = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     let tables = try connection.all(tablesOnly) { $0.text(0) }
     guard Set(tables) == Set(Schema.statements) else { return nil }
-    if let cipher = connection.cipher, found != 0, found != wanted {
+    if found != 0, found != wanted {
         try connection.transaction { () throws(CacheError) in
-            try connection.proveLengths(cipher)
+            if let cipher = connection.cipher { try connection.proveLengths(cipher) }
             try connection.run("PRAGMA user_version=\(wanted)")
         }
     }

@@ -367,6 +367,27 @@ import Testing
         #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
     }
 
+    /// A program that knows version 2 only would take a mirror's number for a weak tag.
+    @Test(.tags(.plainOnly)) func anIndexOfVersionTwoIsTakenOverAndOlderProgramsLeaveItAloneFromThenOn() throws {
+        let fixture = Fixture()
+        var store = try fixture.open()
+        try store.fill(version(blocks: 2), 0..<2)
+        store.close()
+        try IndexConnection(fixture.index).run("PRAGMA user_version=2")
+        #expect(throws: CacheError.plain) {
+            let cipher = CacheCipher(master: SecretBytes(count: 32))
+            _ = try openIndex(fixture.index, cipher)
+        }
+        for _ in 0..<2 {
+            store = try fixture.open()
+            #expect(try store.object(for: version(blocks: 2)).holds(1) && store.failure == nil)
+            store.close()
+        }
+        // Beyond the highest number that any older program knows, that of an encrypted index.
+        #expect(try IndexConnection(fixture.index).first("PRAGMA user_version") { $0.integer(0) } == 5)
+        #expect(!entryNames(in: fixture.source).contains("index.sqlite.damaged-1"))
+    }
+
     @Test func anIndexOfAnOlderFormatIsSetAside() throws {
         let fixture = Fixture()
         try fixture.open().close()
