@@ -72,6 +72,18 @@ package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The error of the system call that just failed.
     static func last(_ call: String) -> CacheError { .system(call, errno) }
 
+    /// The error of a call of SQLite that just failed on a connection. The system's own where SQLite got no descriptor
+    /// or no memory: its code is then that of a disk that fails. sqlite.org/c3ref/system_errno.html
+    static func sqlite(_ code: Int32, on connection: OpaquePointer?) -> CacheError {
+        if code & 0xFF == SQLITE_NOMEM || code == ioerrNoMemory { return .system("malloc", ENOMEM) }
+        guard [SQLITE_CANTOPEN, SQLITE_IOERR].contains(code & 0xFF), let connection else { return .index(code) }
+        let cause = CacheError.system("open", sqlite3_system_errno(connection))
+        return cause.isShortage ? cause : .index(code)
+    }
+
+    /// `SQLITE_IOERR_NOMEM`, a macro that Swift does not import.
+    static let ioerrNoMemory = SQLITE_IOERR | 12 << 8
+
     /// True where this process, or the machine, has no descriptor or no memory left: that says nothing of the disk.
     var isShortage: Bool {
         guard case .system(_, let number) = self else { return false }

@@ -39,8 +39,8 @@ final class IndexConnection: @unchecked Sendable {
         var pointer: OpaquePointer?
         let code = sqlite3_open_v2(path, &pointer, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, system)
         guard code == SQLITE_OK, let pointer else {
-            sqlite3_close_v2(pointer)
-            throw .index(code)
+            defer { sqlite3_close_v2(pointer) }
+            throw .sqlite(code, on: pointer)
         }
         return pointer
     }

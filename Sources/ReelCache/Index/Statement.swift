@@ -19,7 +19,9 @@ final class Statement: RowColumns {
     init(_ sql: String, _ connection: OpaquePointer) throws(CacheError) {
         var pointer: OpaquePointer?
         let code = sqlite3_prepare_v3(connection, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &pointer, nil)
-        guard code == SQLITE_OK, let pointer else { throw .index(sqlite3_extended_errcode(connection)) }
+        guard code == SQLITE_OK, let pointer else {
+            throw .sqlite(sqlite3_extended_errcode(connection), on: connection)
+        }
         self.pointer = pointer
     }
 
@@ -36,7 +38,7 @@ final class Statement: RowColumns {
                     text.withUTF8 { bind(UnsafeRawBufferPointer($0), column) }
                 case .bytes(let bytes): bytes.withUnsafeBytes { bind($0, column) }
                 }
-            guard code == SQLITE_OK else { throw .index(code) }
+            guard code == SQLITE_OK else { throw .sqlite(code, on: sqlite3_db_handle(pointer)) }
         }
     }
 
@@ -52,7 +54,7 @@ final class Statement: RowColumns {
         switch code & 0xFF {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
-        default: throw .index(code)
+        default: throw .sqlite(code, on: sqlite3_db_handle(pointer))
         }
     }
 

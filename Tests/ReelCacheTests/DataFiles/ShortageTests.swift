@@ -1,3 +1,4 @@
+import CSQLite
 import Glibc
 import ReelCore
 import TestKit
@@ -53,6 +54,21 @@ private func withoutDescriptors(_ body: () throws -> Void) throws {
             #expect(try store.object(for: version("kept", blocks: 130)).filledBlocks == [0, 64])
             #expect(store.failure == nil && store.bytesInMemory == 0)
             store.close()
+        }
+    }
+
+    /// SQLite says of both that it cannot open the file.
+    @Test func anIndexThatFindsNoDescriptorIsAShortageAndOneThatIsAwayASickDisk() async {
+        await #expect(processExitsWith: .success) {
+            let fixture = Fixture()
+            try fixture.open().close()
+            try withoutDescriptors {
+                #expect(throws: CacheError.system("open", EMFILE)) { try IndexConnection(fixture.index) }
+            }
+            #expect(throws: CacheError.index(SQLITE_CANTOPEN)) { try IndexConnection(fixture.index + "-away") }
+            #expect(CacheError.sqlite(SQLITE_NOMEM, on: nil).isShortage)
+            #expect(CacheError.sqlite(CacheError.ioerrNoMemory, on: nil).isShortage)
+            #expect(!CacheError.sqlite(SQLITE_FULL, on: nil).isShortage)
         }
     }
 }
