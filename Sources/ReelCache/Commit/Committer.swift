@@ -31,13 +31,11 @@ final class Committer: Sendable {
     /// Held over a whole commit, fdatasync included, so that `commit` returns only when all earlier commits have ended.
     /// Only commits wait for it.
     private let state = Lock(State(), .commit)
-    /// A commit runs early after this number of closed files: each keeps its descriptor until it is tidied.
+    /// A commit runs early once this number of files is closed: each keeps its descriptor until it is tidied.
     static let mostClosed = 64
 
     /// Bytes filled since the last commit began.
     private let uncommitted = Atomic<Int64>(0)
-    /// Files closed since the last commit began.
-    private let closings = Atomic(0)
 
     private var disk: DiskWatch { evictor.disk }
     private var reached: @Sendable (CrashPoint) -> Void { evictor.reached }
@@ -72,8 +70,7 @@ final class Committer: Sendable {
 
     /// An instance of an object is gone. If it was the last, the next commit tidies its file.
     func closed(_ file: DataFile) {
-        files.closed(file)
-        thread.schedule(urgent: closings.add(1, ordering: .relaxed).newValue >= Self.mostClosed)
+        thread.schedule(urgent: files.closed(file) >= Self.mostClosed)
     }
 
     /// Makes all blocks and facts so far durable before it returns. If the disk refuses, the next batch tries again.
@@ -81,7 +78,7 @@ final class Committer: Sendable {
     func commit() {
         state.withLock { state in
             uncommitted.store(0, ordering: .relaxed)
-            closings.store(0, ordering: .relaxed)
+            files.beginCommit()
             releaseIdleMemory()
             let synced = files.all.filter(synchronise)
             if !files.all.contains(where: { $0.withBlocks { $0.isPending } }) { disk.hasNothingToSync() }

@@ -19,6 +19,8 @@ final class DataFiles: Sendable {
         var entries: [Int64: Entry] = [:]
         var lastRowInMemory: Int64 = 0
         var mayHaveEvictable = true
+        /// The rows of files that were closed since the last commit began, and not opened again.
+        var closed: Set<Int64> = []
         /// The last rows of files of which bytes were lent and may still lie in sockets.
         var lent: [Int64] = []
     }
@@ -56,11 +58,22 @@ final class DataFiles: Sendable {
         state.withLock { state in
             state.entries[file.row, default: Entry(file: file)].object = object
             state.entries[file.row]?.count += 1
+            state.closed.remove(file.row)
         }
         return object
     }
 
-    func closed(_ file: DataFile) { state.withLock { $0.entries[file.row]?.count -= 1 } }
+    /// An instance is gone. - Returns: how many files were closed since the last commit began.
+    func closed(_ file: DataFile) -> Int {
+        state.withLock { state in
+            state.entries[file.row]?.count -= 1
+            if state.entries[file.row]?.count == 0 { state.closed.insert(file.row) }
+            return state.closed.count
+        }
+    }
+
+    func beginCommit() { state.withLock { $0.closed = [] } }
+
     @discardableResult func drop(_ row: Int64) -> DataFile? {
         let file = state.withLock { state in
             state.mayHaveEvictable = true

@@ -125,7 +125,7 @@ private final class Listener: Sendable {
     @Test func manyClosedFilesAreTidiedAtOnce() throws {
         let fixture = Fixture()
         let store = try fixture.open()
-        let file = try store.object(for: version(blocks: 1)).file
+        let objects = try (0..<Committer.mostClosed).map { try store.object(for: version("\($0)", blocks: 1)) }
         // The same parts with a thread that does not run.
         let files = DataFiles(try CacheDirectory(fixture.directory + "/other", owner: ""), isWritable: true)
         let evictor = Evictor(
@@ -133,9 +133,12 @@ private final class Listener: Sendable {
             commits: CommitThread(), age: nil, reached: { _ in }, memory: MemoryAccount(isEncrypted: false))
         let committer = Committer(
             store.index, files, Metadata(store.index, evictor.commits, { _ in }), evictor, store.verified)
-        for _ in 1..<Committer.mostClosed { committer.closed(file) }
+        let shared = ObjectStore(evictor, committer, store.verified)
+        for object in objects.dropLast() { _ = files.object(object.file, shared) }
+        // A file that is opened and closed again and again keeps one descriptor.
+        for _ in 0..<Committer.mostClosed { _ = files.object(objects[0].file, shared) }
         #expect(try #require(evictor.commits.dueAt) > .zero)
-        committer.closed(file)
+        _ = files.object(objects[Committer.mostClosed - 1].file, shared)
         #expect(evictor.commits.dueAt == .zero)
         store.close()
     }
