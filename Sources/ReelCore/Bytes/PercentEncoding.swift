@@ -36,6 +36,21 @@ package func encodedSegment(_ name: ArraySlice<UInt8>) -> [UInt8] {
     return result
 }
 
+/// Escapes each byte that is not unreserved (RFC 3986, section 2.3), as the signatures of S3 want it.
+package func s3Escaped(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
+    var result: [UInt8] = []
+    result.reserveCapacity(bytes.count + 16)
+    for byte in bytes {
+        if isUnreserved(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
+    }
+    return result
+}
+
+/// RFC 3986, section 2.3.
+package func isUnreserved(_ byte: UInt8) -> Bool {
+    isLetter(byte) || isDigit(byte) || "-._~".utf8.contains(byte)
+}
+
 /// The same as text.
 package func percentEncodedSegment(_ name: some Sequence<UInt8>) -> String {
     String(decoding: encodedSegment(Array(name)[...]), as: UTF8.self)

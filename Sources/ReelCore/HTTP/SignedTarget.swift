@@ -21,6 +21,35 @@ package struct SignedTarget: Hashable, Sendable {
         return ResourceURL("\(url.scheme)://\(host)" + url.text.dropFirst(url.origin.count)) ?? url
     }
 
+    /// Path and query in the form that the signature is made of, for a target that a server spells: a service makes it
+    /// of whatever it gets. AWS, "Create a canonical request".
+    package static func canonical(_ target: String) -> (path: String, query: String) {
+        let bytes = Array(target.utf8)
+        let path = bytes.prefix { $0 != UInt8(ascii: "?") }
+        // An escaped slash is a part of its segment.
+        let segments = path.split(separator: 0x2F, omittingEmptySubsequences: false).map {
+            s3Escaped(percentDecoded($0)[...])
+        }
+        let fields = bytes.dropFirst(path.count + 1).split(separator: UInt8(ascii: "&")).map { field in
+            let name = field.prefix { $0 != UInt8(ascii: "=") }
+            return (name: canonicalWord(name), value: canonicalWord(field.dropFirst(name.count + 1)))
+        }
+        let sorted = fields.sorted {
+            $0.name == $1.name
+                ? $0.value.lexicographicallyPrecedes($1.value) : $0.name.lexicographicallyPrecedes($1.name)
+        }
+        let query = sorted.map { $0.name + [UInt8(ascii: "=")] + $0.value }.joined(separator: [UInt8(ascii: "&")])
+        return (
+            String(decoding: Array(segments.joined(separator: [0x2F])), as: UTF8.self),
+            String(decoding: Array(query), as: UTF8.self)
+        )
+    }
+
+    /// Services read a `+` as a space, which is escaped as `%20` here.
+    private static func canonicalWord(_ word: ArraySlice<UInt8>) -> [UInt8] {
+        s3Escaped(percentDecoded(Array(word.map { $0 == UInt8(ascii: "+") ? 0x20 : $0 })[...])[...])
+    }
+
     /// The host that names no region.
     package static let host = "s3.amazonaws.com"
 

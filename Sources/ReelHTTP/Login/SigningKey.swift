@@ -40,7 +40,7 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
     /// Signed are the host and Amazon's own headers alone, as a proxy may change the others on their way.
     ///
     /// - Parameters:
-    ///   - target: path and query as they are sent, in the spelling of `SignedTarget`.
+    ///   - target: path and query as they are sent: in the spelling of `SignedTarget`, or that of a redirect.
     ///   - host: of the URL, as libcurl sends it: with the port where it is not the scheme's.
     ///   - headers: those of the request; of Amazon's own each must be there once.
     ///   - moment: seconds since 1970. Services refuse what is a quarter of an hour off.
@@ -61,18 +61,18 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
         let signed = ([host] + added + given.filter { $0.name.hasPrefix("x-amz-") })
             .sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
         let names = signed.map(\.name).joined(separator: ";")
-        let mark = target.utf8.firstIndex(of: UInt8(ascii: "?"))
+        let (path, query) = SignedTarget.canonical(target)
         let request = [
-            method, String(target[..<(mark ?? target.endIndex)]),
-            mark.map { String(target[target.utf8.index(after: $0)...]) } ?? "",
+            method, path, query,
             signed.map { "\($0.name):\(singleSpaced($0.value))\n" }.joined(), names, "UNSIGNED-PAYLOAD",
         ].joined(separator: "\n")
         let scope = "\(day)/\(region)/s3/aws4_request"
-        let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(hexadecimal(sha256(request)))"
-        let key = scope.utf8.split(separator: UInt8(ascii: "/")).reduce(Array("AWS4\(secret)".utf8)) {
-            keyedSHA256($0, Array($1))
-        }
-        let signature = hexadecimal(keyedSHA256(key, Array(text.utf8)))
+        guard let hash = MessageDigest.sha256.hex(request) else { fatalError("libcrypto has no SHA-256") }
+        let text = "AWS4-HMAC-SHA256\n\(time)\n\(scope)\n\(hash)"
+        var key = Array("AWS4\(secret)".utf8)
+        for part in scope.utf8.split(separator: UInt8(ascii: "/")) { rekey(&key, Array(part)) }
+        rekey(&key, Array(text.utf8))
+        let signature = hexadecimal(key)
         added.append(
             (
                 "Authorization",
@@ -87,20 +87,12 @@ private func singleSpaced(_ value: String) -> String {
     String(decoding: Array(value.utf8.split { $0 == 0x20 || $0 == 0x09 }.joined(separator: [0x20])), as: UTF8.self)
 }
 
-/// FIPS 180-4; EVP_Digest(3).
-private func sha256(_ text: String) -> [UInt8] {
-    let bytes = Array(text.utf8)
-    var sum = [UInt8](repeating: 0, count: 32)
-    guard EVP_Digest(bytes, bytes.count, &sum, nil, EVP_sha256(), nil) == 1 else {
-        fatalError("libcrypto has no SHA-256")
-    }
-    return sum
-}
-
-/// HMAC-SHA-256 (RFC 2104; HMAC(3)).
-private func keyedSHA256(_ key: [UInt8], _ message: [UInt8]) -> [UInt8] {
+/// Puts the HMAC-SHA-256 of a message in the place of its key, and wipes the key (RFC 2104; HMAC(3),
+/// OPENSSL_cleanse(3)).
+private func rekey(_ key: inout [UInt8], _ message: [UInt8]) {
     var result = [UInt8](repeating: 0, count: 32)
     guard HMAC(EVP_sha256(), key, Int32(key.count), message, message.count, &result, nil) != nil
     else { fatalError("libcrypto has no HMAC-SHA-256") }
-    return result
+    OPENSSL_cleanse(&key, key.count)
+    key = result
 }

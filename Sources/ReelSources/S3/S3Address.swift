@@ -74,15 +74,3 @@ func withoutS3Marks(_ path: String) -> String {
     }
     return String(decoding: Array(segments.joined(separator: [0x2F])), as: UTF8.self)
 }
-
-/// Escapes each byte that is not unreserved (RFC 3986, section 2.3).
-func s3Escaped(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
-    var result: [UInt8] = []
-    result.reserveCapacity(bytes.count + 16)
-    for byte in bytes {
-        if isUnreserved(byte) { result.append(byte) } else { appendEscape(of: byte, to: &result) }
-    }
-    return result
-}
-
-private func isUnreserved(_ byte: UInt8) -> Bool { isLetter(byte) || isDigit(byte) || "-._~".utf8.contains(byte) }

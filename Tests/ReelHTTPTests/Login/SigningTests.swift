@@ -40,6 +40,22 @@ import Testing
         #expect(fields.last?.value.hasSuffix(", Signature=" + signature) == true)
     }
 
+    /// A redirect spells its target as its server likes, and the server makes the canonical form of it.
+    @Test(
+        arguments: [
+            ("/films/a%7eb", "/films/a~b"), ("/a+b(1)", "/a%2Bb%281%29"), ("/a/%2f/../", "/a/%2F/../"),
+            ("/f?b=2&a=x+y&a=%41&c", "/f?a=A&a=x%20y&b=2&c="), ("/f?", "/f"), ("/%e9%", "/%E9%25"),
+            ("/f?k==&&k=/", "/f?k=%2F&k=%3D"),
+        ])
+    func aTargetIsSignedInItsCanonicalForm(_ target: String, _ canonical: String) {
+        func sign(_ target: String) -> String? {
+            Self.key.sign("GET", target, of: "h", headers: [], in: "us-east-1", at: 0).last?.value
+        }
+        #expect(sign(target) == sign(canonical))
+        let (path, query) = SignedTarget.canonical(target)
+        #expect(path + (query.isEmpty ? "" : "?" + query) == canonical)
+    }
+
     @Test func theHostThatIsSentIsTheOneThatIsSigned() {
         func sign(_ host: String, _ headers: [(name: String, value: String)]) -> String? {
             Self.key.sign("GET", "/a", of: host, headers: headers, in: "us-east-1", at: 0).last?.value
