@@ -15,6 +15,7 @@ final class HostTable {
     private var hosts: [String: OriginHost] = [:]
     /// Hosts at which requests run, pause or wait.
     private(set) var busy: [OriginHost] = []
+    let cookies = CookieSum()
 
     /// - Parameter slots: requests that run at once to one origin.
     init(slots: Int, _ news: TransportNews) {
@@ -55,11 +56,11 @@ final class HostTable {
 
     /// A host has set cookies: those of the hosts that were asked longest ago go where there are too many.
     func limitCookies(after host: OriginHost) {
+        // Most answers end here, whatever number of jars there is.
+        guard cookies.count > Self.cookieLimit else { return }
         var jars = hosts.values.compactMap { other in other.cookies.map { (other, $0) } }
-        var count = jars.reduce(0) { $0 + $1.1.count }
-        guard count > Self.cookieLimit else { return }
         for (_, jar) in jars { jar.recount() }
-        count = jars.reduce(0) { $0 + $1.1.count }
+        var count = jars.reduce(0) { $0 + $1.1.count }
         jars.sort { $0.1.lastUse < $1.1.lastUse }
         for (other, jar) in jars where other !== host && count > Self.cookieLimit {
             count -= jar.count

@@ -10,7 +10,8 @@ final class CookieJar {
     /// It holds cookies of the user's file, which are secrets for the source's origin.
     let isSeeded: Bool
     /// Cookies that it has, at most.
-    private(set) var count: Int
+    private(set) var count: Int { didSet { sum.count += count - oldValue } }
+    private let sum: CookieSum
     /// When a request last got it.
     private(set) var lastUse = ContinuousClock.now
     /// Set-Cookie lines since the cookies were last counted.
@@ -21,19 +22,26 @@ final class CookieJar {
     /// As many as libcurl sends at a time; RFC 6265, section 6.1, asks for 50.
     private static let limit = 150
 
-    /// - Parameter cookies: lines of a Netscape cookie file.
-    init?(_ cookies: [String]) {
+    /// - Parameters:
+    ///   - cookies: lines of a Netscape cookie file.
+    ///   - sum: of the jars among which it counts.
+    init?(_ cookies: [String], _ sum: CookieSum) {
         guard let share = curl_share_init() else { return nil }
         self.share = share
+        self.sum = sum
         isSeeded = !cookies.isEmpty
         count = cookies.count
+        sum.count += count
         reel_share_add(share, CURL_LOCK_DATA_COOKIE)
         guard !cookies.isEmpty, let easy = EasyHandle() else { return }
         attach(to: easy)
         for line in cookies { easy.set(CURLOPT_COOKIELIST, line) }
     }
 
-    deinit { curl_share_cleanup(share) }
+    deinit {
+        curl_share_cleanup(share)
+        sum.count -= count
+    }
 
     /// Lets a request send and take cookies. The handle must not outlive the jar.
     func attach(to easy: borrowing EasyHandle) {
@@ -59,6 +67,13 @@ final class CookieJar {
     }
 }
 
+/// The cookies of all jars together, at most: also of those that only a request under way holds.
+///
+/// Belongs to the transport's thread.
+final class CookieSum {
+    fileprivate(set) var count = 0
+}
+
 /// Whether a line of a Netscape cookie file is for a host or one above it, by its first field (RFC 6265, section
 /// 5.1.3).
 func isCookie(_ line: String, for host: String) -> Bool {
@@ -72,11 +87,11 @@ func isCookie(_ line: String, for host: String) -> Bool {
 
 extension OriginHost {
     /// Its jar, made where it has none; nil: no memory.
-    func cookieJar(_ configuration: TransportConfiguration) -> CookieJar? {
+    func cookieJar(_ configuration: TransportConfiguration, _ sum: CookieSum) -> CookieJar? {
         if cookies == nil {
             let isTrusted = configuration.trustedOrigins?.contains(name) ?? true
             let host = ResourceURL(name)?.host ?? ""
-            cookies = CookieJar(isTrusted ? configuration.cookies.filter { isCookie($0, for: host) } : [])
+            cookies = CookieJar(isTrusted ? configuration.cookies.filter { isCookie($0, for: host) } : [], sum)
         }
         return cookies
     }

@@ -97,7 +97,7 @@ extension Transfer {
 
     /// nil: the place gets no cookies, and sets none.
     func cookieJar(_ disclosure: Disclosure) -> CookieJar? {
-        guard disclosure.ownCookies, let jar = host.cookieJar(loop.configuration) else { return nil }
+        guard disclosure.ownCookies, let jar = host.cookieJar(loop.configuration, loop.cookies) else { return nil }
         // Cookies of the user's file are secrets, too.
         return jar.isSeeded && !disclosure.secrets ? nil : jar
     }

@@ -368,6 +368,8 @@ final class TransferLoop {
         watch?.paused(transfer.home)
     }
 
+    var cookies: CookieSum { hosts.cookies }
+
     /// The host of a request has set cookies.
     func limitCookies(after host: OriginHost) { hosts.limitCookies(after: host) }
 

@@ -364,6 +364,23 @@ import Testing
         }
     }
 
+    @Test func theSumOfCookiesIsThatOfTheJarsThatAreThere() throws {
+        let sum = CookieSum()
+        let line = "h\tTRUE\t/\tFALSE\t0\tid\t1"
+        let first = try #require(CookieJar([line], sum))
+        do {
+            let second = try #require(CookieJar([line, line.replacing("id", with: "other")], sum))
+            #expect(sum.count == 3)
+            guard let easy = EasyHandle() else { throw Unexpected(nil) }
+            second.attach(to: easy)
+            #expect(!second.isTooFull(afterSetting: 5, by: easy.pointer) && sum.count == 8)
+            // Lines may have set again what was there.
+            second.recount()
+            #expect(second.count == 2 && sum.count == 3)
+        }
+        #expect(first.count == 1 && sum.count == 1)
+    }
+
     @Test func aDoorThatDemandsACertificateGetsIt() throws {
         let server = try ScriptedServer { _ in ServerStep.answer(body: "x") }
         let door = try SecureDoor(before: server, demandsCertificate: true)
