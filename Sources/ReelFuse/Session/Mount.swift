@@ -1,5 +1,6 @@
 import CFuse
 import Glibc
+import ReelCore
 
 /// One line of /proc/self/mountinfo (proc(5)).
 ///
@@ -41,7 +42,10 @@ package struct Mount: Sendable, Hashable {
     }
 
     /// The topmost mount on a directory; nil: there is none.
-    package static func on(_ mountpoint: String) -> Mount? { all().last { $0.mountpoint == mountpoint } }
+    package static func on(_ mountpoint: String) -> Mount? { all().last { $0.isOn(mountpoint) } }
+
+    /// Whether it is on this directory, byte for byte.
+    package func isOn(_ mountpoint: String) -> Bool { ExactText(self.mountpoint) == ExactText(mountpoint) }
 
     /// Whether it is still mounted, with nothing on top of it.
     package var isOnTop: Bool { Mount.on(mountpoint)?.device == device }

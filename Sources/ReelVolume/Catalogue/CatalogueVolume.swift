@@ -49,7 +49,10 @@ package final class CatalogueVolume: MountedVolume {
             var order: [UInt64] = []
             var new: [CatalogueSource] = []
             for entry in entries {
-                let known = old.first { $0.entry.path == entry.path && $0.entry.fingerprint == entry.fingerprint }
+                let path = entry.path.map { ExactText($0) }
+                let known = old.first {
+                    $0.entry.path.map { ExactText($0) } == path && $0.entry.fingerprint == entry.fingerprint
+                }
                 let source = known ?? make(entry, &state)
                 guard let source else { continue }
                 if known == nil { new.append(source) }

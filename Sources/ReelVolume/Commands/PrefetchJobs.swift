@@ -81,7 +81,7 @@ package final class PrefetchJobs: Sendable {
         let jobs = state.withLock(notifying: false) { $0.jobs }.filter { job in
             let status = job.status
             return !status.isOver
-                && status.paths.allSatisfy { path.isEmpty || $0 == path || $0.utf8.starts(with: (path + "/").utf8) }
+                && status.paths.allSatisfy { path.isEmpty || ($0 + "/").utf8.starts(with: (path + "/").utf8) }
         }
         for job in jobs { job.cancel() }
         return jobs.count
