@@ -284,30 +284,3 @@ package enum BodyAnswer: Sendable {
     /// These bytes were taken; the request ends now with `.cancelled`.
     case stop
 }
-
-/// Why an origin gave no bytes, or no more of them.
-package enum OriginFailure: Error, Hashable, Sendable {
-    /// No connection: name not found, refused, no route, a proxy that is away.
-    case unreachable(String)
-    /// The connection ended, or the body did, before all announced bytes had come.
-    case interrupted(String)
-    /// Connected, but no byte came within the request's stall limit; or no connection within it.
-    case timedOut
-    /// A status that is no success (after redirects, and after the original URL was asked again).
-    case status(Int, retryAfter: Duration?)
-    /// An answer that does not answer the request: wrong Content-Range, a content encoding that was not requested, HTML
-    /// for a film.
-    case wrongAnswer(String)
-    /// The certificate or the TLS handshake was refused.
-    case untrusted(String)
-    /// The server's key (SSH) is unknown, or another one than the known one; a sentence that says what to do.
-    case hostKey(String)
-    /// The resource now has another length or validator than the one asked for.
-    case changed
-    /// Not asked: the origin is known to be away (`Circuit`).
-    case away(Outage)
-    /// Not asked: the user's resolver tells no place.
-    case unresolved
-    /// Ended by `Origin.cancel`, or by the receiver.
-    case cancelled
-}

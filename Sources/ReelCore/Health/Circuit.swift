@@ -215,10 +215,10 @@ package struct Circuit: Sendable {
     }
 
     private mutating func judge(_ failure: OriginFailure?, _ now: Duration) -> [Action] {
-        switch failure {
-        case nil, .status, .wrongAnswer, .untrusted, .hostKey, .changed: return answered(now)
-        case .unreachable: return refused(now)
-        case .cancelled, .timedOut, .interrupted, .away, .unresolved:
+        switch failure?.meaning.sign ?? .answer {
+        case .answer, .life: return answered(now)
+        case .refusal: return refused(now)
+        case .nothing:
             // A request that ended early has learned nothing, nor has one that waited while others were answered.
             if owed == 0, mode == .closed, silence(now) < doubtAfter { silentSince = nil }
             return []

@@ -25,20 +25,23 @@ package enum ListingTrouble: Hashable, Sendable {
     }
 
     /// The origin says that there is no such directory.
-    package var isMissing: Bool { [.status(404), .status(410)].contains(self) }
+    package var isMissing: Bool {
+        guard case .status(let status) = self else { return false }
+        return OriginFailure.status(status, retryAfter: nil).meaning.isMissing
+    }
 
     /// Takes entries away once a second refresh says the same.
-    fileprivate var takesAway: Bool { [.empty, .status(404), .status(410)].contains(self) }
+    fileprivate var takesAway: Bool { self == .empty || isMissing }
 
     /// The trouble of a listing whose request failed.
     package init(_ failure: OriginFailure) {
         self =
-            switch failure {
-            case .unreachable, .away(.unreachable), .away(.offline): .unreachable
-            case .timedOut, .away(.silent): .timedOut
-            case .status(let status, _): .status(status)
-            case .interrupted: .cutShort
-            case .wrongAnswer, .untrusted, .hostKey, .changed, .unresolved, .cancelled: .failed
+            switch (failure, failure.meaning.read) {
+            case (.status(let status, _), _): .status(status)
+            case (.interrupted, _): .cutShort
+            case (_, .unreachable), (_, .offline): .unreachable
+            case (_, .timedOut): .timedOut
+            case (_, .accessDenied), (_, .changed), (_, .failed): .failed
             }
     }
 }

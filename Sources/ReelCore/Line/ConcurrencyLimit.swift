@@ -89,14 +89,14 @@ package struct ConcurrencyLimit: Sendable {
         }
     }
 
-    /// A request has ended. - Parameter failure: 429 and 503 are refusals.
+    /// A request has ended.
     package mutating func ended(_ failure: OriginFailure?, now: Duration) {
-        guard case .status(let status, let retryAfter) = failure, status == 429 || status == 503 else { return }
+        guard let failure, failure.meaning.isOverloaded else { return }
         // Requests that were under way together are refused together.
         if requests > 1 || now >= heldUntil { refusals = min(refusals + 1, 6) }
         wider = nil
         become(1, now)
-        heldUntil = max(heldUntil, now + max(.seconds(15 << refusals), retryAfter ?? .zero))
+        heldUntil = max(heldUntil, now + max(.seconds(15 << refusals), failure.retryAfter ?? .zero))
     }
 
     private mutating func become(_ count: Int, _ now: Duration) {

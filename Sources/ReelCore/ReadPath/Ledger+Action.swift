@@ -24,24 +24,6 @@ extension Ledger {
         case fail(ReadID, ReadFailure)
     }
 
-    /// Why a waiting read gets no bytes.
-    package enum ReadFailure: Hashable, Sendable {
-        case timedOut, unreachable, offline, accessDenied, changed, failed
-
-        /// The failure of a read whose stream failed.
-        package init(_ failure: OriginFailure) {
-            self =
-                switch failure {
-                case .unreachable: .unreachable
-                case .away(.unreachable), .away(.offline): .offline
-                case .timedOut, .away(.silent): .timedOut
-                case .status(401, _), .status(403, _), .unresolved: .accessDenied
-                case .status(404, _), .status(410, _), .changed: .changed
-                case .status, .interrupted, .wrongAnswer, .untrusted, .hostKey, .cancelled: .failed
-                }
-        }
-    }
-
     /// The limits that the mount and the origin set to one file.
     package struct Limits: Sendable {
         /// Requests at a time for one reader (`ConcurrencyLimit`).

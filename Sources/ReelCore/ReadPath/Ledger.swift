@@ -347,7 +347,7 @@ package struct Ledger: Sendable {
         guard let stream = planner.streams.over(id) else { return [] }
         if stream.end == BlockSize.openEnd {
             planner.streams.remove(id)
-            if let failure { breakOff(ReadFailure(failure)) }
+            if let failure { breakOff(failure.meaning.read) }
             return planner.waiting.complete() + planner.demand(now: now)
         }
         if stream.position >= stream.end {

@@ -69,7 +69,7 @@ struct Streams: Sendable {
     private(set) var acceptsRanges: Bool
     /// Why a version that had an open end is not fetched again: its body broke off, or is not kept. nil while the body
     /// runs, and where the version is like any other now.
-    private(set) var brokenOff: Ledger.ReadFailure?
+    private(set) var brokenOff: ReadFailure?
     private var nextID: Ledger.StreamID = 1
     /// Requests begin and end at multiples of so many bytes, as far as the bytes up to there are missing.
     let alignment: Int64
@@ -187,7 +187,7 @@ struct Streams: Sendable {
         return self[id]
     }
 
-    mutating func breakOff(_ failure: Ledger.ReadFailure) { brokenOff = failure }
+    mutating func breakOff(_ failure: ReadFailure) { brokenOff = failure }
 
     /// The stream failed. - Parameter deadline: of the read that waits longest for it.
     /// - Returns: whether it tries again before then.

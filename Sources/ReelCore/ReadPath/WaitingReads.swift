@@ -19,7 +19,7 @@ struct WaitingReads: Sendable {
     private(set) var all: [Read] = []
     /// The kernel asks for the pages of a failed readahead once more, and the program that waits has to hear of the
     /// failure at once.
-    private var expired: [(range: ByteRange, at: Duration, failure: Ledger.ReadFailure)] = []
+    private var expired: [(range: ByteRange, at: Duration, failure: ReadFailure)] = []
 
     init(_ present: any PresentBytes) { self.present = present }
 
@@ -42,7 +42,7 @@ struct WaitingReads: Sendable {
         return actions
     }
 
-    mutating func fail(_ ids: [Ledger.ReadID], _ failure: Ledger.ReadFailure) -> [Ledger.Action] {
+    mutating func fail(_ ids: [Ledger.ReadID], _ failure: ReadFailure) -> [Ledger.Action] {
         all.removeAll { ids.contains($0.id) }
         return ids.map { .fail($0, failure) }
     }
@@ -52,9 +52,9 @@ struct WaitingReads: Sendable {
         for read in reads {
             // The second time may take the whole deadline: both together are not to be over it by more than this.
             let isLate = now - read.parkedAt > .seconds(1)
-            if failure == .timedOut || isLate { expire(read.range, Ledger.ReadFailure(failure), now: now) }
+            if failure == .timedOut || isLate { expire(read.range, failure.meaning.read, now: now) }
         }
-        return fail(reads.map(\.id), Ledger.ReadFailure(failure))
+        return fail(reads.map(\.id), failure.meaning.read)
     }
 
     /// Ends the reads whose deadline has passed.
@@ -67,7 +67,7 @@ struct WaitingReads: Sendable {
                 continue
             }
             let cause = streams.all.first { isWaiting(read, for: $0) }?.lastFailure
-            let failure = cause.map { Ledger.ReadFailure($0) } ?? .timedOut
+            let failure = cause?.meaning.read ?? .timedOut
             expire(read.range, failure, now: now)
             actions.append(.fail(read.id, failure))
         }
@@ -78,13 +78,13 @@ struct WaitingReads: Sendable {
     // MARK: Second tries
 
     /// Remembers a read that failed at its deadline: a second try that follows at once fails as well.
-    mutating func expire(_ range: ByteRange, _ failure: Ledger.ReadFailure = .timedOut, now: Duration) {
+    mutating func expire(_ range: ByteRange, _ failure: ReadFailure = .timedOut, now: Duration) {
         if expired.count >= Self.mostExpired { expired.removeFirst() }
         expired.append((range, now, failure))
     }
 
     /// The failure of a read of these bytes a moment ago; nil where none has failed.
-    mutating func recentFailure(of range: ByteRange, now: Duration) -> Ledger.ReadFailure? {
+    mutating func recentFailure(of range: ByteRange, now: Duration) -> ReadFailure? {
         expired.removeAll { now - $0.at >= Self.echo }
         return expired.last { $0.range.overlaps(range) }?.failure
     }

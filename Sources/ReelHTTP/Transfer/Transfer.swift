@@ -177,6 +177,7 @@ final class Transfer {
         }
         noteLogin(head)
         var verdict: Verdict?
+        let failure = OriginFailure.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil))))
         switch head.status {
         case _ where request.accepted.contains(head.status):
             if probe == nil { loop.watch?.answered(home, request) }
@@ -196,11 +197,11 @@ final class Transfer {
                 route.redirect(request, to: $0, from: host.name, isTooNarrow: isTooNarrow)
             }
         case 401 where mayLogInAgain(head): verdict = .logInAgain
-        case 401, 403, 404, 410: if route.mayBeUsedUp(head.status) { verdict = .askOriginal }
+        case _ where failure.meaning.mayBeExpired:
+            if route.mayBeUsedUp(head.status) { verdict = .askOriginal }
         default: break
         }
-        answer.drain(
-            verdict ?? .failed(.status(head.status, retryAfter: head.retryAfter(now: Int64(time(nil))))))
+        answer.drain(verdict ?? .failed(failure))
         loop.expect(self)
         return true
     }

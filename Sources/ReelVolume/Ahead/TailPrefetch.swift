@@ -137,7 +137,7 @@ final class TailPrefetch: OriginReceiver {
             state.isOver = true
             return state.file
         }
-        if failure?.isContradiction ?? false { services.doubt(url) }
+        if failure?.meaning.isContradiction ?? false { services.doubt(url) }
         // No reader was promised these bytes: one that waits for them by now asks in a way that is tried again.
         if let (file, stream) = file { file.ended(stream, .cancelled, of: url) }
     }

@@ -197,8 +197,7 @@ final class FileFetch: Sendable {
     private func ended(_ failure: OriginFailure?) {
         if let failure, failure != .cancelled {
             let isAway = if case .away = failure { true } else { false }
-            let isFinal =
-                !isAway && failure != .changed && RetryPolicy.pause(after: failure, attempt: 1, random: 0) == nil
+            let isFinal = !isAway && failure != .changed && failure.meaning.retry == nil
             state.withLock { $0.fail(VolumeError(failure).sentence, isFinal: isFinal, isAway: isAway, now()) }
         } else if failure == .cancelled {
             // Its connection was needed for a reader.

@@ -212,11 +212,7 @@ final class FileOpener: Sendable {
 
     /// Whether the origin answered, and other than "no such thing".
     static func isOtherAnswer(_ failure: OriginFailure?) -> Bool {
-        switch failure {
-        case nil, .wrongAnswer, .changed: true
-        case .status(let status, _): status != 404 && status != 410
-        case .unreachable, .interrupted, .timedOut, .untrusted, .hostKey, .away, .unresolved, .cancelled: false
-        }
+        failure.map { $0.meaning.sign == .answer && !$0.meaning.isMissing } ?? true
     }
 
     /// The origin says "no such thing". - Returns: whether it said so before, long enough ago to be believed.

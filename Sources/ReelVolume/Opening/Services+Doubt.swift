@@ -13,17 +13,3 @@ extension Services {
         store.remember(known.information, for: url.text, checkedAt: Services.doubted)
     }
 }
-
-extension OriginFailure {
-    /// Whether the origin no longer has the resource as it told it before: it has another version or none, refuses
-    /// access, or gives an answer that does not fit. Its own errors (5xx, a broken connection) are no contradiction.
-    var isContradiction: Bool {
-        switch self {
-        case .changed, .wrongAnswer, .status(401, _), .status(403, _), .status(404, _), .status(410, _),
-            .status(416, _):
-            true
-        case .status, .unreachable, .interrupted, .timedOut, .untrusted, .hostKey, .away, .unresolved, .cancelled:
-            false
-        }
-    }
-}

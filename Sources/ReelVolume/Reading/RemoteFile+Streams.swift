@@ -135,7 +135,7 @@ extension RemoteFile {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         concurrency.value.withLock { $0.ended(failure, now: now()) }
         // Before a reader hears of it: it may open the file anew at once.
-        if failure?.isContradiction ?? false { services.doubt(url) }
+        if failure?.meaning.isContradiction ?? false { services.doubt(url) }
         let actions = decide { state in
             _ = state.takeRequest(of: id)
             return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))

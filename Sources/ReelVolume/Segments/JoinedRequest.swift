@@ -224,9 +224,9 @@ final class JoinedRequest: ForwardingReceiver {
             if !isPaused { next() }
             return
         }
-        if failure.isContradiction {
+        if failure.meaning.isContradiction {
             files.forget(request.url)
-            if case .status(let status, _) = failure, status != 416 {
+            if failure.meaning.mayBeExpired {
                 let isNew = state.withLock { state in
                     defer { state.isRenewed = true }
                     return !state.isRenewed

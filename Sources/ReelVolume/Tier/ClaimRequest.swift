@@ -82,16 +82,16 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
         case (.write, nil) where isConditional && claims.condition == .unknown:
             write(.writeAgain, isConditional: true)
         case (.write, nil): lookInAMoment()
-        case (.write, let failure?) where isConditional && failure.isRefusedCondition:
+        case (.write, let failure?) where isConditional && failure.meaning.condition == .refused:
             claims.condition = .kept
             look(.look)
-        case (.write, let failure?) where isConditional && failure.isUnknownCondition:
+        case (.write, let failure?) where isConditional && failure.meaning.condition == .unknown:
             claims.condition = .useless
             write(isConditional: false)
         case (.writeAgain, nil):
             claims.condition = .useless
             lookInAMoment()
-        case (.writeAgain, let failure?) where failure.isRefusedCondition:
+        case (.writeAgain, let failure?) where failure.meaning.condition == .refused:
             claims.condition = .kept
             settle(isOthers: false)
         case (.lookAgain, nil), (.lookAgain, .cancelled?): settle(isOthers: words != claims.words)

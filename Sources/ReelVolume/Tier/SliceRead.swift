@@ -159,7 +159,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
     private func tell(_ failure: OriginFailure?) {
         var told = status
         if told == nil, case .status(let number, _)? = failure { told = number }
-        services.origins.ended(tier.place.root.origin, isUnwell: failure?.isOfOrigin ?? false)
+        services.origins.ended(tier.place.root.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         // One that waits for another mount's slice asks again and again.
         if told == 404 { return }
         services.requests.add(

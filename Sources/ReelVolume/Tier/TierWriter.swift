@@ -120,8 +120,8 @@ final class TierWriter: Sendable {
                 state.damaged.remove(upload.slice.name)
                 state.hasFailed = false
             // Another mount has written it, or is just about to.
-            case let failure? where failure.isRefusedCondition: state.hasFailed = false
-            case let failure? where upload.isConditional && failure.isUnknownCondition:
+            case let failure? where failure.meaning.condition == .refused: state.hasFailed = false
+            case let failure? where upload.isConditional && failure.meaning.condition == .unknown:
                 state.isConditional = false
                 state.queue.append(Entry(object: upload.object, offset: upload.slice.range.lower))
             // Its bytes have left the cache, or the mount ends.
@@ -212,23 +212,5 @@ extension OriginRequest {
     mutating func put(_ body: any UploadBody, isConditional: Bool) {
         (method, upload, accepted) = ("PUT", body, [200, 201, 204])
         if isConditional { condition = .ifChanged(entityTag: "*", lastModified: nil) }
-    }
-}
-
-extension OriginFailure {
-    /// The object is there, or another one is being written.
-    var isRefusedCondition: Bool {
-        switch self {
-        case .status(409, _), .status(412, _): true
-        default: false
-        }
-    }
-
-    /// Some services know no condition of a PUT (Amazon S3 API Reference, "PutObject").
-    var isUnknownCondition: Bool {
-        switch self {
-        case .status(400, _), .status(501, _): true
-        default: false
-        }
     }
 }

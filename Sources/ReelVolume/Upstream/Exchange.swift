@@ -368,8 +368,8 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         // An empty body is whole, too.
         if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
-            mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.isOfOrigin ?? false)
-            services.origins.ended(attempt.origin, isUnwell: failure?.isOfOrigin ?? false)
+            mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.meaning.isUnwell ?? false)
+            services.origins.ended(attempt.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         }
         if let refusal = refusal(failure) {
             receiver.redirected()
@@ -407,7 +407,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     /// The place that refuses, if another one may be asked for.
     private func refusal(_ failure: OriginFailure?) -> Resolver.Refusal? {
-        guard case .status(let status, _)? = failure, [401, 403, 404, 410].contains(status),
+        guard case .status(let status, _)? = failure, failure?.meaning.mayBeExpired == true,
             let place = attempt.resolved, moves < Self.mostMoves
         else { return nil }
         moves += 1
@@ -420,14 +420,12 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         // Only a range goes on in its middle.
         guard toldStatus == nil || toldStatus == 206 && rest?.isEmpty == false else { return false }
         if attempt.place > 0 { return failure != .cancelled }
-        switch failure {
-        case .unreachable, .interrupted, .timedOut, .wrongAnswer, .untrusted, .away, .unresolved: return true
-        case .status(let status, _) where [404, 410].contains(status):
-            // A cache of the source only knows what was there before.
+        switch failure.meaning.elsewhere {
+        case .nowhere: return false
+        case .anywhere: return true
+        case .mirrors:
             places.removeAll { mirrors?.isShared($0) ?? false }
             return !places.isEmpty
-        case .status(let status, _): return [408, 429].contains(status) || status >= 500
-        case .changed, .hostKey, .cancelled: return false
         }
     }
 }

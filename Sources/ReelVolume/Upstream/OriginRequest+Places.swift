@@ -1,16 +1,5 @@
 import ReelCore
 
-extension OriginFailure {
-    /// Whether it says something of the origin, and not of one resource alone.
-    var isOfOrigin: Bool {
-        switch self {
-        case .unreachable, .interrupted, .timedOut, .untrusted, .hostKey, .away: true
-        case .status(let status, _): status == 429 || status >= 500
-        case .wrongAnswer, .changed, .unresolved, .cancelled: false
-        }
-    }
-}
-
 extension OriginRequest {
     /// The same request to another place, which gets its own headers and none of those that are for the original one.
     func moved(to place: ResourceURL, _ own: [(name: String, value: String)]) -> OriginRequest {

@@ -23,26 +23,6 @@ package enum SourceError: Error, CustomStringConvertible {
     }
 }
 
-extension OriginFailure {
-    /// For a sentence.
-    package var reason: String {
-        switch self {
-        case .unreachable(let text): "the origin cannot be reached (\(text))"
-        case .interrupted(let text): "the answer broke off (\(text))"
-        case .timedOut: "the origin did not answer in time"
-        case .status(let status, _): "the origin answers \(status)"
-        case .wrongAnswer(let text): "the origin's answer is of no use (\(text))"
-        case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
-        case .hostKey(let text): text
-        case .changed: "it has changed meanwhile"
-        case .away(.offline): "--only-cached or `reelfs offline on` lets nothing be asked for"
-        case .away: "the origin is away"
-        case .unresolved: "the resolver tells no place"
-        case .cancelled: "the request was cancelled"
-        }
-    }
-}
-
 /// Finds out what a SOURCE is, once at mount time; that is remembered, so that a mount starts without network.
 struct SourceOpening {
     let services: Services

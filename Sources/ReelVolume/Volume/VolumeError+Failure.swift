@@ -2,7 +2,7 @@ import ReelCore
 import ReelFilesystem
 
 extension VolumeError {
-    init(_ failure: Ledger.ReadFailure) {
+    init(_ failure: ReadFailure) {
         self =
             switch failure {
             case .timedOut: .timedOut
@@ -14,7 +14,7 @@ extension VolumeError {
             }
     }
 
-    init(_ failure: OriginFailure) { self.init(Ledger.ReadFailure(failure)) }
+    init(_ failure: OriginFailure) { self.init(failure.meaning.read) }
 
     /// For a sentence on a listing that did not come.
     var reason: String {

@@ -232,19 +232,20 @@ extension Diagnosis {
             return bad(
                 reason, "Run the command yourself, as the user who mounts: it must print a token, alone on a line.")
         }
+        let meaning = failure.meaning
         switch failure {
-        case .status(401, _) where facts.isOfMount, .status(403, _) where facts.isOfMount:
+        case .status where meaning.read == .accessDenied && facts.isOfMount:
             return note(
                 "\(place.origin): \(failure.reason); only the daemon knows the mount's own credentials",
                 "To check more, give them here as well, with --credentials or --header.")
-        case .status(401, _), .status(403, _):
+        case .status where meaning.read == .accessDenied:
             remedy =
                 facts.login != .none
                 ? "The origin refused \(facts.login.rawValue): \(facts.login.remedy)"
                 : "Put user and password into a file for --credentials, or into ~/.netrc."
-        case .status(404, _), .status(410, _): remedy = "Check the path of the URL; a directory's ends with a slash."
-        case .status(429, _), .status(503, _): remedy = "The server is overloaded, or limits requests: try later."
-        case .status(500..., _): remedy = "Ask the server's administrator; a mount retries for a while."
+        case .status where meaning.isMissing: remedy = "Check the path of the URL; a directory's ends with a slash."
+        case .status where meaning.isOverloaded: remedy = "The server is overloaded, or limits requests: try later."
+        case .status where meaning.isUnwell: remedy = "Ask the server's administrator; a mount retries for a while."
         case .status: remedy = "Check the URL; a browser may show what the server wants."
         case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."
         case .untrusted:

@@ -14,7 +14,7 @@ import Testing
         var now = Duration.zero
         var reads: [Ledger.ReadID: (range: ByteRange, deadline: Duration)] = [:]
         var nextRead: Ledger.ReadID = 1
-        var failures: [Ledger.ReadFailure] = []
+        var failures: [ReadFailure] = []
 
         init() {
             ledger.opened()

@@ -68,7 +68,7 @@ import Testing
     func onlyAFailureThatTookLongIsRemembered(failure: OriginFailure, seconds: Int, isRemembered: Bool) {
         var waiting = waiting([ByteRange(0, 10)])
         let now = Duration.seconds(seconds)
-        #expect(waiting.fail(waiting.all, of: failure, now: now) == [.fail(0, Ledger.ReadFailure(failure))])
+        #expect(waiting.fail(waiting.all, of: failure, now: now) == [.fail(0, failure.meaning.read)])
         let remembered = waiting.recentFailure(of: ByteRange(0, 10), now: now)
         #expect((remembered != nil) == isRemembered)
     }
