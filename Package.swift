@@ -96,9 +96,10 @@ let package = Package(
         .testTarget(
             name: "reelfsTests",
             dependencies: [
-                "reelfs", "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume", "ReelFuse", "TestKit",
+                "reelfs", "ReelCore", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume", "ReelFuse", "ReelListener",
+                "TestKit",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-            ]),
+            ], exclude: ["Golden"]),
         .testTarget(
             name: "ReelVolumeTests",
             dependencies: [

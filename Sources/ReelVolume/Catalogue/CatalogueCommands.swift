@@ -175,7 +175,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
 
 extension VolumeStatus {
     /// Adds the numbers and the files of a source, but for what all sources share.
-    fileprivate mutating func add(_ part: VolumeStatus, at name: String) {
+    mutating func add(_ part: VolumeStatus, at name: String) {
         bytesFromOrigin += part.bytesFromOrigin
         bytesServed += part.bytesServed
         hits += part.hits

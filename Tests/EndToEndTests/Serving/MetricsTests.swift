@@ -40,6 +40,55 @@ import Testing
         }
     }
 
+    @Test("A server of a volume, and of a catalogue of two, has these numbers, with the sums of both sources")
+    func names() throws {
+        let films = (1...2).map { FileOrigin(length: 1 << 20, seed: UInt64($0)) }
+        let servers = try films.map { try filmServer($0) }
+        defer { for server in servers { server.stop() } }
+        try withScene { scene in
+            let catalogue = scene.work("all.toml")
+            let tables = zip(["one", "two"], servers).map { name, server in
+                "[[source]]\npath = \"\(name)\"\nsource = \"\(server.address)\"\n"
+            }
+            try writeFile(catalogue, tables.joined().utf8)
+            chmod(catalogue, 0o600)
+            for (source, paths) in [(servers[0].address, [""]), (catalogue, ["one/", "two/"])] {
+                try withServing(source, cache: scene.cache) { serving in
+                    for path in paths {
+                        #expect(try RawAnswer(serving.port, "GET", "/files/\(path)film.mkv").status == 200)
+                    }
+                    let metrics = String(decoding: try RawAnswer(serving.port, "GET", "/metrics").body, as: UTF8.self)
+                    let lines = metrics.split(separator: "\n")
+                    let names = lines.filter { $0.hasPrefix("# TYPE ") }.map { String($0.dropFirst(14)) }
+                    #expect(names == Self.names, "\(names)")
+                    #expect(lines.contains("reelfs_served_bytes_total \(paths.count << 20)"), "\(metrics)")
+                    let origins = Set(lines.filter { $0.hasPrefix("reelfs_origin_requests_total{") })
+                    #expect(origins.count == paths.count, "\(metrics)")
+                    let status = Data(try RawAnswer(serving.port, "GET", "/api/v1/status").body)
+                    let volume = (try JSONSerialization.jsonObject(with: status) as? [String: Any])?["volume"]
+                    let keys = try #require(volume as? [String: Any]).keys.sorted()
+                    #expect(keys == Self.keys, "\(keys)")
+                    #expect((volume as? [String: Any])?["bytesServed"] as? Int == paths.count << 20)
+                }
+            }
+        }
+    }
+
+    private static let names = [
+        "reads_total counter", "read_seconds histogram", "stalls_total counter", "served_bytes_total counter",
+        "origin_bytes_total counter", "demanded_bytes_total counter", "ahead_bytes_total counter",
+        "wasted_bytes_total counter", "evicted_bytes_total counter", "damaged_blocks_total counter",
+        "cache_bytes gauge", "cache_limit_bytes gauge", "cache_is_failing gauge", "memory_bytes gauge",
+        "first_byte_seconds histogram", "origin_requests_total counter", "origin_failures_total counter",
+        "origin_circuit gauge", "origins_away gauge", "listing_age_seconds gauge", "stale_directories gauge",
+        "closed_sources gauge", "open_files gauge",
+    ]
+    private static let keys = [
+        "bytesFromOrigin", "bytesInMemory", "bytesServed", "cacheCap", "cacheUsed", "damagedBlocks", "demanded",
+        "files", "hits", "isEncrypted", "isOffline", "leaving", "limitRate", "misses", "origins", "outages",
+        "prefetches", "programs", "speculative", "staleDirectories", "stalls", "wasted",
+    ]
+
     @Test("promtool finds nothing wrong with them", .enabled(if: (try? unpackedProgram("promtool")) != nil || isCI))
     func promtool() throws {
         let promtool = try #require(try unpackedProgram("promtool"))
