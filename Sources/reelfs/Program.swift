@@ -37,6 +37,8 @@ enum Program {
         let name = arguments.first?.split(separator: "/").last
         if name?.hasPrefix("mount.") == true || isMountForm(words) {
             words = ["mount", "--\(MountCommand.helperFlag)"] + words
+        } else {
+            try refuseUnknownCommand(words)
         }
         return try Reelfs.parseAsRoot(words)
     }
@@ -48,6 +50,38 @@ enum Program {
         // Any other word is a command, well written or not.
         let isSource = first.utf8.contains { "/:".utf8.contains($0) } || words.contains("-o")
         return words.count > 1 && !first.hasPrefix("-") && !Reelfs.subcommandNames.contains(first) && isSource
+    }
+
+    /// Names the word that is no command: the parser would count the words behind it.
+    private static func refuseUnknownCommand(_ words: [String]) throws(Failure) {
+        var (place, known) = ("reelfs", Reelfs.configuration.subcommands)
+        for word in words {
+            // `reelfs URL`, options and the parser's own `help` have other sentences.
+            if known.isEmpty || word.hasPrefix("-") || word == "help" || word.utf8.contains(where: "/:".utf8.contains) {
+                return
+            }
+            guard let command = known.first(where: { $0.names.contains { $0 == word } }) else {
+                let nearest = known.flatMap { $0.names }.map { (name: $0, edits: edits(from: word, to: $0)) }
+                    .min { $0.edits < $1.edits }
+                let hint = nearest.flatMap { $0.edits <= 2 ? ": the nearest is `\(place) \($0.name)`" : nil } ?? ""
+                throw .usage("'\(shown(word))' is no command\(hint) (see `\(place) --help`)")
+            }
+            (place, known) = ("\(place) \(word)", command.configuration.subcommands)
+        }
+    }
+
+    /// How many bytes must be put in, taken out or replaced (Levenshtein).
+    private static func edits(from one: String, to other: String) -> Int {
+        var row = Array(0...other.utf8.count)
+        for (line, byte) in one.utf8.prefix(100).enumerated() {
+            var diagonal = row[0]
+            row[0] = line + 1
+            for (column, wanted) in other.utf8.enumerated() {
+                let edits = min(diagonal + (byte == wanted ? 0 : 1), row[column] + 1, row[column + 1] + 1)
+                (diagonal, row[column + 1]) = (row[column + 1], edits)
+            }
+        }
+        return row[other.utf8.count]
     }
 
     private static func sentence(_ message: String) -> String {
@@ -83,6 +117,10 @@ struct Reelfs: ParsableCommand {
             UnpinCommand.self, EvictCommand.self, RefreshCommand.self, DoctorCommand.self,
         ])
 
-    static let subcommandNames =
-        configuration.subcommands.flatMap { [$0._commandName] + $0.configuration.aliases } + ["help"]
+    static let subcommandNames = configuration.subcommands.flatMap { $0.names } + ["help"]
+}
+
+extension ParsableCommand {
+    /// With its other spellings.
+    fileprivate static var names: [String] { [_commandName] + configuration.aliases }
 }

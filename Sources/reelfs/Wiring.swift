@@ -323,7 +323,7 @@ struct Wiring {
                 }
             } catch {
                 guard case .inUse(let owner) = error, ContinuousClock.now < end, owner.hasPrefix("/") || owner.isEmpty,
-                    !Mount.all().contains(where: { $0.isOurs && $0.mountpoint == owner })
+                    !Mount.all().contains(where: { $0.isOurs && $0.isOn(owner) })
                 else { throw .mount("\(error)") }
             }
             usleep(20_000)

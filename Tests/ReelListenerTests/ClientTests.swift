@@ -35,6 +35,15 @@ import Testing
         return Array(bytes[end.upperBound...])
     }
 
+    /// Clients that ask, and read nothing by themselves.
+    private static func deaf(_ count: Int, _ port: UInt16, _ asked: String = request) throws -> [RawConnection] {
+        try (0..<count).map { _ in
+            let client = try RawConnection(port, buffer: 4096)
+            client.send(asked)
+            return client
+        }
+    }
+
     @Test("What the filesystem lends goes out of the file itself, and the rest is read")
     func lending() async {
         await #expect(processExitsWith: .success) {
@@ -63,11 +72,7 @@ import Testing
             for lends in [true, false] {
                 let filesystem = try OneFile(length: 32 << 20, lends: lends)
                 try ClientTests.withListener(filesystem) { port in
-                    let clients = try (0..<8).map { _ in
-                        let client = try RawConnection(port, buffer: 4096)
-                        client.send(ClientTests.request)
-                        return client
-                    }
+                    let clients = try ClientTests.deaf(8, port)
                     for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
                     #expect(eventually { filesystem.counts.loans == (lends ? 8 : 0) })
                     #expect(filesystem.counts == OneFile.Counts(references: 8, handles: 8, loans: lends ? 8 : 0))
@@ -124,8 +129,7 @@ import Testing
             let filesystem = try OneFile(length: 32 << 20, lends: true)
             let patience = Duration.milliseconds(300)
             try ClientTests.withListener(filesystem, patience: patience) { port in
-                let reading = try RawConnection(port, buffer: 4096)
-                reading.send(ClientTests.request)
+                let reading = try ClientTests.deaf(1, port)[0]
                 let begun = reading.receive(atLeast: 1)
                 #expect(!begun.isEmpty)
                 let start = ContinuousClock.now
@@ -152,11 +156,7 @@ import Testing
             let events = ServedDocument(patience: .milliseconds(300)) { message }
             try ClientTests.withListener(filesystem, documents: ["/events": events]) { port in
                 let asked = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                let clients = try (0..<16).map { _ in
-                    let client = try RawConnection(port, buffer: 4096)
-                    client.send(asked)
-                    return client
-                }
+                let clients = try ClientTests.deaf(16, port, asked)
                 for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
                 let isTaken = {
                     guard let client = try? RawConnection(port) else { return false }
@@ -179,11 +179,7 @@ import Testing
             try ClientTests.withListener(filesystem, documents: documents) { port in
                 #expect(try ClientTests.body(port).count == 100)
                 let before = ClientTests.residentBytes()
-                let clients = try (0..<48).map { _ in
-                    let client = try RawConnection(port, buffer: 4096)
-                    client.send("GET /files/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                    return client
-                }
+                let clients = try ClientTests.deaf(48, port, "GET /files/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 let heads = clients.map { String(decoding: $0.receive(atLeast: 12).prefix(12), as: UTF8.self) }
                 #expect(heads.count { $0 == "HTTP/1.1 200" } == 32, "\(heads)")
                 #expect(heads.count { $0 == "HTTP/1.1 503" } == 16, "\(heads)")
@@ -191,11 +187,7 @@ import Testing
                 #expect(folder.counts.items < 32 * (40_000 + 20_000), "\(folder.counts.items)")
                 #expect(try ClientTests.body(port).count == 100)
                 #expect(ClientTests.residentBytes() - before < 32 << 20)
-                let other = try (0..<4).map { _ in
-                    let client = try RawConnection(port, buffer: 4096)
-                    client.send("GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                    return client
-                }
+                let other = try ClientTests.deaf(4, port, "GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 for client in other { #expect(!client.receive(atLeast: 1).isEmpty) }
                 // The text is one for all of them, and only a piece of it waits for each.
                 #expect(ClientTests.residentBytes() - before < 48 << 20)
@@ -213,11 +205,7 @@ import Testing
             try ClientTests.withListener(filesystem, patience: .milliseconds(300)) { port in
                 for (path, limit) in [("/files/", 32), ("/files/?m3u", 8)] {
                     let asked = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                    let clients = try (0..<limit).map { _ in
-                        let client = try RawConnection(port, buffer: 4096)
-                        client.send(asked)
-                        return client
-                    }
+                    let clients = try ClientTests.deaf(limit, port, asked)
                     for client in clients { #expect(!client.receive(atLeast: 1).isEmpty) }
                     let isTaken = {
                         guard let next = try? RawConnection(port) else { return false }
@@ -246,8 +234,7 @@ import Testing
         await #expect(processExitsWith: .success) {
             let filesystem = try OneFile(length: 32 << 20, lends: true)
             try ClientTests.withListener(filesystem) { port in
-                let reading = try RawConnection(port, buffer: 4096)
-                reading.send(ClientTests.request)
+                let reading = try ClientTests.deaf(1, port)[0]
                 let begun = reading.receive(atLeast: 1)
                 let idle = try (0..<300).map { _ in try RawConnection(port) }
                 // They were closed by the server, the oldest first.
@@ -263,8 +250,7 @@ import Testing
         await #expect(processExitsWith: .success) {
             let filesystem = try OneFile(length: 32 << 20, lends: true)
             try ClientTests.withListener(filesystem) { port in
-                let reading = try RawConnection(port, buffer: 4096)
-                reading.send(ClientTests.request)
+                let reading = try ClientTests.deaf(1, port)[0]
                 let begun = reading.receive(atLeast: 1)
                 let kept = try (0..<300).map { _ in
                     let client = try RawConnection(port)

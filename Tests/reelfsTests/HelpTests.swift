@@ -47,6 +47,19 @@ struct HelpTests {
         #expect(end.status == 1 && end.errors.hasSuffix(" (see `\(help)`)\n"), "\(end)")
     }
 
+    @Test(
+        "A word that is no command is named, with the nearest one",
+        arguments: [
+            ("statsu /mnt", "'statsu' is no command: the nearest is `reelfs status` (see `reelfs --help`)"),
+            ("unmonut /mnt", "'unmonut' is no command: the nearest is `reelfs unmount` (see `reelfs --help`)"),
+            ("cache lst x", "'lst' is no command: the nearest is `reelfs cache list` (see `reelfs cache --help`)"),
+            ("dance --wildly", "'dance' is no command (see `reelfs --help`)"),
+        ])
+    func unknownCommand(words: String, sentence: String) throws {
+        let end = try ChildProcess.run([CommandTests.program] + words.split(separator: " ").map(String.init))
+        #expect(end.status == 1 && end.output.isEmpty && end.errors == "reelfs: \(sentence)\n")
+    }
+
     /// The options that mean nothing without a mount.
     static let ofMountpoint: Set<String> = ["uid", "gid", "umask", "allow-other", "no-allow-other", "foreground"]
 

@@ -36,7 +36,8 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
         for path in paths {
             work.add { () throws(Failure) in
                 let place = try MountedPath(path)
-                if let index = mounts.firstIndex(where: { $0.mountpoint == place.mountpoint }) {
+                let mountpoint = ExactText(place.mountpoint)
+                if let index = mounts.firstIndex(where: { ExactText($0.mountpoint) == mountpoint }) {
                     mounts[index].paths.append(place.path)
                 } else {
                     mounts.append((place.daemon, place.mountpoint, [place.path]))

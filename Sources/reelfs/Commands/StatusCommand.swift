@@ -36,7 +36,7 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
         let mounts = Mount.all().filter { $0.isOurs }
         guard let mountpoint else { return mounts }
         let path = try Mountpoint.resolve(mountpoint)
-        let chosen = mounts.filter { $0.mountpoint == path }
+        let chosen = mounts.filter { $0.isOn(path) }
         guard !chosen.isEmpty else { throw Failure.mount("\(shown(mountpoint)) is not a reelfs mount") }
         return chosen
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import ReelCore
 import ReelFuse
 import ReelThreads
 import ReelVolume
@@ -123,8 +124,8 @@ private final class Top {
         // The prefetch goes on when its connection has ended.
         if command == "prefetch" { (request.paths, request.isBackground) = ([choice.path], true) }
         if command == "offline" {
-            let isOffline = screen.mounts.first { $0.mountpoint == choice.mountpoint }?.volume?.isOffline
-            request.isOffline = isOffline != true
+            let shown = screen.mounts.first { ExactText($0.mountpoint) == ExactText(choice.mountpoint) }
+            request.isOffline = shown?.volume?.isOffline != true
         }
         screen.message = "\(command) \(name) …"
         let thread = Thread("work") { [outcome, request] in
@@ -146,5 +147,7 @@ private final class Top {
 }
 
 extension TopScreen.Choice {
-    fileprivate func isSame(as other: Self) -> Bool { mountpoint == other.mountpoint && path == other.path }
+    fileprivate func isSame(as other: Self) -> Bool {
+        ExactText(mountpoint) == ExactText(other.mountpoint) && ExactText(path) == ExactText(other.path)
+    }
 }

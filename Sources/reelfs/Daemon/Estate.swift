@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import ReelCore
 import ReelFuse
 
 /// The mounts that the daemon before this one leaves: itself, or to the service manager that keeps them meanwhile.
@@ -40,7 +41,7 @@ struct Estate {
         }
         guard let state = descriptors[Self.stateName], lseek(state, 0, SEEK_SET) == 0 else { return nil }
         let lines = readAll(state).split(separator: 0x0A).compactMap { decodeLine(LeftMount.self, $0) }
-        guard lines.first?.mountpoint == configuration.request.mountpoint,
+        guard lines.first.map({ ExactText($0.mountpoint) }) == ExactText(configuration.request.mountpoint),
             lines.allSatisfy({ $0.directory == configuration.directory })
         else { return nil }
         for (number, left) in lines.enumerated() {

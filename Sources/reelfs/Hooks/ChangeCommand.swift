@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import ReelCore
 import ReelThreads
 
 /// The command of `--on-change`: told of the paths that a refresh found changed, one a line on its stdin. Runs one at a
@@ -8,9 +9,9 @@ import ReelThreads
 final class ChangeCommand: Sendable {
     fileprivate struct State {
         /// Paths that no run has had; `["/"]` if all may have changed.
-        var paths: Set<String> = []
+        var paths: Set<ExactText> = []
         /// Those of the last run, if it has failed and they were new to it.
-        var failed: Set<String> = []
+        var failed: Set<ExactText> = []
         /// When the first and the last of them came, on the clock of `now()`.
         var first = Duration.zero
         var last = Duration.zero
@@ -46,7 +47,7 @@ final class ChangeCommand: Sendable {
     func tell(_ paths: [String]) {
         let begins = state.withLock { state -> Bool in
             guard !paths.isEmpty, !state.isStopped else { return false }
-            state.add(Set(paths), now())
+            state.add(Set(paths.map { ExactText($0) }), now())
             defer { state.hasThread = true }
             return !state.hasThread
         }
@@ -103,22 +104,28 @@ final class ChangeCommand: Sendable {
 /// What one run is told.
 private struct News {
     /// `["/"]` if all may have changed.
-    let fresh: Set<String>
+    let fresh: Set<ExactText>
     /// The run before had them, and failed.
-    let retried: Set<String>
+    let retried: Set<ExactText>
 
     var lines: [UInt8] {
         let paths = fresh.union(retried)
-        return Array((paths.contains("/") ? ["/"] : paths.sorted()).map { $0 + "\n" }.joined().utf8)
+        let all = paths.contains(.all) ? ["/"] : paths.map(\.text).sorted()
+        return Array(all.map { $0 + "\n" }.joined().utf8)
     }
 }
 
+extension ExactText {
+    /// All may have changed.
+    fileprivate static let all = ExactText("/")
+}
+
 extension ChangeCommand.State {
-    fileprivate mutating func add(_ more: Set<String>, _ moment: Duration) {
+    fileprivate mutating func add(_ more: Set<ExactText>, _ moment: Duration) {
         if paths.isEmpty { first = moment }
         last = moment
         paths.formUnion(more)
-        if paths.count > ChangeCommand.mostPaths || paths.contains("/") { paths = ["/"] }
+        if paths.count > ChangeCommand.mostPaths || paths.contains(.all) { paths = [.all] }
     }
 
     fileprivate mutating func take() -> News {

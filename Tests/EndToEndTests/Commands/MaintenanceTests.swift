@@ -51,7 +51,7 @@ extension EndToEnd {
         func silentDaemon() throws {
             try withFilms { scene, _, films, mount in
                 #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
-                kill(mount.pid, SIGSTOP)
+                mount.freeze()
                 defer { kill(mount.pid, SIGCONT) }
                 #expect(try run("pin", mount.file("a.mkv")).errors.contains("does not answer"))
                 for command in [["list"], ["prune"], ["verify"]] {

@@ -115,7 +115,7 @@ extension EndToEnd {
         func hangingDaemon() throws {
             try withLibrary([]) { (mount, _) throws in
                 #expect(try names(in: mount.path) == ["one.mkv", "two.mkv"])
-                kill(mount.pid, SIGSTOP)
+                mount.freeze()
                 defer { kill(mount.pid, SIGCONT) }
                 let status = try ChildProcess.run([program, "status", mount.path], within: .seconds(10))
                 #expect(status.status == 32)

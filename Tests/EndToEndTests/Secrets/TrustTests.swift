@@ -128,7 +128,7 @@ extension EndToEnd {
                     try ask(words + (words[0] == "cache" ? ["--cache-dir", scene.cache] : []))
                 }
                 // A daemon that does not answer is told of by another sentence.
-                kill(mount.pid, SIGSTOP)
+                mount.freeze()
                 for words in [["status"], ["pin", mount.path]] { try ask(words) }
                 kill(mount.pid, SIGCONT)
                 try mount.unmount()

@@ -166,6 +166,17 @@ struct Mounted {
         #expect(eventually(within: .seconds(60)) { !isRunning(pid) }, "the daemon stays")
     }
 
+    /// Stops all threads of the daemon: each goes on until it has seen the signal. `kill(pid, SIGCONT)` ends it.
+    func freeze() {
+        kill(pid, SIGSTOP)
+        let threads = "/proc/\(pid)/task"
+        let isFrozen = eventually {
+            let states = ((try? names(in: threads)) ?? []).compactMap { contents("\(threads)/\($0)/stat") }
+            return states.allSatisfy { $0.contains(") T ") }
+        }
+        #expect(isFrozen)
+    }
+
     /// As a crash: the mount stays behind.
     func crash() {
         kill(pid, SIGKILL)

@@ -23,20 +23,8 @@ struct MirrorPair: Sendable {
         let film = FileOrigin(version ?? FileOrigin.Version(length: length))
         let other = FileOrigin(copy ?? film.version)
         (self.film, self.copy) = (film, other)
-        first = try ScriptedServer { request in
-            switch request.path {
-            case "/films/": Self.page(listing)
-            case "/films/film.mkv": film.answer(request)
-            default: ServerStep.answer(404)
-            }
-        }
-        second = try ScriptedServer { request in
-            switch request.path {
-            case "/pub/films/": Self.page(["film.mkv"])
-            case "/pub/films/film.mkv": other.answer(request)
-            default: ServerStep.answer(404)
-            }
-        }
+        first = try Self.server("/films/", Self.page(listing), film)
+        second = try Self.server("/pub/films/", Self.page(["film.mkv"]), other)
         if isDown { first.stop() }
         let source = first.url("/films/")
         let log = told
@@ -62,8 +50,30 @@ struct MirrorPair: Sendable {
         try fixture.play(film, pause: pause) { if $0 == place { event() } }
     }
 
-    static func page(_ names: [String], _ length: Int64 = MirrorPair.length) -> [ServerStep] {
-        let links = names.map { "<a href=\"\($0)\">\($0)</a> 01-Jan-2024 10:00 \(length)\n" }.joined()
+    /// A server of one folder, whose listing is this page, and of the film in it.
+    /// - Parameter marks: sent with each answer.
+    static func server(
+        _ folder: String, _ page: [ServerStep], _ film: FileOrigin,
+        marks: Shared<[(name: String, value: String)]> = Shared([])
+    ) throws -> ScriptedServer {
+        try ScriptedServer { request in
+            let steps =
+                switch request.path {
+                case folder: page
+                case folder + "film.mkv": film.answer(request)
+                default: ServerStep.answer(404)
+                }
+            return steps.map { step in
+                guard case .head(let status, let headers) = step else { return step }
+                return .head(status, headers + marks.value)
+            }
+        }
+    }
+
+    /// - Parameter length: of each file; nil: the listing tells none.
+    static func page(_ names: [String], _ length: Int64? = MirrorPair.length) -> [ServerStep] {
+        let size = length.map { "\($0)" } ?? "-"
+        let links = names.map { "<a href=\"\($0)\">\($0)</a> 01-Jan-2024 10:00 \(size)\n" }.joined()
         let body =
             "<html><head><title>Index of /films/</title></head><body><h1>Index of /films/</h1><pre>"
             + "<a href=\"../\">../</a>\n\(links)</pre></body></html>"

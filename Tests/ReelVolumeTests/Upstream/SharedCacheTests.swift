@@ -32,27 +32,9 @@ import Testing
             let film = FileOrigin(length: SharedCacheTests.length)
             let other = FileOrigin(kept ?? film.version)
             (self.film, self.kept) = (film, other)
-            let page = SharedCacheTests.page(listed)
-            source = try ScriptedServer { request in
-                switch request.path {
-                case "/films/": page
-                case "/films/film.mkv": film.answer(request)
-                default: ServerStep.answer(404)
-                }
-            }
-            let marks = marks
-            cache = try ScriptedServer { request in
-                let steps: [ServerStep]
-                switch request.path {
-                case "/kept/films/": steps = page
-                case "/kept/films/film.mkv": steps = other.answer(request)
-                default: steps = ServerStep.answer(404)
-                }
-                return steps.map { step in
-                    guard case .head(let status, let headers) = step else { return step }
-                    return .head(status, headers + marks.value)
-                }
-            }
+            let page = MirrorPair.page(["film.mkv"], listed)
+            source = try MirrorPair.server("/films/", page, film)
+            cache = try MirrorPair.server("/kept/films/", page, other, marks: marks)
             if isDown { source.stop() }
             let log = told
             fixture = try VolumeFixture(
@@ -73,10 +55,8 @@ import Testing
         }
         var status: VolumeStatus.Mirror { fixture.volume.status().mirrors![1] }
 
-        /// Reads in order. - Returns: the longest wait.
-        func play(_ range: ByteRange = ByteRange(0, 3 << 20)) throws -> Duration {
-            try fixture.play(film, range)
-        }
+        /// Reads in order.
+        func play(_ range: ByteRange = ByteRange(0, 3 << 20)) throws { _ = try fixture.play(film, range) }
 
         /// Looks into each piece from one on, until the cache is asked again.
         func isAskedAgain(from first: Int64) throws -> Bool {
@@ -95,20 +75,12 @@ import Testing
         }
     }
 
-    private static func page(_ length: Int64?) -> [ServerStep] {
-        let row = "<a href=\"film.mkv\">film.mkv</a> 01-Jan-2024 10:00 \(length.map { "\($0)" } ?? "-")\n"
-        let body =
-            "<html><head><title>Index of /films/</title></head><body><h1>Index of /films/</h1><pre>"
-            + "<a href=\"../\">../</a>\n\(row)</pre></body></html>"
-        return ServerStep.answer(200, [("Content-Type", "text/html")], body: body)
-    }
-
     // MARK: What is asked of which
 
     @Test func aFilmComesThroughItInWholePiecesEachOnce() throws {
         let pair = try Pair()
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, Self.length))
+        try pair.play(ByteRange(0, Self.length))
         #expect(pair.asked(pair.source).isEmpty && pair.source.requests.isEmpty)
         let asked = pair.asked(pair.cache)
         let ranges = asked.compactMap { $0.range(of: Self.length) }.sorted { $0.lower < $1.lower }
@@ -148,19 +120,19 @@ import Testing
         let pair = try Pair(isDown: true)
         defer { pair.end() }
         #expect(try pair.fixture.names().get() == ["film.mkv"])
-        _ = try pair.play()
+        try pair.play()
     }
 
     @Test(arguments: [false, true])
     func credentialsGoThereWhereTheUserSaysSo(_ isGiven: Bool) throws {
         let pair = try Pair(credentials: "me:s3cret", getsCredentials: isGiven)
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, 2 << 20))
+        try pair.play(ByteRange(0, 2 << 20))
         #expect(!pair.cache.requests.isEmpty)
         #expect(pair.cache.requests.allSatisfy { ($0["authorization"] != nil) == isGiven })
         // A list of the source's that has not been fetched for long is asked of the source itself.
         pair.kept.fault = .status(503, retryAfter: nil)
-        _ = try pair.play(ByteRange(5 << 20, 6 << 20))
+        try pair.play(ByteRange(5 << 20, 6 << 20))
         #expect(pair.asked(pair.source).allSatisfy { $0["authorization"] != nil })
     }
 
@@ -198,11 +170,11 @@ import Testing
         let pair = try Pair()
         defer { pair.end() }
         pair.marks.set([("X-Cache", "MISS")])
-        _ = try pair.play(ByteRange(0, 1 << 20))
+        try pair.play(ByteRange(0, 1 << 20))
         let first = try #require(pair.status.shared)
         #expect(first.hits == 0 && first.misses > 0 && first.age == nil)
         pair.marks.set([("X-Cache", "Hit from somewhere"), ("Age", "77")])
-        _ = try pair.play(ByteRange(5 << 20, 6 << 20))
+        try pair.play(ByteRange(5 << 20, 6 << 20))
         let second = try #require(pair.status.shared)
         // Bytes that were asked for ahead may have come meanwhile.
         #expect(second.hits > 0 && second.misses >= first.misses && second.age == 77)
@@ -219,10 +191,10 @@ import Testing
     func theSourceTakesOverAndItIsAskedAgainWhenItIsWell(_ fault: FileOrigin.Fault) throws {
         let pair = try Pair()
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, 1 << 20))
+        try pair.play(ByteRange(0, 1 << 20))
         pair.kept.fault = fault
-        let longest = try pair.play(ByteRange(1 << 20, 3 << 20))
-        #expect(longest < .milliseconds(1500), "\(longest)")
+        // A read that waited for a cache that does not answer would fail at its deadline.
+        try pair.play(ByteRange(1 << 20, 3 << 20))
         #expect(!pair.asked(pair.source).isEmpty)
         pair.kept.fault = nil
         #expect(try pair.isAskedAgain(from: 20))
@@ -231,9 +203,9 @@ import Testing
     @Test func theSourceTakesOverWhereItRefusesConnectionsAndItIsAskedAgainWhenItIsBack() throws {
         let pair = try Pair()
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, 1 << 20))
+        try pair.play(ByteRange(0, 1 << 20))
         pair.cache.stop()
-        #expect(try pair.play(ByteRange(1 << 20, 3 << 20)) < .milliseconds(1500))
+        try pair.play(ByteRange(1 << 20, 3 << 20))
         #expect(pair.asked(pair.source).count > 0)
         // The tree does without it.
         #expect(pair.fixture.volume.isTrusted)
@@ -266,9 +238,9 @@ import Testing
     func anotherVersionThereIsNeverShownAndTheFilmIsLookedForAgain(_ number: Int) throws {
         let pair = try Pair()
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, 1 << 20))
+        try pair.play(ByteRange(0, 1 << 20))
         pair.kept.change(to: Self.lies[number])
-        #expect(try pair.play(ByteRange(1 << 20, 3 << 20)) < .milliseconds(1500))
+        try pair.play(ByteRange(1 << 20, 3 << 20))
         #expect(pair.status.leftOut > 0 && pair.status.isAvoided == false)
         pair.kept.change(to: pair.film.version)
         #expect(try pair.isAskedAgain(from: 20))
@@ -282,7 +254,7 @@ import Testing
         #expect(pair.fixture.read(file, 0, 4096).isRight(pair.kept, 0, 4096))
         pair.fixture.volume.close(file)
         pair.fixture.expire()
-        _ = try pair.play()
+        try pair.play()
         #expect(pair.status.leftOut > 0)
     }
 
@@ -290,17 +262,17 @@ import Testing
         let old = FileOrigin.Version(seed: 2, length: Self.length - 9, entityTag: "\"v0\"", lastModified: 1_600_000_000)
         let pair = try Pair(old)
         defer { pair.end() }
-        _ = try pair.play()
+        try pair.play()
     }
 
     @Test func aNewVersionAtTheSourceIsSeenWhateverItKeeps() throws {
         let pair = try Pair()
         defer { pair.end() }
-        _ = try pair.play(ByteRange(0, 1 << 20))
+        try pair.play(ByteRange(0, 1 << 20))
         pair.film.change(
             to: FileOrigin.Version(seed: 3, length: Self.length, entityTag: "\"v2\"", lastModified: 1_700_000_009))
         pair.fixture.expire()
-        _ = try pair.play()
+        try pair.play()
         #expect(pair.asked(pair.source).contains { $0["if-none-match"] == "\"v1\"" })
     }
 
@@ -327,7 +299,7 @@ import Testing
             .redirectLoop, .hugeHeader, .untilClose,
         ]
         // An old version there is what a mount first sees; see `anOldVersionThereIsFoundOutByTheNextOpen`.
-        _ = try pair.play(ByteRange(0, 1))
+        try pair.play(ByteRange(0, 1))
         for _ in 0..<40 {
             pair.kept.fault = faults.randomElement(using: &random)!
             let version = (Self.lies + [pair.film.version]).randomElement(using: &random)!

@@ -156,23 +156,28 @@ struct ControlTests {
         return poll(&watched, nfds_t(watched.count), 10_000) > 0 ? watched.first { $0.revents != 0 }?.fd : nil
     }
 
+    /// More clients that ask for nothing than the daemon keeps.
+    private func withIdleClients(_ path: String, saying said: String = "", _ body: ([Int32]) throws -> Void) throws {
+        var idle: [Int32] = []
+        defer { for descriptor in idle { close(descriptor) } }
+        for _ in 0..<100 {
+            idle.append(try connected(path))
+            _ = send(idle.last!, said, said.utf8.count, Int32(MSG_NOSIGNAL))
+            // The listener's queue is short.
+            if idle.count % 8 == 0 { #expect(try ControlClient(path: path).ask("status")?.mount != nil) }
+        }
+        try body(idle)
+    }
+
     @Test("Clients that say nothing, or half of a request, do not lock out others", arguments: ["", "{\"vers"])
     func idleClients(said: String) throws {
         try withControl { path in
-            var idle: [Int32] = []
-            defer { for descriptor in idle { close(descriptor) } }
-            for _ in 0..<100 {
-                idle.append(try connected(path))
-                _ = send(idle.last!, said, said.utf8.count, Int32(MSG_NOSIGNAL))
-                // The listener's queue is short.
-                if idle.count % 8 == 0 {
-                    #expect(lines(path, Array("{\"version\":1,\"command\":\"status\"}\n".utf8), 1).count == 1)
-                }
+            try withIdleClients(path, saying: said) { idle in
+                // The one unused for longest was closed.
+                var byte: UInt8 = 0
+                #expect(recv(idle[0], &byte, 1, 0) <= 0)
+                #expect(recv(idle[99], &byte, 1, Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN)
             }
-            // The one unused for longest was closed.
-            var byte: UInt8 = 0
-            #expect(recv(idle[0], &byte, 1, 0) <= 0)
-            #expect(recv(idle[99], &byte, 1, Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN)
         }
     }
 
@@ -192,17 +197,13 @@ struct ControlTests {
             send(waiting, lines, lines.count, Int32(MSG_NOSIGNAL))
             var chunk = [UInt8](repeating: 0, count: 65_536)
             try #require(recv(waiting, &chunk, chunk.count, 0) > 0)
-            var idle: [Int32] = []
-            defer { for descriptor in idle { close(descriptor) } }
-            for _ in 0..<100 {
-                idle.append(try connected(place.control))
-                // The listener's queue is short.
-                if idle.count % 8 == 0 { #expect(try ControlClient(path: place.control).ask("status") != nil) }
+            var closed = pollfd(fd: waiting, events: Int16(POLLIN), revents: 0)
+            try withIdleClients(place.control) { idle in
+                closed.fd = idle[0]
+                #expect(poll(&closed, 1, 20_000) == 1)
+                closed.fd = waiting
+                #expect(poll(&closed, 1, 0) == 0)
             }
-            var closed = pollfd(fd: idle[0], events: Int16(POLLIN), revents: 0)
-            #expect(poll(&closed, 1, 20_000) == 1)
-            closed.fd = waiting
-            #expect(poll(&closed, 1, 0) == 0)
             #expect(try CommandTests.run(["umount", place.mountpoint]).status == 0)
             #expect(poll(&closed, 1, 20_000) == 1)
         }

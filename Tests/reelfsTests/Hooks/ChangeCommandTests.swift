@@ -52,6 +52,22 @@ struct ChangeCommandTests {
             #expect(contents(of: told) == "a\nb/\na\nb/\nc\nc\n")
         }
     }
+
+    @Test("Names whose letters are composed differently are two lines")
+    func letters() throws {
+        try withTemporaryDirectory { folder in
+            let told = folder + "/told"
+            defer { unlink(told) }
+            let logger = Logger(label: "test") { _ in Sink(lines: Monitor([])) }
+            let command = ChangeCommand(Command(parsing: "/usr/bin/tee \(told)")!, logger)
+            defer { command.stop() }
+            command.tell(["caf\u{E9}", "cafe\u{301}"])
+            #expect(
+                eventually(within: .seconds(30)) {
+                    access(told, F_OK) == 0 && contents(of: told).split(separator: "\n").count == 2
+                })
+        }
+    }
 }
 
 private func write(_ text: String, to path: String) throws {
