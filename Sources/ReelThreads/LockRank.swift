@@ -9,7 +9,7 @@
     case folder
     /// The versions that are open; held while one of them is made.
     case files
-    /// One open version: its ledger and the reads that wait.
+    /// One open version: its ledger, the reads that wait, its URL and its programs.
     case file
     /// How the opens of each node read; held over an ioctl(2) of the mount's device.
     case opens

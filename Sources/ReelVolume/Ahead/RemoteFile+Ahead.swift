@@ -8,9 +8,11 @@ extension RemoteFile {
     func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
         let counters = services.counters
         let isInMemory = object.isInMemory
-        // A player of another file needs the line.
-        let isSecond = services.origin.line.isTight(now: moment) && !state.withLock { $0.ledger.hasPlayer(now: moment) }
-        let program = tally
+        let isTight = services.origin.line.isTight(now: moment)
+        // Second: a player of another file needs the line.
+        let (url, program, isSecond) = ask {
+            ($0.url, $0.reader.program, isTight && !$0.ledger.hasPlayer(now: moment))
+        }
         let isScan = program?.isScanning(now: moment) ?? false
         let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
         let allowsEarly = program?.allowsEarly(now: moment) ?? true
@@ -20,73 +22,63 @@ extension RemoteFile {
                 requests: url.fileProtocol == .ftp || isSecond ? 1 : requests, room: $0.unreadLimit - ahead,
                 allowsEarly: $0.allowsEarly(early, now: moment) && allowsEarly && !isSecond,
                 window: isInMemory ? Self.windowInMemory : isSecond ? Readahead.near : .max,
-                mayHedge: url.fileProtocol == nil && !isSecond, hasMirror: hasMirror.load(ordering: .relaxed),
-                probe: services.options.probeLimit, isScan: isScan, reach: reach)
+                mayHedge: url.fileProtocol == nil && !isSecond, probe: services.options.probeLimit, isScan: isScan,
+                reach: reach)
         }
     }
 
     /// Tells the line of the mount what the file's player needs.
     /// - Parameter isNews: a read has begun to wait, or the player has gone.
     func tellLine(_ moment: Duration, isNews: Bool = false) {
-        guard let need = state.withLock({ $0.need(moment, isNews: isNews) }) else { return }
+        guard let need = decide({ $0.need(moment, isNews: isNews) }) else { return }
         services.origin.line.tell(ObjectIdentifier(self), ahead: need.ahead, now: moment)
     }
 
     /// Bytes that are kept in memory must have room there for all readers.
     private static let windowInMemory = 2 * Readahead.near
 
-    /// Asks the state under these limits, and reports the changes of its statistics.
-    func decide<Answer>(_ limits: Ledger.Limits? = nil, _ body: (inout FileState) -> sending Answer) -> sending Answer {
-        state.withLock { state in
-            if let limits { state.limit(limits) }
-            defer { state.report(to: services.counters) }
-            return body(&state)
-        }
-    }
-
     /// After a hit that has left too little before its reader.
     func readAhead(_ moment: Duration) {
-        perform(decide(limits(concurrency.share, moment)) { $0.ledger.readAhead(now: moment) })
+        perform(decide(under: limits(concurrency.share, moment)) { $0.readAhead(now: moment) })
         fetchSeekIndex()
     }
 
     /// The file leaves the table: no reader is expected for bytes fetched ahead.
-    func writeOff() { decide { $0.ledger.writeOff() } }
+    func writeOff() { decide { $0.writeOff() } }
 
     /// Bytes fetched ahead and not read so far.
-    var unread: Int64 { state.withLock { $0.ledger.statistics.unread.count } }
+    var unread: Int64 { ask { $0.ledger.statistics.unread.count } }
 
     /// Asks for the bytes of these that are neither there nor under way, if the mount's budget has so much left.
     func prefetch(_ ranges: [ByteRange], as spending: SpeculationBudget.Spending) {
         let moment = now()
-        let missing = state.withLock { $0.ledger.missing(in: ranges) }
+        let missing = ask { $0.ledger.missing(in: ranges) }
         guard missing > 0, services.budget.withLock({ $0.spend(missing, on: spending, now: moment) }) else { return }
         services.ticker.add(self)
         perform(
-            decide { state in ranges.flatMap { state.ledger.prebuffer($0, now: moment) } },
+            decide { $0.prebuffer(ranges, now: moment) },
             for: spending == .tail ? .tail : spending == .index ? .index : .nextItem)
     }
 
-    func cancelPrebuffer() { perform(decide { $0.ledger.cancelPrebuffer() }) }
+    func cancelPrebuffer() { perform(decide { $0.cancelPrebuffer() }) }
+
+    /// A command fetches all of the file. - Parameter report: hears of the end of each request.
+    func addPrefetch(of command: FileFetch, _ report: @escaping FileState.PrefetchReport) {
+        decide { $0.addPrefetch(of: command, report) }
+    }
 
     /// Goes on with fetching all of the file for a command, one request at a time.
     func prefetchAll(_ limit: RateLimit?) {
         services.ticker.add(self)
-        perform(decide { $0.ledger.prefetch(now: now()) }, limit: limit)
+        perform(decide { $0.prefetch(now: now()) }, limit: limit)
     }
 
     /// A command does not want all of the file any more; the requests end with the last one that does.
-    func cancelPrefetch(of command: FileFetch) {
-        let isLast = prefetches.withLock { prefetches in
-            prefetches[ObjectIdentifier(command)] = nil
-            return prefetches.isEmpty
-        }
-        if isLast { perform(decide { $0.ledger.cancelPrefetch() }) }
-    }
+    func cancelPrefetch(of command: FileFetch) { perform(decide { $0.cancelPrefetch(of: command) }) }
 
     /// A request for the file is under way.
-    var isFetching: Bool { state.withLock { !$0.ledger.isIdle } }
+    var isFetching: Bool { ask { !$0.ledger.isIdle } }
 
     /// What is missing cannot be had any more, whatever is asked for.
-    var isBrokenOff: Bool { state.withLock { $0.ledger.isIdle && !$0.ledger.comesAgain } }
+    var isBrokenOff: Bool { ask { $0.ledger.isIdle && !$0.ledger.comesAgain } }
 }

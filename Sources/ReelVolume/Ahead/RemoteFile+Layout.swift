@@ -1,65 +1,50 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// What the file's first bytes tell of its layout, looked at as they come: no request is made for them.
-final class FileLayout: Sendable {
-    private struct State {
-        var container: Container?
-        /// First bytes that were looked at.
-        var looked: Int64 = 0
-        var isOver = false
-        var seconds: Double?
-    }
-
-    private let state = Mutex(State())
-
+struct FileLayout {
     /// nil where it is not known, or the file is none of the kinds that are.
-    var container: Container? { state.withLock { $0.container } }
+    private(set) var container: Container?
+    /// First bytes that were looked at.
+    private var looked: Int64 = 0
+    private(set) var isOver = false
     /// The playing time, once it is known.
-    var seconds: Double? {
-        get { state.withLock { $0.seconds } }
-        set { state.withLock { $0.seconds = newValue } }
-    }
-    var isOver: Bool { state.withLock { $0.isOver } }
+    var seconds: Double?
 
     /// - Parameters:
     ///   - count: first bytes that are there.
     ///   - limit: of those that are looked at.
     /// - Returns: whether they are worth a look: twice as many as at the last one, or all.
-    func wants(_ count: Int64, of limit: Int64) -> Bool {
-        state.withLock { state in
-            guard !state.isOver, count > state.looked, count >= 2 * state.looked || count == limit else { return false }
-            state.looked = count
-            return true
-        }
+    mutating func wants(_ count: Int64, of limit: Int64) -> Bool {
+        guard !isOver, count > looked, count >= 2 * looked || count == limit else { return false }
+        looked = count
+        return true
     }
 
     /// - Returns: the container, once.
-    func take(_ reading: Container.Reading) -> Container? {
-        state.withLock { state in
-            guard !state.isOver, reading != .needsMore else { return nil }
-            state.isOver = true
-            if case .found(let container) = reading {
-                state.container = container
-                state.seconds = container.seconds
-            }
-            return state.container
+    mutating func take(_ reading: Container.Reading) -> Container? {
+        guard !isOver, reading != .needsMore else { return nil }
+        isOver = true
+        if case .found(let found) = reading {
+            container = found
+            seconds = found.seconds
         }
+        return container
     }
 }
 
 extension RemoteFile {
+    var layout: FileLayout { ask { $0.layout } }
+
     /// Looks at the first bytes, as far as they are there, until they have told the layout; then fetches what a program
     /// reads next.
     func lookAtHead() {
         guard !layout.isOver, !isOpenEnded else { return }
         let limit = min(Container.mostHead, length)
         let count = object.present.firstMissing(from: 0, limit: limit)
-        guard layout.wants(count, of: limit), let head = bytes(ByteRange(0, count)),
-            let container = layout.take(Container.reading(head, length: length))
-        else { return }
-        state.withLock { $0.ledger.learn(container) }
+        guard decide({ $0.layout.wants(count, of: limit) }), let head = bytes(ByteRange(0, count)) else { return }
+        let reading = Container.reading(head, length: length)
+        guard let container = decide({ $0.learn(reading) }) else { return }
         services.tails.judge(url.fileExtension, container, length)
         fetchIndex(container.opening)
     }
@@ -70,13 +55,15 @@ extension RemoteFile {
     }
 
     /// A reader that has read on may seek.
-    func fetchSeekIndex() { fetchIndex(state.withLock { $0.ledger.takeSeekIndex() }) }
+    func fetchSeekIndex() { fetchIndex(decide { $0.takeSeekIndex() }) }
 
     /// The playing time, where bytes that are there tell it; nil where they do not.
     var seconds: Double? {
+        let layout = layout
         if let seconds = layout.seconds { return seconds }
-        layout.seconds = layout.container.flatMap { secondsBehind($0) }
-        return layout.seconds
+        guard let container = layout.container, let seconds = secondsBehind(container) else { return nil }
+        decide { $0.layout.seconds = seconds }
+        return seconds
     }
 
     private func secondsBehind(_ container: Container) -> Double? {
@@ -115,7 +102,7 @@ final class TailGuess: Sendable {
     private static let mostNames = 64
 
     /// Files in a row whose end was not needed, by the suffix of their names.
-    private let vain = Mutex<[String: Int]>([:])
+    private let vain = Lock<[String: Int]>([:])
 
     func isWorth(_ suffix: String) -> Bool { vain.withLock { $0[suffix] ?? 0 } < Self.patience }
 

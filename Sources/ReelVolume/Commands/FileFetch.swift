@@ -130,9 +130,7 @@ final class FileFetch: Sendable {
     }
 
     private func opened(_ file: OpenFile) {
-        file.remote.prefetches.withLock {
-            $0[ObjectIdentifier(self)] = { [weak self] failure in self?.ended(failure) }
-        }
+        file.remote.addPrefetch(of: self) { [weak self] failure in self?.ended(failure) }
         let isWanted = state.withLock { state in
             guard case .opening = state.phase else { return false }
             state.phase = .open(file)

@@ -3,9 +3,23 @@ import ReelFilesystem
 
 /// The state of a `RemoteFile`, one value behind its lock: the ledger, and the reads and requests that the ledger
 /// names.
+///
+/// Extensions of `RemoteFile` change it by the events below, and read what it shows.
 struct FileState {
-    var ledger: Ledger
+    private(set) var ledger: Ledger
     private(set) var reads = ParkedReads()
+    /// Where its bytes come from now: under one key a file may have several URLs, one after another.
+    var url: ResourceURL
+    /// Whether a second try asks another origin, as the last tick has found.
+    var hasMirror: Bool
+    /// What its first bytes tell of its layout.
+    var layout = FileLayout()
+    /// Where its last bytes came from.
+    private(set) var answerPlace = AnswerPlace.origin
+    /// The last thread that had to wait, and its program; thread 0 is that of an open.
+    private(set) var reader: (thread: Int32, program: ProgramTally?) = (0, nil)
+    /// The commands that fetch the file, each with the function that hears of the end of each request.
+    private var prefetches: [ObjectIdentifier: PrefetchReport] = [:]
     /// Those of the ledger's streams.
     private var requests: [Ledger.StreamID: RequestHandle] = [:]
     private var reported = ReportedStatistics()
@@ -23,7 +37,14 @@ struct FileState {
     /// Reads that kept a reader waiting, since the first open, and the last of them.
     private(set) var stalls: (count: Int, last: ReadWait.Stall?) = (0, nil)
 
-    init(_ ledger: Ledger) { self.ledger = ledger }
+    /// Called on the origin's thread. - Parameter failure: nil where the request ended well.
+    typealias PrefetchReport = @Sendable (_ failure: OriginFailure?) -> Void
+
+    init(_ ledger: Ledger, _ url: ResourceURL, hasMirror: Bool) {
+        self.ledger = ledger
+        self.url = url
+        self.hasMirror = hasMirror
+    }
 
     /// Reads wait or requests run: the clock may bring something.
     var hasWork: Bool { !ledger.isIdle || reads.queuedCount > 0 }
@@ -32,6 +53,25 @@ struct FileState {
     var isDone: Bool { ledger.openHandles == 0 && !hasWork && !isWriting }
 
     // MARK: Reads
+
+    /// What is due after a hit.
+    struct Hit {
+        /// The reader has too little before it.
+        var wantsMore: Bool
+        /// The reader plays the file through, and the next item may be fetched.
+        var wantsNext: Bool
+        /// Bytes that the reader has left behind.
+        var behind: ByteRange?
+    }
+
+    /// The hit path. - Returns: nil where bytes are missing.
+    mutating func hit(_ range: ByteRange, now: Duration, wasParked: Bool) -> Hit? {
+        guard ledger.hit(range, now: now, wasParked: wasParked) else { return nil }
+        // First: it may find that bytes before the reader have left the cache.
+        let wantsNext = ledger.takeWantsNext()
+        return Hit(
+            wantsMore: ledger.wantsReadahead(now: now), wantsNext: wantsNext, behind: ledger.takeBehind())
+    }
 
     /// - Returns: false where the read is for the ledger at once.
     mutating func enqueue(_ read: ParkedReads.Read) -> Bool { !isOver && reads.enqueue(read) }
@@ -69,9 +109,22 @@ struct FileState {
         return (late, next)
     }
 
+    /// A program has opened it. - Returns: as `note`.
+    mutating func opened(by program: ProgramTally) -> (isNew: Bool, isFirstWait: Bool) {
+        // Until one waits it is the one that reads.
+        if ledger.openHandles == 1 || reader.program == nil { reader = (0, program) }
+        return note(program, hasWaited: false)
+    }
+
+    /// Another thread has to wait. - Returns: as `note`.
+    mutating func waits(_ thread: Int32, of program: ProgramTally?) -> (isNew: Bool, isFirstWait: Bool) {
+        reader = (thread, program)
+        return program.map { note($0, hasWaited: true) } ?? (false, false)
+    }
+
     /// A program opened the file, or had to wait for bytes of it.
     /// - Returns: whether it is the first time that either is told of it, and the first time that it waits.
-    mutating func note(_ program: ProgramTally, hasWaited: Bool) -> (isNew: Bool, isFirstWait: Bool) {
+    private mutating func note(_ program: ProgramTally, hasWaited: Bool) -> (isNew: Bool, isFirstWait: Bool) {
         let index = programs.firstIndex { $0.tally === program }
         let known = index.map { programs.remove(at: $0) }
         let hadWaited = known?.hasWaited ?? false
@@ -79,6 +132,39 @@ struct FileState {
         if programs.count > Readahead.cursorLimit { programs.removeFirst() }
         return (known == nil, hasWaited && !hadWaited)
     }
+
+    // MARK: Bytes ahead
+
+    mutating func readAhead(now: Duration) -> [Ledger.Action] { ledger.readAhead(now: now) }
+    mutating func takeSeekIndex() -> [ByteRange] { ledger.takeSeekIndex() }
+    mutating func writeOff() { ledger.writeOff() }
+
+    mutating func prebuffer(_ ranges: [ByteRange], now: Duration) -> [Ledger.Action] {
+        ranges.flatMap { ledger.prebuffer($0, now: now) }
+    }
+
+    mutating func cancelPrebuffer() -> [Ledger.Action] { ledger.cancelPrebuffer() }
+
+    mutating func addPrefetch(of command: FileFetch, _ report: @escaping PrefetchReport) {
+        prefetches[ObjectIdentifier(command)] = report
+    }
+
+    mutating func prefetch(now: Duration) -> [Ledger.Action] { ledger.prefetch(now: now) }
+
+    mutating func cancelPrefetch(of command: FileFetch) -> [Ledger.Action] {
+        prefetches[ObjectIdentifier(command)] = nil
+        return prefetches.isEmpty ? ledger.cancelPrefetch() : []
+    }
+
+    /// The first bytes have told the layout, or will not. - Returns: the container, once.
+    mutating func learn(_ reading: Container.Reading) -> Container? {
+        let container = layout.take(reading)
+        if let container { ledger.learn(container) }
+        return container
+    }
+
+    /// Looks whether bytes have left the cache, and counts those that were not read as wasted.
+    mutating func notice() { ledger.notice() }
 
     // MARK: Requests
 
@@ -143,8 +229,17 @@ struct FileState {
         return Need(ahead: ahead)
     }
 
+    mutating func yield(_ id: Ledger.StreamID) -> Bool { ledger.yield(id) }
+
+    mutating func began(_ id: Ledger.StreamID, isWhole: Bool, now: Duration) -> [Ledger.Action] {
+        ledger.began(id, isWhole: isWhole, now: now)
+    }
+
     /// Bytes of a stream came. - Returns: where they go; `wrote` follows. nil where they are not wanted.
-    mutating func place(of id: Ledger.StreamID, count: Int64, now: Duration) -> ByteRange? {
+    mutating func place(
+        of id: Ledger.StreamID, count: Int64, from place: AnswerPlace, now: Duration
+    ) -> ByteRange? {
+        answerPlace = place
         rate.add(count, now)
         lastBytes = now
         let range = ledger.place(of: id, count: count)
@@ -155,25 +250,60 @@ struct FileState {
 
     mutating func wrote() { isWriting = false }
 
-    /// The origin's thread waited for the disk, and with it all reads that wait for bytes.
-    mutating func waited(forDisk time: Duration) {
+    /// Bytes of a stream are in the cache.
+    /// - Parameters:
+    ///   - news: those of them that were not there before.
+    ///   - writing: for so long the origin's thread waited for the disk, and with it all reads that wait for bytes.
+    mutating func arrived(
+        _ id: Ledger.StreamID, _ range: ByteRange, news: [ByteRange], writing: Duration, now: Duration
+    ) -> (actions: [Ledger.Action], answer: BodyAnswer) {
         // Seldom: a write goes to memory.
-        if time > .milliseconds(1) { reads.tellWaits { $0.wrote(time) } }
+        if writing > .milliseconds(1) { reads.tellWaits { $0.wrote(writing) } }
+        return ledger.arrived(id, range, news: news, now: now)
     }
+
+    /// The cache did not take the bytes of a stream, which ends.
+    mutating func lost(
+        _ id: Ledger.StreamID, _ range: ByteRange, _ failure: OriginFailure, now: Duration
+    ) -> [Ledger.Action] {
+        ledger.dropped(range.count)
+        return ledger.ended(id, failure, now: now, random: 0)
+    }
+
+    /// The request of a stream is over. - Returns: the commands that fetch the file hear of it after the actions.
+    mutating func ended(
+        _ id: Ledger.StreamID, _ failure: OriginFailure?, now: Duration, random: Double
+    ) -> (actions: [Ledger.Action], reports: [PrefetchReport]) {
+        requests[id] = nil
+        return (ledger.ended(id, failure, now: now, random: random), Array(prefetches.values))
+    }
+
+    /// The body of a version with an open end cannot be had again.
+    mutating func breakOff() { ledger.breakOff(.failed) }
 
     /// Bytes a second over the last few seconds.
     func rate(_ now: Duration) -> Int64 { rate.perSecond(now) }
 
+    // MARK: The version
+
+    mutating func supersede() -> [Ledger.Action] { ledger.supersede() }
+    mutating func revive() { if !isOver { ledger.revive() } }
+
     // MARK: The mount
 
-    /// - Parameter limits: `room` without the bytes that this file has taken.
+    mutating func tick(now: Duration) -> [Ledger.Action] { ledger.tick(now: now) }
+
+    /// - Parameter limits: `room` without the bytes that this file has taken; `hasMirror` is the file's own.
     mutating func limit(_ limits: Ledger.Limits) {
         ledger.limits = limits
         ledger.limits.room += reported.ahead
+        ledger.limits.hasMirror = hasMirror
     }
 
     /// Adds the news of the ledger's statistics to the counters of the mount.
     mutating func report(to counters: Counters) { reported.report(ledger, to: counters, programs.last?.tally) }
+
+    mutating func opened() { ledger.opened() }
 
     /// A handle is closed. - Returns: whether it was the last one.
     mutating func close(now: Duration, isReadWhole: Bool) -> Bool {

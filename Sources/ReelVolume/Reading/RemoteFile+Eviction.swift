@@ -12,7 +12,7 @@ extension RemoteFile {
         // If this fails, the bytes are still there.
         attempt { () throws(CacheError) in try object.discard(blocks) }
         // Counts bytes that leave unread as wasted.
-        _ = decide { $0.ledger.notice() }
+        decide { $0.notice() }
         return before - object.bytesOnDisk
     }
 }
@@ -22,15 +22,13 @@ extension RemoteFile: ObjectHolder {
 
     func relinquishPart(_ block: Int, isScarce: Bool) {
         guard !object.isReadDirectly else { return }
-        if state.withLock({ $0.ledger.isAbandoned(block, isScarce: isScarce) }) { _ = drop(block..<block + 1) }
+        if ask({ $0.ledger.isAbandoned(block, isScarce: isScarce) }) { _ = drop(block..<block + 1) }
     }
 
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
-        var runs = state.withLock { state in
-            // Without an open handle no reader needs the bytes that were read ahead.
-            state.ledger.expendable(blocks, sparingReadahead: scarce == nil && state.ledger.openHandles > 0)
-        }
+        // Without an open handle no reader needs the bytes that were read ahead.
+        var runs = ask { $0.ledger.expendable(blocks, sparingReadahead: scarce == nil && $0.ledger.openHandles > 0) }
         let isByExtents = object.wasLent
         if isByExtents { runs = object.freeExtents(of: runs) }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }

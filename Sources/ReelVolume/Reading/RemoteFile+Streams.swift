@@ -13,15 +13,15 @@ extension RemoteFile {
             switch action {
             case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded, reason, limit)
             case .stop(let id):
-                if let request = state.withLock({ $0.takeRequest(of: id) }) { services.cancel(request) }
+                if let request = decide({ $0.takeRequest(of: id) }) { services.cancel(request) }
             case .resume(let id):
-                if let request = state.withLock({ $0.request(of: id) }) { services.resume(request) }
+                if let request = ask({ $0.request(of: id) }) { services.resume(request) }
             case .promote(let id):
-                if let request = state.withLock({ $0.request(of: id) }) { services.promote(request) }
+                if let request = ask({ $0.request(of: id) }) { services.promote(request) }
             case .complete(let id): complete(id)
             case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
-                guard let read = state.withLock({ $0.take(id, now: now()) }) else { continue }
+                guard let read = decide({ $0.take(id, now: now()) }) else { continue }
                 note(read)
                 services.logger.info("\(url): read of \(read.range) failed: \(failure)")
                 read.caller.fail(VolumeError(failure))
@@ -31,7 +31,7 @@ extension RemoteFile {
 
     /// - Parameter part: the bytes that the read gets; nil: all.
     private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
-        guard var read = state.withLock({ $0.take(id, now: now()) }) else { return }
+        guard var read = decide({ $0.take(id, now: now()) }) else { return }
         if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
         read.range = part ?? read.range
         services.answers.add { [self, read] in
@@ -44,7 +44,7 @@ extension RemoteFile {
     /// Keeps in mind that a read has waited for long.
     private func note(_ read: ParkedReads.Read) {
         guard let stall = read.wait?.stall(now: now()) else { return }
-        state.withLock { $0.note(stall) }
+        decide { $0.note(stall) }
         services.counters.stalled(for: stall.fault)
     }
 
@@ -55,13 +55,13 @@ extension RemoteFile {
         guard !range.isEmpty else { return }
         let handle = RequestHandle()
         // It may have been stopped or promoted since it was decided.
-        let now = state.withLock { $0.start(handle, id) }
+        let now = decide { $0.start(handle, id) }
         if !now.isWanted { services.cancel(handle) }
         let isDemanded = isDemanded || now.isDemanded
         let information = information
         var request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
-            isDemanded: isDemanded, reason: reason ?? state.withLock { $0.ledger.reason(of: id) },
+            isDemanded: isDemanded, reason: reason ?? ask { $0.ledger.reason(of: id) },
             stallLimit: services.options.timeout)
         request.limit = limit
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
@@ -75,7 +75,7 @@ extension RemoteFile {
     /// The request that found this version out goes on as its first stream.
     func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
         services.ticker.add(self)
-        let (id, isWanted) = state.withLock { $0.adopt(request, range, isWhole: isWhole, now: now()) }
+        let (id, isWanted) = decide { $0.adopt(request, range, isWhole: isWhole, now: now()) }
         if !isWanted { services.cancel(request) }
         return id
     }
@@ -83,44 +83,38 @@ extension RemoteFile {
     /// A request that was made beside it becomes a stream. - Returns: nil where its bytes are not wanted.
     func adoptBeside(_ request: RequestHandle, _ range: ByteRange) -> Ledger.StreamID? {
         services.ticker.add(self)
-        return state.withLock { $0.adoptBeside(request, range, now: now()) }
+        return decide { $0.adoptBeside(request, range, now: now()) }
     }
 
     /// - Parameter isTimed: as in the ledger.
     func sent(_ id: Ledger.StreamID, isTimed: Bool = true) {
-        state.withLock { $0.sent(id, isTimed: isTimed, now: now()) }
+        decide { $0.sent(id, isTimed: isTimed, now: now()) }
     }
 
-    func yields(_ id: Ledger.StreamID) -> Bool { state.withLock { $0.ledger.yield(id) } }
+    func yields(_ id: Ledger.StreamID) -> Bool { decide { $0.yield(id) } }
 
     func began(_ id: Ledger.StreamID, isWhole: Bool) {
-        perform(state.withLock { $0.ledger.began(id, isWhole: isWhole, now: now()) })
+        perform(decide { $0.began(id, isWhole: isWhole, now: now()) })
     }
 
     func arrived(_ id: Ledger.StreamID, _ bytes: UnsafeRawBufferPointer, from place: AnswerPlace) -> BodyAnswer {
-        answerPlace.withLock { $0 = place }
         let moment = now()
-        let range = decide { $0.place(of: id, count: Int64(bytes.count), now: moment) }
+        let range = decide { $0.place(of: id, count: Int64(bytes.count), from: place, now: moment) }
         guard let range else { return .stop }
-        defer { state.withLock { $0.wrote() } }
+        defer { decide { $0.wrote() } }
         // Only this thread adds bytes.
         let news = object.present.gaps(in: range)
         let part = UnsafeRawBufferPointer(rebasing: bytes[..<Int(range.count)])
         let isThere = news.isEmpty || attempt { () throws(CacheError) in try object.write(part, at: range.lower) }
         if !isThere {
             let full = OriginFailure.wrongAnswer("no room in the cache, nor in memory")
-            perform(
-                decide { state in
-                    state.ledger.dropped(range.count)
-                    return state.ledger.ended(id, full, now: moment, random: 0)
-                })
+            perform(decide { $0.lost(id, range, full, now: moment) })
             return .stop
         }
         let requests = concurrency.value.withLock { $0.took(range.count, now: moment) }
         let writing = now() - moment
-        let result = decide(limits(requests, moment)) { state in
-            state.waited(forDisk: writing)
-            return state.ledger.arrived(id, range, news: news, now: moment)
+        let result = decide(under: limits(requests, moment)) {
+            $0.arrived(id, range, news: news, writing: writing, now: moment)
         }
         perform(result.actions)
         if range.lower < Container.mostHead { lookAtHead() }
@@ -136,11 +130,10 @@ extension RemoteFile {
         concurrency.value.withLock { $0.ended(failure, now: now()) }
         // Before a reader hears of it: it may open the file anew at once.
         if failure?.meaning.isContradiction ?? false { services.doubt(url) }
-        let actions = decide { state in
-            _ = state.takeRequest(of: id)
-            return state.ledger.ended(id, failure, now: now(), random: Double.random(in: 0...1))
+        let (actions, reports) = decide {
+            $0.ended(id, failure, now: now(), random: Double.random(in: 0...1))
         }
         perform(actions)
-        for ended in prefetches.withLock({ Array($0.values) }) { ended(failure) }
+        for report in reports { report(failure) }
     }
 }

@@ -8,27 +8,15 @@ import Synchronization
 ///
 /// The state is one value behind one lock: `decide` asks it under the lock, and `perform` acts on the answer outside.
 final class RemoteFile: Sendable {
-    /// Where its bytes come from now: under one key a file may have several URLs, one after another.
-    private let place: Mutex<ResourceURL>
-    /// The last reader that had to wait, and its program.
-    private let reader = Mutex<(thread: Int32, program: String?, tally: ProgramTally?)>((0, nil, nil))
     private let told: ContentInformation
     let object: CacheObject
     let services: Services
-    let state: Lock<FileState>
+    private let state: Lock<FileState>
     let concurrency: ConcurrencyLimits.Shared
-    let layout = FileLayout()
-    /// Whether a second try asks another origin, as the last tick has found.
-    let hasMirror: Atomic<Bool>
-    /// Where its last bytes came from.
-    let answerPlace = Mutex(AnswerPlace.origin)
-    /// The commands that fetch the file, each with what hears of the end of each request, on the origin's thread.
-    let prefetches = Mutex<[ObjectIdentifier: @Sendable (OriginFailure?) -> Void]>([:])
-    /// Goes up each time that a reader plays the file through and the next item may be fetched.
-    let plays = Atomic<UInt64>(0)
+    /// A reader has played the file through. Looked at after each read, so not under the lock.
+    private let wantsNext = Atomic(false)
 
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
-        place = Mutex(url)
         told = information
         self.object = object
         self.services = services
@@ -36,13 +24,29 @@ final class RemoteFile: Sendable {
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
             alignment: services.options.alignment)
         concurrency = services.concurrency[url]
-        hasMirror = Atomic(services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0))
-        state = Lock(FileState(ledger), .file)
+        let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
+        state = Lock(FileState(ledger, url, hasMirror: hasMirror), .file)
+    }
+
+    /// Reads the state.
+    func ask<Answer>(_ question: (FileState) -> sending Answer) -> sending Answer {
+        state.withLock { question($0) }
+    }
+
+    /// Changes the state, under these limits, and reports the changes of its statistics.
+    func decide<Answer>(
+        under limits: Ledger.Limits? = nil, _ body: (inout FileState) -> sending Answer
+    ) -> sending Answer {
+        state.withLock { state in
+            if let limits { state.limit(limits) }
+            defer { state.report(to: services.counters) }
+            return body(&state)
+        }
     }
 
     /// The place that the next request asks.
-    var url: ResourceURL { place.withLock { $0 } }
-    func move(to url: ResourceURL) { place.withLock { $0 = url } }
+    var url: ResourceURL { ask { $0.url } }
+    func move(to url: ResourceURL) { decide { $0.url = url } }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { object.length }
@@ -56,34 +60,25 @@ final class RemoteFile: Sendable {
     }
 
     /// The program that the file's requests are for, as far as it is known.
-    var program: String? { reader.withLock { $0.program } }
-    /// nil where it is not known.
-    var tally: ProgramTally? { reader.withLock { $0.tally } }
+    var program: String? { ask { $0.reader.program }?.name }
 
     private func note(_ thread: Int32?) {
-        guard let thread, thread != reader.withLock({ $0.thread }) else { return }
-        let program = programName(ofThread: thread)
-        let tally = program.map { services.programs[$0] }
-        reader.withLock { $0 = (thread, program, tally) }
-        if let tally { note(tally, hasWaited: true) }
+        guard let thread, thread != ask({ $0.reader.thread }) else { return }
+        let program = programName(ofThread: thread).map { services.programs[$0] }
+        let (isNew, isFirstWait) = decide { $0.waits(thread, of: program) }
+        guard let program else { return }
+        // A child may read what its parent opened.
+        if isNew { program.reads() }
+        guard isFirstWait else { return }
+        let moment = now()
+        program.begins(now: moment)
+        services.scans.look(services.kernelCache, services.ticker, now: moment)
     }
 
     /// A program has opened it. Its hits ask for no name: they would be slower.
-    func opened(by program: String) {
-        let (tally, isAlone) = (services.programs[program], openHandles == 1)
-        // Until one waits it is the one that reads.
-        reader.withLock { if isAlone || $0.program == nil { $0 = (0, program, tally) } }
-        note(tally, hasWaited: false)
-    }
-
-    private func note(_ tally: ProgramTally, hasWaited: Bool) {
-        let (isNew, isFirstWait) = state.withLock { $0.note(tally, hasWaited: hasWaited) }
-        // A child may read what its parent opened.
-        if isNew { tally.reads() }
-        guard isFirstWait else { return }
-        let moment = now()
-        tally.begins(now: moment)
-        services.scans.look(services.kernelCache, services.ticker, now: moment)
+    func opened(by name: String) {
+        let program = services.programs[name]
+        if decide({ $0.opened(by: program) }).isNew { program.reads() }
     }
 
     // MARK: Reading
@@ -149,17 +144,16 @@ final class RemoteFile: Sendable {
 
     /// Whether the bytes are there. If so a reader is counted at their end, and what it needs next is fetched.
     private func isHit(_ range: ByteRange, of node: NodeID, at moment: Duration, wasParked: Bool = false) -> Bool {
-        let (isHit, wantsMore, behind) = state.withLock { state in
-            let isHit = state.ledger.hit(range, now: moment, wasParked: wasParked)
-            guard isHit else { return (false, false, nil as ByteRange?) }
-            state.report(to: services.counters)
-            if state.ledger.takeWantsNext() { plays.add(1, ordering: .relaxed) }
-            return (true, state.ledger.wantsReadahead(now: moment), state.ledger.takeBehind())
-        }
-        guard isHit else { return false }
-        if wantsMore { readAhead(moment) }
-        if let behind { leave(behind, of: node) }
+        guard let hit = decide({ $0.hit(range, now: moment, wasParked: wasParked) }) else { return false }
+        if hit.wantsNext { wantsNext.store(true, ordering: .relaxed) }
+        if hit.wantsMore { readAhead(moment) }
+        if let behind = hit.behind { leave(behind, of: node) }
         return true
+    }
+
+    /// True once after a reader has played the file through, so that the next item may be fetched.
+    func takeWantsNext() -> Bool {
+        wantsNext.load(ordering: .relaxed) && wantsNext.exchange(false, ordering: .relaxed)
     }
 
     /// Lends bytes for sendfile(2), which counts as a hit; nil where they have to be read.
@@ -177,18 +171,18 @@ final class RemoteFile: Sendable {
         _ read: any ParkedRead, for range: ByteRange, of node: NodeID, until deadline: Duration, isRepair: Bool = false
     ) {
         let read = ParkedReads.Read(caller: read, node: node, range: range, deadline: deadline, isRepair: isRepair)
-        if state.withLock({ $0.enqueue(read) }) { services.ticker.add(self) } else { park(read) }
+        if decide({ $0.enqueue(read) }) { services.ticker.add(self) } else { park(read) }
     }
 
     /// Hands a read that waits to the ledger.
     private func park(_ read: ParkedReads.Read) {
         let moment = now()
         let (range, isRepair) = (read.range, read.isRepair)
-        let (isUnderrun, rate) = state.withLock { (!isRepair && $0.ledger.isUnderrun(range), $0.ledger.rate) }
+        let (isUnderrun, rate) = ask { (!isRepair && $0.ledger.isUnderrun(range), $0.ledger.rate) }
         let requests = concurrency.value.withLock { limit in
             isUnderrun ? limit.underrun(ObjectIdentifier(self), rate: rate, now: moment) : limit.share
         }
-        guard let actions = decide(limits(requests, moment), { $0.park(read, now: moment) }) else {
+        guard let actions = decide(under: limits(requests, moment), { $0.park(read, now: moment) }) else {
             return read.caller.fail(.failed)
         }
         services.ticker.add(self)
@@ -200,19 +194,19 @@ final class RemoteFile: Sendable {
     /// Fails queued reads whose deadline has passed, and hands the oldest of the others to the ledger as far as it has
     /// room.
     func moveQueue(_ now: Duration) {
-        let (late, next) = state.withLock { $0.takeQueued(now) }
+        let (late, next) = decide { $0.takeQueued(now) }
         for read in late { read.caller.fail(.timedOut) }
         for read in next { park(read) }
     }
 
-    func abandon(_ caller: any ParkedRead) { state.withLock { $0.abandon(caller) } }
+    func abandon(_ caller: any ParkedRead) { decide { $0.abandon(caller) } }
 
     /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
     /// anew.
     func answer(_ read: ParkedReads.Read, _ buffer: UnsafeMutableRawBufferPointer) {
         let moment = now()
         if let count = hit(read.range, into: buffer, of: read.node, at: moment, wasParked: true) {
-            let place = answerPlace.withLock { $0 }
+            let place = ask { $0.answerPlace }
             services.times[VolumeMetrics.Answer(place)].add(moment - (read.deadline - services.options.timeout))
             read.caller.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
@@ -235,7 +229,7 @@ final class RemoteFile: Sendable {
 
     func opened() {
         object.touch()
-        state.withLock { $0.ledger.opened() }
+        decide { $0.opened() }
     }
 
     /// A handle was closed. - Returns: whether it was the last one.
@@ -247,29 +241,29 @@ final class RemoteFile: Sendable {
         let isLast = decide { $0.close(now: now(), isReadWhole: isShared) }
         // What is opened next must not wait for a player that has gone.
         if isLast { tellLine(now(), isNews: true) }
-        if isLast, let tally, let run = state.withLock({ $0.ledger.headRun }) {
-            tally.ends(url.fileExtension, bytes: run)
-        }
-        return isLast
+        guard isLast else { return false }
+        let (program, run, url) = ask { ($0.reader.program, $0.ledger.headRun, $0.url) }
+        if let program, let run { program.ends(url.fileExtension, bytes: run) }
+        return true
     }
 
     /// True while more of a file with an open end may come.
-    var isGrowing: Bool { state.withLock { $0.ledger.isOpenEnded && !$0.ledger.isIdle } }
+    var isGrowing: Bool { ask { $0.ledger.isOpenEnded && !$0.ledger.isIdle } }
 
     /// The end of the bytes that have come of a file with an open end; nil of any other file, and where its stream was
     /// let go of.
     func end(of stream: Ledger.StreamID) -> Int64? {
-        state.withLock { $0.ledger.isOpenEnded ? $0.ledger.place(of: stream, count: 0)?.lower : nil }
+        ask { $0.ledger.isOpenEnded ? $0.ledger.place(of: stream, count: 0)?.lower : nil }
     }
 
     /// The body of a file with an open end came whole, and the cache has not all of it: the rest does not come again.
-    func breakOff() { state.withLock { $0.ledger.breakOff(.failed) } }
+    func breakOff() { decide { $0.breakOff() } }
 
     /// Whether the last reader has read half of it and more in a row.
-    var isPlayed: Bool { state.withLock { $0.ledger.isPlayed } }
+    var isPlayed: Bool { ask { $0.ledger.isPlayed } }
 
     /// Whether nothing is left to fetch for a reader that plays it through.
-    var isPlayedFromCache: Bool { state.withLock { $0.ledger.isPlayedFromCache } }
+    var isPlayedFromCache: Bool { ask { $0.ledger.isPlayedFromCache } }
     var isComplete: Bool { object.present.isComplete }
 
     /// Fails all reads that wait and stops all streams.
@@ -280,26 +274,22 @@ final class RemoteFile: Sendable {
     }
 
     /// The origin has another version: from here on this one serves only the bytes that it has.
-    func supersede() { perform(decide { $0.ledger.supersede() }) }
+    func supersede() { perform(decide { $0.supersede() }) }
 
-    var isSuperseded: Bool { state.withLock { $0.ledger.isSuperseded } }
+    var isSuperseded: Bool { ask { $0.ledger.isSuperseded } }
     /// What its bytes were fetched for, since its first open.
-    var statistics: FetchStatistics { state.withLock { $0.ledger.statistics } }
+    var statistics: FetchStatistics { ask { $0.ledger.statistics } }
     /// A player reads it now.
-    var hasPlayer: Bool { state.withLock { $0.ledger.openHandles > 0 && $0.ledger.hasPlayer(now: now()) } }
-    var openHandles: Int { state.withLock { $0.ledger.openHandles } }
+    var hasPlayer: Bool { ask { $0.ledger.openHandles > 0 && $0.ledger.hasPlayer(now: now()) } }
+    var openHandles: Int { ask { $0.ledger.openHandles } }
     var cachedBytes: Int64 { object.filledBytes }
-    var rate: Int64 { state.withLock { $0.rate(now()) } }
-    var isOver: Bool { state.withLock { $0.isOver } }
+    var rate: Int64 { ask { $0.rate(now()) } }
+    var isOver: Bool { ask { $0.isOver } }
 
     /// No handle is open and nothing runs.
-    var isDone: Bool { state.withLock { $0.isDone } }
+    var isDone: Bool { ask { $0.isDone } }
 
-    func revive() {
-        state.withLock { state in
-            if !state.isOver { state.ledger.revive() }
-        }
-    }
+    func revive() { decide { $0.revive() } }
 
     /// Frees the blocks that no row of the index will tell of. - Precondition: no open can take the file meanwhile.
     func giveBackFragments() { attempt { () throws(CacheError) in try object.abandonFragments() } }
@@ -320,12 +310,12 @@ final class RemoteFile: Sendable {
 extension RemoteFile: Ticking {
     func tick(_ now: Duration) -> Bool {
         if services.hasOtherPlaces {
-            let hasBytes = object.filledBytes > 0
-            hasMirror.store(services.hasOtherPlace(for: url, information, hasBytes: hasBytes), ordering: .relaxed)
+            let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
+            decide { $0.hasMirror = hasMirror }
         }
         tellLine(now)
-        perform(decide(limits(concurrency.share, now)) { $0.ledger.tick(now: now) })
+        perform(decide(under: limits(concurrency.share, now)) { $0.tick(now: now) })
         moveQueue(now)
-        return state.withLock { $0.hasWork }
+        return ask { $0.hasWork }
     }
 }

@@ -6,10 +6,10 @@ extension RemoteFile {
     /// Adds what only an open file knows.
     func tell(_ shown: inout VolumeStatus.File) {
         let moment = now()
-        let (readers, coming, stalls, waitsSince) = state.withLock { state in
-            (state.ledger.readers(now: moment), state.ledger.coming, state.stalls, state.ledger.waitsSince)
+        let (program, readers, coming, stalls, waitsSince) = ask {
+            ($0.reader.program, $0.ledger.readers(now: moment), $0.ledger.coming, $0.stalls, $0.ledger.waitsSince)
         }
-        shown.program = program
+        shown.program = program?.name
         shown.waiting = waitsSince.map { Int64(max(.zero, moment - $0) / .milliseconds(1)) }
         shown.stalls = stalls.count
         shown.lastStall = stalls.last.map { stall in
@@ -32,10 +32,11 @@ extension RemoteFile {
     /// disk.
     var playersNeed: Int64? {
         let moment = now()
-        let readers = state.withLock { state in
-            state.ledger.openHandles > 0 && state.ledger.hasPlayer(now: moment) ? state.ledger.readers(now: moment) : []
+        let (readers, seconds) = ask { state in
+            let hasPlayer = state.ledger.openHandles > 0 && state.ledger.hasPlayer(now: moment)
+            return (hasPlayer ? state.ledger.readers(now: moment) : [], state.layout.seconds)
         }
-        return readers.isEmpty ? nil : needed(layout.seconds, readers)
+        return readers.isEmpty ? nil : needed(seconds, readers)
     }
 
     private func needed(_ seconds: Double?, _ readers: [Ledger.Reader]) -> Int64? {

@@ -168,10 +168,7 @@ extension Volume: Filesystem {
 
     /// Once a reader has played the file through, the next item is fetched.
     private func lookAtPlay(of file: OpenFile) {
-        let remote = file.remote
-        if remote.plays.load(ordering: .relaxed) != 0, remote.plays.exchange(0, ordering: .relaxed) != 0 {
-            prebuffer.played(file.node, isThere: remote.isPlayedFromCache)
-        }
+        if file.remote.takeWantsNext() { prebuffer.played(file.node, isThere: file.remote.isPlayedFromCache) }
     }
 
     package func abandon(_ read: any ParkedRead, of file: any FileHandle) {

@@ -217,7 +217,7 @@ import Testing
             for (name, film) in films {
                 let file = try fixture.open(name).get()
                 expect(fixture, file, film, 0, 4096)
-                let isIdle = { fixture.volume.files.all.allSatisfy { $0.state.withLock { $0.ledger.isIdle } } }
+                let isIdle = { fixture.volume.files.all.allSatisfy { $0.ask { $0.ledger.isIdle } } }
                 #expect(eventually { fixture.volume.files.all.allSatisfy { $0.layout.isOver } && isIdle() })
                 #expect(fixture.volume.files.all[0].statistics.sums.all <= Container.mostBytes + 4 * BlockSize.block)
                 fixture.volume.close(file)

@@ -36,7 +36,7 @@ import Testing
     private func settle(_ fixture: VolumeFixture) -> VolumeStatus {
         #expect(
             eventually {
-                fixture.volume.files.all.allSatisfy { $0.state.withLock { $0.ledger.planner.streams.isEmpty } }
+                fixture.volume.files.all.allSatisfy { $0.ask { $0.ledger.planner.streams.isEmpty } }
             })
         return fixture.volume.status()
     }
@@ -97,7 +97,7 @@ import Testing
             // All that still run pause, and the oldest of them let go.
             #expect(
                 eventually {
-                    let streams = fixture.volume.files.all.map { $0.state.withLock { $0.ledger.planner.streams.all } }
+                    let streams = fixture.volume.files.all.map { $0.ask { $0.ledger.planner.streams.all } }
                     return streams.count == count && streams.allSatisfy { $0.allSatisfy(\.isPaused) }
                         && streams.count { !$0.isEmpty } == 16
                 })
@@ -116,7 +116,7 @@ import Testing
             let remote = fixture.volume.files.all[0]
             // Fetched, not read.
             remote.prefetch([ByteRange(0, 9_000_000)], as: .tail)
-            #expect(eventually { remote.isComplete && remote.state.withLock { $0.ledger.isIdle } })
+            #expect(eventually { remote.isComplete && remote.ask { $0.ledger.isIdle } })
             #expect(remote.unread > 8_000_000)
             // A machine that is busy may have asked for a piece twice.
             let wasted = fixture.volume.status().wasted
@@ -137,7 +137,7 @@ import Testing
             let file = try fixture.open("0.bin").get()
             #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
             let remote = fixture.volume.files.all[0]
-            #expect(eventually { remote.state.withLock { $0.ledger.isIdle } })
+            #expect(eventually { remote.ask { $0.ledger.isIdle } })
             let (unread, wasted) = (remote.unread, fixture.volume.status().wasted)
             #expect(unread > 0)
             _ = remote.drop(0..<100)
@@ -151,7 +151,7 @@ import Testing
             let file = try fixture.open("0.bin").get()
             #expect(fixture.read(file, 0, 64 << 10).isRight(film, 0, 64 << 10))
             let remote = fixture.volume.files.all[0]
-            #expect(eventually { remote.state.withLock { $0.ledger.planner.streams.all.first?.isPaused } == true })
+            #expect(eventually { remote.ask { $0.ledger.planner.streams.all.first?.isPaused } == true })
             #expect(fixture.volume.status().bytesFromOrigin <= 4 << 20)
             // Whoever reads on gets it all.
             for offset in stride(from: Int64(0), to: 24 << 20, by: 1 << 20) {

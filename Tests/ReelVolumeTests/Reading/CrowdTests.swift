@@ -35,7 +35,7 @@ import Testing
         try withFilm(timeout: .seconds(2)) { fixture, film, file, remote in
             film.fault = .silent
             let reads = park(fixture, file, count: 2000)
-            let (held, queued) = remote.state.withLock { ($0.reads.heldCount, $0.reads.queuedCount) }
+            let (held, queued) = remote.ask { ($0.reads.heldCount, $0.reads.queuedCount) }
             #expect(held <= ParkedReads.limit && held + queued == 2000)
             for (_, read) in reads {
                 guard case .failure(let error) = read.wait(atMost: .seconds(10)) else {
@@ -45,7 +45,7 @@ import Testing
                 #expect(error != .interrupted)
             }
             #expect(reads.allSatisfy { $0.1.answerCount == 1 })
-            #expect(remote.state.withLock { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 })
+            #expect(remote.ask { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 })
         }
     }
 
@@ -62,7 +62,7 @@ import Testing
             film.fault = .silent
             let reads = park(fixture, file, count: 200)
             for (_, read) in reads { fixture.volume.abandon(read, of: file) }
-            #expect(remote.state.withLock { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 })
+            #expect(remote.ask { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 })
         }
     }
 

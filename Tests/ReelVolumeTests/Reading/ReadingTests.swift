@@ -182,7 +182,7 @@ import Testing
             let file = try fixture.open("film.mkv").get()
             #expect(fixture.read(file, 0, 4096).isRight(film, 0, 4096))
             let old = fixture.volume.files.all[0]
-            #expect(eventually { old.state.withLock { $0.ledger.isIdle } })
+            #expect(eventually { old.ask { $0.ledger.isIdle } })
             let unread = old.unread
             #expect(unread > 0)
             // As where the store comes to have another one for it: the disk takes bytes again, or the file is gone.
@@ -228,7 +228,7 @@ import Testing
             let file = try fixture.open("film.mkv").get()
             guard let remote = (file as? OpenFile)?.remote else { throw VolumeError.failed }
             #expect(try fixture.read(file, 0, 1000).get().count == 1000)
-            #expect(eventually { !remote.state.withLock { $0.hasWork } })
+            #expect(eventually { !remote.ask { $0.hasWork } })
             let piece = ByteRange(200 * BlockSize.block, 200 * BlockSize.block + 1000)
             try film.expectedBytes(piece).withUnsafeBytes { try remote.object.write($0, at: piece.lower) }
             #expect(remote.object.present.covers(piece))
