@@ -14,18 +14,19 @@ final class DataFile: Sendable {
     let row: Int64
     private let key: String
     private let validator: Validator
-    /// A copy of `BlockTable.length` that is read without the lock.
+    /// A copy of `BlockTable.length`. Each hit reads it several times, without the lock.
     private let lengthCount: Atomic<Int64>
     /// nil where there is no file.
     let name: FileName?
     let descriptor: Descriptor
     /// nil where the bytes are on the disk as they are.
     let cipher: BlockCipher?
-    /// How often in a row stat(2) counted too few blocks although nothing was missing (`hasLostBytes`).
-    let shortCounts = Atomic(0)
+    /// How often in a row stat(2) counted too few blocks although nothing was missing (`hasLostBytes`). Each hit reads
+    /// it, after its bytes and without the lock.
+    private let shortCounts = Atomic(0)
     private let changes: ChangeWatch
     private let state: Lock<State>
-    /// A copy of `BlockTable.removals` that is compared without the lock.
+    /// A copy of `BlockTable.removals`. Each hit compares it after its bytes, without the lock.
     private let removalCount: Atomic<UInt64>
 
     private struct State {
@@ -200,6 +201,35 @@ final class DataFile: Sendable {
         return withScratch(Int(range.count)) {
             descriptor.read(into: $0, at: range.lower) == $0.count && cipher.open($0, block: block, sum)
         }
+    }
+
+    // MARK: Counting blocks on the disk
+
+    /// A count of blocks that is short so often in a row is no chance: the filesystem compresses, or keeps zeros as
+    /// holes.
+    private static let believed = 64
+
+    /// True where bytes of filled blocks have gone from the disk: the file was cut and has grown again, or it was
+    /// punched.
+    ///
+    /// Too few blocks alone prove nothing: while ext4 writes pages back, it counts some for a moment neither as
+    /// reserved nor as allocated, and the sum of stat(2) is short. The file has no holes then.
+    /// - Parameter bytes: in filled blocks, counted before the read.
+    func hasLostBytes(of bytes: Int64) -> Bool {
+        let seen = shortCounts.load(ordering: .relaxed)
+        guard seen < DataFile.believed else { return false }
+        if descriptor.holds(bytes, of: length) {
+            if seen > 0 { shortCounts.store(0, ordering: .relaxed) }
+            return false
+        }
+        guard hasNoHoles else { return true }
+        shortCounts.add(1, ordering: .relaxed)
+        return false
+    }
+
+    /// All blocks were compared with their checksums and are right: counting them proves nothing here.
+    func countsNoBlocks() {
+        if descriptor.isLong(length) { shortCounts.store(DataFile.believed, ordering: .relaxed) }
     }
 
     // MARK: Leaving the page cache

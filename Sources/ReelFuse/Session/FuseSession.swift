@@ -55,7 +55,19 @@ package final class FuseSession: @unchecked Sendable {
         var running = 0
         var workers: [Thread] = []
         var isNotifying = false
+        var hasBegunToStop = false
+        /// Another process serves the mount from now on.
+        var isLeft = false
         var isOver = false
+        /// The kernel's INIT request.
+        var handshake: [UInt8] = []
+
+        /// - Returns: false where the session is stopping already.
+        mutating func beginToStop(leaving: Bool = false) -> Bool {
+            if hasBegunToStop { return false }
+            (hasBegunToStop, isLeft) = (true, leaving)
+            return true
+        }
     }
 
     private let session: OpaquePointer
@@ -65,12 +77,7 @@ package final class FuseSession: @unchecked Sendable {
     package let device: String?
     private let notifier: KernelNotifier
     private let state = Monitor(State())
-    private let hasBegunToStop = Atomic(false)
-    /// Another process serves the mount from now on.
-    private let isLeft = Atomic(false)
-    /// The kernel's INIT request.
-    private let handshake = Lock<[UInt8]>([])
-    /// Workers take no more requests.
+    /// Workers take no more requests. Each looks at it before each request, which takes no lock.
     private let isStopping = Atomic(false)
 
     /// Mounts; serves nothing before `start`. - Throws: a sentence for the user.
@@ -147,7 +154,7 @@ package final class FuseSession: @unchecked Sendable {
     @discardableResult
     package func wait() -> Bool {
         state.wait { $0.running == 0 ? () : nil }
-        if isLeft.load(ordering: .sequentiallyConsistent) { return false }
+        if state.withLock(notifying: false, { $0.isLeft }) { return false }
         adapter.pending.close()
         notifier.close()
         let threads = state.withLock { state in
@@ -175,7 +182,7 @@ package final class FuseSession: @unchecked Sendable {
 
     /// Ends the mount at once, from any thread, open files or not: waiting requests fail, then `wait` returns.
     package func stop() {
-        guard !hasBegunToStop.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        guard state.withLock({ $0.beginToStop() }) else { return }
         adapter.pending.close()
         notifier.close()
         // Inside the kernel it may wait for a page that a read holds; only while the workers serve does every read end.
@@ -227,7 +234,7 @@ package final class FuseSession: @unchecked Sendable {
 extension FuseSession {
     /// Takes over from an earlier process: no worker has begun.
     private func take(_ inheritance: Inheritance) {
-        handshake.withLock { $0 = inheritance.handshake }
+        state.withLock { $0.handshake = inheritance.handshake }
         // The kernel has had its answer; libfuse has still to be told what it is.
         var bytes = InitExchange.replay(inheritance.handshake)
         bytes.withUnsafeMutableBytes { bytes in
@@ -247,20 +254,19 @@ extension FuseSession {
 
     private func keepHandshake(_ buffer: fuse_buf) {
         let bytes = UnsafeRawBufferPointer(start: buffer.mem, count: buffer.size)
-        if InitExchange.isRequest(bytes) { handshake.withLock { $0 = Array(bytes) } }
+        if InitExchange.isRequest(bytes) { state.withLock { $0.handshake = Array(bytes) } }
     }
 
     /// Stops serving, and says nothing to the kernel: its requests wait for the next process. The session is of no more
     /// use, and stays until this process ends.
     /// - Returns: nil where the mount is ending.
     package func leave() -> (device: Int32, inheritance: Inheritance)? {
-        guard !hasBegunToStop.exchange(true, ordering: .sequentiallyConsistent) else { return nil }
-        isLeft.store(true, ordering: .sequentiallyConsistent)
+        guard state.withLock({ $0.beginToStop(leaving: true) }) else { return nil }
         notifier.close()
         // As in `stop`; one that goes on to wait gets its page from the next process.
         _ = state.wait(atMost: .milliseconds(200)) { $0.isNotifying && $0.running > 0 ? nil : () }
         stopWorkers()
-        let request = handshake.withLock { $0 }
+        let request = state.withLock { $0.handshake }
         // Older kernels do not ask again.
         let isAskedAgain = request.withUnsafeBytes { InitExchange.offersResend($0) }
         if !isAskedAgain, !adapter.pending.waitUntilEmpty(atMost: .seconds(5)) { adapter.pending.close() }
