@@ -44,13 +44,13 @@ let package = Package(
         .systemLibrary(name: "CXXHash", pkgConfig: "libxxhash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CLinux"),
 
-        .target(name: "ReelCore"),
-        .target(name: "ReelFilesystem", dependencies: ["ReelCore"]),
         .target(name: "ReelThreads", dependencies: ["CLinux"]),
+        .target(name: "ReelCore", dependencies: ["ReelThreads"]),
+        .target(name: "ReelFilesystem", dependencies: ["ReelCore"]),
         .target(
             name: "ReelCache", dependencies: ["ReelCore", "ReelThreads", "CSQLite", "CXXHash", "CCrypto", "CLinux"]),
         .target(name: "ReelHTTP", dependencies: ["ReelCore", "ReelThreads", "CCurl", "CCrypto"]),
-        .target(name: "ReelSources", dependencies: ["ReelCore"]),
+        .target(name: "ReelSources", dependencies: ["ReelCore", "ReelThreads"]),
         .target(
             name: "ReelVolume",
             dependencies: [

@@ -1,8 +1,9 @@
+import ReelThreads
 import Synchronization
 
 /// The line of a mount: its files tell what their players need, and its transports ask what is left for the rest.
 package final class Line: Sendable {
-    private let share = Mutex(LineShare())
+    private let share = Lock(LineShare())
     private let isCut = Atomic(false)
     /// The rate of all requests together.
     package let limit: RateLimit

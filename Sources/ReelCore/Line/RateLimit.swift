@@ -1,4 +1,4 @@
-import Synchronization
+import ReelThreads
 
 /// A limit that may change at any time, and that all requests share to which it applies: those of a mount, or of one
 /// command.
@@ -13,12 +13,12 @@ package final class RateLimit: Sendable {
     /// A change of the schedule is noticed within this time.
     private static let interval = Duration.seconds(1)
 
-    private let state: Mutex<State>
+    private let state: Lock<State>
     private let minute: @Sendable () -> Int
 
     /// - Parameter minute: since midnight, now; asked for about once a second, on any thread.
     package init(_ schedule: RateSchedule = .off, minute: @escaping @Sendable () -> Int) {
-        state = Mutex(State(schedule: schedule))
+        state = Lock(State(schedule: schedule))
         self.minute = minute
     }
 

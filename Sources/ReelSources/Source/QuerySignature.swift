@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// The parameters that sign a URL in its own query. They tell who may read the resource and until when, and nothing of
 /// what it is: with each new signature the same resource has another URL.
@@ -122,7 +122,7 @@ extension ResourceURL {
 
 /// The signatures that a list gave its entries last, by the URLs without them. Only memory holds them, never the cache.
 final class QuerySignatures: Sendable {
-    private let signatures = Mutex<[String: QuerySignature]>([:])
+    private let signatures = Lock<[String: QuerySignature]>([:])
 
     /// As many as a list may have entries.
     private static let most = Playlist.mostEntries

@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// What one program reads of the mount, and what is fetched for it.
 final class ProgramTally: Sendable {
@@ -26,7 +26,7 @@ final class ProgramTally: Sendable {
     private static let mostSuffixes = 16
 
     let name: String
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     init(_ name: String) { self.name = name }
 
@@ -96,7 +96,7 @@ final class ProgramTallies: Sendable {
 
     private static let most = 64
 
-    private let state = Mutex(State())
+    private let state = Lock(State())
 
     /// The tally of a program that opens or reads a file; one beyond the limit takes the place of the one unused for
     /// longest, whose open files keep their tally.

@@ -1,13 +1,12 @@
 import ReelCore
 import ReelFilesystem
 import ReelThreads
-import Synchronization
 
 /// Tells the kernel when programs begin to look into many files one after another, and when they have ended.
 final class ScanWatch: Ticking {
     private let programs: ProgramTallies
     /// The one that was told; nil while there is no scan.
-    private let told = Mutex<(any KernelCache)?>(nil)
+    private let told = Lock<(any KernelCache)?>(nil)
 
     init(_ programs: ProgramTallies) { self.programs = programs }
 

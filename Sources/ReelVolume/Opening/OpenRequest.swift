@@ -1,7 +1,6 @@
 import ReelCache
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The first request for an unknown resource: its head is the content information, its body the first bytes, which are
 /// kept.
@@ -11,11 +10,16 @@ final class OpenRequest: OriginReceiver {
         case failure(OriginFailure)
     }
 
-    private enum State {
+    private enum Stage {
         case asked
         /// The file is just leaving the table.
         case late
         case file(RemoteFile, Ledger.StreamID)
+    }
+
+    private struct State {
+        var stage = Stage.asked
+        var place = AnswerPlace.origin
     }
 
     /// The same for all attempts.
@@ -32,8 +36,7 @@ final class OpenRequest: OriginReceiver {
     /// nil: the resource as a whole.
     private let range: ByteRange?
     private let handle = RequestHandle()
-    private let state = Lock(State.asked)
-    private let place = Mutex(AnswerPlace.origin)
+    private let state = Lock(State())
     private let completion: @Sendable (Found) -> Void
 
     private init(_ plan: Plan, _ range: ByteRange?, _ completion: @escaping @Sendable (Found) -> Void) {
@@ -71,12 +74,14 @@ final class OpenRequest: OriginReceiver {
     }
 
     var program: String? {
-        if case .file(let file, _) = state.withLock({ $0 }) { file.program } else { plan.demand?.program }
+        if case .file(let file, _) = stage { file.program } else { plan.demand?.program }
     }
 
     func yields() -> Bool {
-        if case .file(let file, let stream) = state.withLock({ $0 }) { file.yields(stream) } else { false }
+        if case .file(let file, let stream) = stage { file.yields(stream) } else { false }
     }
+
+    private var stage: Stage { state.withLock { $0.stage } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         switch judge(head, to: plan.url, asked: range, isConditional: false, known: nil) {
@@ -92,7 +97,7 @@ final class OpenRequest: OriginReceiver {
         do throws(CacheError) {
             guard let opened = try plan.files.openNow(plan.url, information) else {
                 // No failure of the origin.
-                state.withLock { $0 = .late }
+                state.withLock { $0.stage = .late }
                 return .cancelled
             }
             file = opened
@@ -102,25 +107,23 @@ final class OpenRequest: OriginReceiver {
         }
         let asked = ByteRange(0, isWhole ? file.length : min(range!.upper, file.length))
         let stream = file.adopt(handle, asked, isWhole: isWhole && range != nil)
-        state.withLock { $0 = .file(file, stream) }
+        state.withLock { $0.stage = .file(file, stream) }
         file.began(stream, isWhole: false)
         plan.tail?.join(file)
         completion(.file(file))
         return nil
     }
 
-    func asked(_ place: AnswerPlace) { self.place.withLock { $0 = place } }
+    func asked(_ place: AnswerPlace) { state.withLock { $0.place = place } }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        switch state.withLock({ $0 }) {
-        case .asked, .late: .stop
-        case .file(let file, let stream):
-            file.arrived(stream, bytes, from: place.withLock { $0 })
-        }
+        let (stage, place) = state.withLock { ($0.stage, $0.place) }
+        guard case .file(let file, let stream) = stage else { return .stop }
+        return file.arrived(stream, bytes, from: place)
     }
 
     func ended(_ failure: OriginFailure?) {
-        switch state.withLock({ $0 }) {
+        switch stage {
         case .asked: completion(.failure(failure ?? .interrupted("no answer")))
         case .late: completion(.failure(.interrupted("the last reader was just leaving")))
         case .file(let file, let stream):

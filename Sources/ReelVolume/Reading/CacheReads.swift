@@ -5,7 +5,7 @@ import Synchronization
 /// What the cache answered at once of the reads of one handle: a line of the user's log when the handle is closed.
 final class CacheReads: Sendable {
     /// The program that opened it, as far as it is known.
-    let program = Mutex<String?>(nil)
+    let program = Lock<String?>(nil)
     private let first = Atomic(Int64.max)
     private let end = Atomic<Int64>(0)
     private let bytes = Atomic<Int64>(0)

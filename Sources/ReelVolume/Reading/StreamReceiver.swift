@@ -1,5 +1,5 @@
 import ReelCore
-import Synchronization
+import ReelThreads
 
 /// Takes the answer to one range request of a file: it keeps no byte before the head was judged.
 final class StreamReceiver: OriginReceiver {
@@ -8,7 +8,7 @@ final class StreamReceiver: OriginReceiver {
     /// As the request left.
     private let url: ResourceURL
     private let range: ByteRange
-    private let place = Mutex(AnswerPlace.origin)
+    private let place = Lock(AnswerPlace.origin)
 
     init(_ file: RemoteFile, _ id: Ledger.StreamID, _ url: ResourceURL, _ range: ByteRange) {
         self.file = file

@@ -1,7 +1,6 @@
 import Logging
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// One request as it ended, without secrets: what `--request-log` writes, and `reelfs explain` shows.
 package struct RequestRecord: Codable, Hashable, Sendable {
@@ -61,10 +60,15 @@ final class RequestLog: Sendable {
     /// Lines that wait for the disk of the user's log; further ones are left out.
     private static let mostLines = 1000
 
-    private let requests = Mutex(RecentEntries<RequestRecord>())
-    private let uses = Mutex(RecentEntries<FileUse>())
-    private let waiting = Atomic(0)
-    private let leftOut = Atomic(0)
+    private struct State {
+        var requests = RecentEntries<RequestRecord>()
+        var uses = RecentEntries<FileUse>()
+        /// Lines.
+        var waiting = 0
+        var leftOut = 0
+    }
+
+    private let state = Lock(State())
     private let logger: Logger
     private let write: (@Sendable (RequestRecord) -> Void)?
     /// A thread of its own, as the disk of the user's log may hang; nil if the user wants no log.
@@ -85,34 +89,38 @@ final class RequestLog: Sendable {
 
     /// Keeps a request in mind, and writes it. - Parameter url: as the source lists the file.
     func add(_ record: RequestRecord, of url: ResourceURL) {
-        requests.withLock { $0.add(record, of: url) }
+        state.withLock { $0.requests.add(record, of: url) }
         write(record)
     }
 
     /// Writes a line into the user's log.
     func write(_ record: RequestRecord) {
         guard let write, let queue else { return }
-        guard waiting.add(1, ordering: .relaxed).newValue <= Self.mostLines else {
-            waiting.subtract(1, ordering: .relaxed)
-            leftOut.add(1, ordering: .relaxed)
-            return
+        let hasRoom = state.withLock { state in
+            let hasRoom = state.waiting < Self.mostLines
+            if hasRoom { state.waiting += 1 } else { state.leftOut += 1 }
+            return hasRoom
         }
+        guard hasRoom else { return }
         queue.add { [self] in
             write(record)
-            waiting.subtract(1, ordering: .relaxed)
-            let count = leftOut.exchange(0, ordering: .relaxed)
+            let count = state.withLock { state in
+                state.waiting -= 1
+                defer { state.leftOut = 0 }
+                return state.leftOut
+            }
             if count > 0 { logger.warning("the request log lacks \(count) requests: its disk did not keep up") }
         }
     }
 
     /// Keeps in mind what came of a file that is not in use any more.
     func add(_ use: FileUse, of url: ResourceURL) {
-        if use != FileUse() { uses.withLock { $0.add(use, of: url) } }
+        if use != FileUse() { state.withLock { $0.uses.add(use, of: url) } }
     }
 
     /// The requests for a file, the oldest first.
-    func records(of url: ResourceURL) -> [RequestRecord] { requests.withLock { $0[url] } }
+    func records(of url: ResourceURL) -> [RequestRecord] { state.withLock { $0.requests[url] } }
 
     /// What came of a file each time that it was in use.
-    func uses(of url: ResourceURL) -> [FileUse] { uses.withLock { $0[url] } }
+    func uses(of url: ResourceURL) -> [FileUse] { state.withLock { $0.uses[url] } }
 }
