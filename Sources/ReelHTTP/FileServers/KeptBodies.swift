@@ -25,9 +25,7 @@ final class KeptBody {
     func move(to transfer: Transfer) {
         easy?.context.transfer = transfer
         transfer.easy = easy.take()
-        transfer.answer.file.facts = facts
-        transfer.answer.file.surplus = surplus
-        transfer.answer.file.isTakenOver = true
+        transfer.answer.file.takeOver(facts, surplus)
     }
 }
 

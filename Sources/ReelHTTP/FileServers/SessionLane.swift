@@ -39,25 +39,3 @@ final class SessionLane {
 
     func opened(_ socket: curl_socket_t) { sockets.insert(socket) }
 }
-
-extension OriginHost {
-    /// More than run at once: the oldest that no handle uses goes with its connection.
-    private static var mostLanes: Int { 8 }
-
-    /// A lane that no handle uses; nil: no memory.
-    /// - Parameter isNew: without a connection.
-    func freeLane(isNew: Bool) -> SessionLane? {
-        if !isNew {
-            for index in lanes.indices.reversed() where isKnownUniquelyReferenced(&lanes[index]) { return lanes[index] }
-        }
-        if lanes.count >= Self.mostLanes {
-            for index in lanes.indices where isKnownUniquelyReferenced(&lanes[index]) {
-                lanes.remove(at: index)
-                break
-            }
-        }
-        guard let lane = SessionLane() else { return nil }
-        lanes.append(lane)
-        return lane
-    }
-}

@@ -42,10 +42,10 @@ extension Transfer {
     func setFileOptions(of easy: inout EasyHandle, _ configuration: TransportConfiguration, avoidsIdle: Bool) {
         let place = route.place
         let isFTP = place.fileProtocol == .ftp
-        let known = home.files[place.text]
-        answer.file.facts = isFTP ? nil : known
+        let known = home.fileServer.facts(of: place)
         // SFTP tells a range's length alone.
-        answer.file.asksHead = request.isHeadEnough || probe != nil || !isFTP && request.range != nil && known == nil
+        let needsHead = !isFTP && request.range != nil && known == nil
+        answer.file.begin(asksHead: request.isHeadEnough || probe != nil || needsHead, isFTP ? nil : known)
         // A probe logs in, and no more.
         let text = probe == nil ? place.text : place.origin + "/"
         let isExplicit = place.scheme == "ftpes"
@@ -61,7 +61,7 @@ extension Transfer {
             // Servers take the name of a folder in LIST for options and patterns, and not in CWD.
             easy.set(CURLOPT_FTP_FILEMETHOD, asksFolder ? reel_ftp_single_cwd : reel_ftp_no_cwd)
             if isExplicit || place.scheme == "ftps" { easy.set(CURLOPT_USE_SSL, reel_require_tls) }
-            easy.lane = host.freeLane(isNew: avoidsIdle || probe != nil)
+            easy.lane = host.fileServer.freeLane(isNew: avoidsIdle || probe != nil)
             easy.lane?.attach(to: easy)
             if !request.isReading { easy.set(CURLOPT_CUSTOMREQUEST, request.method) }
             // To the end of the file.
@@ -83,7 +83,7 @@ extension Transfer {
 
     /// Takes a line of the control connection. - Returns: whether curl shall go on.
     func takeReply(_ line: UnsafeRawBufferPointer) -> Bool {
-        answer.file.reply = Array(line.prefix(512))
+        answer.file.take(reply: line)
         if probe == nil { loop.watch?.answered(home, nil) }
         // The length, of a file that has become shorter: a server that has no byte to send confuses curl, which then
         // uses the connection again all the same. A date, which has the same code, is a larger number than any offset.
@@ -129,11 +129,11 @@ extension Transfer {
             told.modified != facts.modified || told.length != range.count
         {
             // Another version: its length is asked for again.
-            home.files[route.place.text] = nil
+            home.fileServer.forget(route.place)
             answer.verdict = route.mayRepeat ? .askOriginal : .failed(.changed)
             return false
         }
-        answer.file.facts = facts
+        answer.file.learn(facts)
         var head = ResponseHead(status: 200, headers: [], url: route.place)
         if let date = facts.modified { head.headers.append(("last-modified", httpDateText(date))) }
         if let range, let length = facts.length {
@@ -149,7 +149,7 @@ extension Transfer {
     }
 
     private func show(_ head: ResponseHead, asked range: ByteRange?) -> Bool {
-        lastByte = .now
+        progressed()
         if probe == nil { loop.watch?.answered(home, request) }
         if let failure = receiver.head(head) {
             fail(failure)
@@ -191,45 +191,38 @@ extension Transfer {
     private func verdictOnHead() -> Verdict? {
         if request.isHeadEnough { return beginFile() ? nil : answer.verdict }
         if probe != nil { return .failed(.wrongAnswer("\(host.name): no answer")) }
-        let text = route.place.text
         let length = reel_get_offset(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T).asLength ?? 0
         let modified = reel_get_offset(handle, CURLINFO_FILETIME_T).asLength
         guard length <= BlockSize.longestFile else { return .failed(isTooLong) }
         if let range = request.range, range.lower >= length { return .failed(.status(416, retryAfter: nil)) }
-        if home.files.count >= Self.mostFiles { home.files = [:] }
-        home.files[text] = FileFacts(length: length, modified: modified)
+        home.fileServer.learn(FileFacts(length: length, modified: modified), of: route.place)
         return route.mayRepeat ? .askOriginal : .failed(.changed)
     }
 
     private var isTooLong: OriginFailure { .wrongAnswer("\(host.name): a file of more than 16 TiB") }
-
-    /// As many as programs have open at a time.
-    private static var mostFiles: Int { 256 }
 
     // MARK: The body
 
     /// The receiver wants no more of a body that goes on: the loop ends the request, and keeps the body.
     /// - Returns: for curl: the bytes are taken.
     func endEarly(before bytes: UnsafeRawBufferPointer, _ taken: Int = 0) -> Int {
-        answer.file.surplus = Array(bytes) + answer.file.surplus
+        answer.file.putBack(Array(bytes))
         endEarly()
         return taken + bytes.count
     }
 
     /// The loop ends the request.
     func endEarly() {
-        answer.file.isOver = true
+        answer.file.end()
         loop.endedEarly.append(self)
     }
 
     /// Gives the receiver what an earlier request has left of its body. - Returns: whether curl shall go on.
     func deliverSurplus() -> Bool {
-        while !answer.file.surplus.isEmpty, !answer.file.isOver {
-            let piece = Array(answer.file.surplus.prefix(64 << 10))
-            answer.file.surplus.removeFirst(piece.count)
+        while let piece = answer.file.takePiece() {
             let taken = piece.withUnsafeBytes { takeBody($0) }
             if taken == Int(CURL_WRITEFUNC_PAUSE) {
-                answer.file.surplus = piece + answer.file.surplus
+                answer.file.putBack(piece)
                 return false
             }
             if taken == 0 { endEarly() }

@@ -46,9 +46,9 @@ final class HostTable {
     /// for a Digest login stay, up to twice the limit, as the next request would show the password.
     private func forget() {
         guard hosts.count >= Self.limit else { return }
-        hosts = hosts.filter { !($1.isIdle && $1.standing == nil && !$1.asksForDigest) }
+        hosts = hosts.filter { !($1.isIdle && $1.health.standing == nil && !$1.login.asksForDigest) }
         guard hosts.count >= Self.limit else { return }
-        for host in hosts.values where host.isIdle && (!host.asksForDigest || hosts.count > 2 * Self.limit) {
+        for host in hosts.values where host.isIdle && (!host.login.asksForDigest || hosts.count > 2 * Self.limit) {
             hosts[host.name] = nil
             news.standings.withLock { $0[host.name] = nil }
         }
@@ -58,13 +58,13 @@ final class HostTable {
     func limitCookies(after host: OriginHost) {
         // Most answers end here, whatever number of jars there is.
         guard cookies.count > Self.cookieLimit else { return }
-        var jars = hosts.values.compactMap { other in other.cookies.map { (other, $0) } }
+        var jars = hosts.values.compactMap { other in other.login.cookies.map { (other, $0) } }
         for (_, jar) in jars { jar.recount() }
         var count = jars.reduce(0) { $0 + $1.1.count }
         jars.sort { $0.1.lastUse < $1.1.lastUse }
         for (other, jar) in jars where other !== host && count > Self.cookieLimit {
             count -= jar.count
-            other.cookies = nil
+            other.login.dropCookies()
         }
     }
 
@@ -93,7 +93,7 @@ final class HostTable {
             let isSilent = queue.isSilent
             while hasRoom(for: queue, beside: connections), let transfer = next(of: host, cancel) {
                 connections += 1
-                host.active[transfer.id] = transfer
+                host.admitted(transfer)
                 let isCrowded = !transfer.request.isDemanded && host.idle.areScarce(running: queue.running)
                 let avoidsIdle = !transfer.isOfFileServer && (isSilent || isCrowded)
                 transfer.hasTakenIdle = !avoidsIdle && host.idle.take()

@@ -1,6 +1,28 @@
 import ReelCore
 import ReelThreads
 
+/// The bytes of a request's body that were paid for before they came (`LineGate`).
+struct LinePayment {
+    /// The request waits for its share of the line, and has not begun.
+    private(set) var isGated = false
+    private var ahead: Int64 = 0
+    /// The same, to the limits of the rate.
+    private(set) var toLimit: Int64 = 0
+
+    mutating func waits() { isGated = true }
+    mutating func goesOn() { isGated = false }
+    mutating func pays(_ count: Int64) { ahead = count }
+    mutating func pays(toLimit count: Int64) { toLimit += count }
+
+    /// Bytes came. - Returns: those that were paid for.
+    mutating func came(_ count: Int64) -> Int64 {
+        let paid = min(ahead, count)
+        ahead -= paid
+        toLimit -= count
+        return paid
+    }
+}
+
 /// Holds requests back: those of a lower rank while their share of the line is used up, and all of them while a rate
 /// that the user has set is. Those that have not begun wait, and those that run take no bytes.
 ///
@@ -36,7 +58,7 @@ struct LineGate {
         guard transfer.probe == nil, transfer.route.isFirst else { return true }
         let moment = now()
         guard pause(transfer, moment) == nil else {
-            transfer.isGated = true
+            transfer.payment.waits()
             waiting.append(transfer)
             return false
         }
@@ -46,12 +68,10 @@ struct LineGate {
 
     /// Bytes of a body came.
     func took(_ count: Int, by transfer: Transfer) {
-        let paid = min(transfer.paidAhead, Int64(count))
         let moment = now()
-        transfer.paidAhead -= paid
-        let owed = Int64(count) - transfer.paidToLimit
+        let owed = Int64(count) - transfer.payment.toLimit
         if owed > 0 { payLimit(owed, for: transfer, moment) }
-        transfer.paidToLimit -= Int64(count)
+        let paid = transfer.payment.came(Int64(count))
         if transfer.isWaitedFor { line.readerWaits(now: moment) }
         line.took(Int64(count), charged: Int64(count) - paid, by: transfer.rank, now: moment)
     }
@@ -97,12 +117,12 @@ struct LineGate {
         if line.limit.rate(now: moment) != nil { held.sort { $0.lastByte < $1.lastByte } }
         var taken: Set<ObjectIdentifier> = []
         for transfer in held where pause(transfer, moment) == nil {
-            if transfer.isGated {
+            if transfer.payment.isGated {
                 pay(transfer, moment)
             } else {
-                payLimit(Self.advance - transfer.paidToLimit, for: transfer, moment)
+                payLimit(Self.advance - transfer.payment.toLimit, for: transfer, moment)
             }
-            transfer.isGated = false
+            transfer.payment.goesOn()
             taken.insert(ObjectIdentifier(transfer))
             ready.append(transfer)
         }
@@ -114,8 +134,8 @@ struct LineGate {
     /// A request is over.
     mutating func forget(_ transfer: Transfer) {
         // What was paid and did not come.
-        if transfer.paidToLimit > 0 { payLimit(-transfer.paidToLimit, for: transfer, now()) }
-        if transfer.isGated { waiting.removeAll { $0 === transfer } }
+        if transfer.payment.toLimit > 0 { payLimit(-transfer.payment.toLimit, for: transfer, now()) }
+        if transfer.payment.isGated { waiting.removeAll { $0 === transfer } }
         if transfer.stage == .paused { throttled.removeAll { $0 === transfer } }
     }
 
@@ -133,7 +153,7 @@ struct LineGate {
         let advance = min(Self.advance, transfer.request.range?.count ?? Self.advance)
         payLimit(advance, for: transfer, moment)
         guard transfer.rank != .player else { return }
-        transfer.paidAhead = advance
+        transfer.payment.pays(advance)
         line.begin(advance, by: transfer.rank, now: moment)
     }
 
@@ -141,6 +161,6 @@ struct LineGate {
     private func payLimit(_ count: Int64, for transfer: Transfer, _ moment: Duration) {
         line.limit.took(count, now: moment)
         transfer.request.limit?.took(count, now: moment)
-        transfer.paidToLimit += count
+        transfer.payment.pays(toLimit: count)
     }
 }

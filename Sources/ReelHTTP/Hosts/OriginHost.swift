@@ -12,40 +12,20 @@ final class OriginHost {
     let name: String
     let queue: HostQueue<Transfer>
     /// The requests that have a slot or pause.
-    var active: [RequestHandle: Transfer] = [:]
+    private(set) var active: [RequestHandle: Transfer] = [:]
     var idle = IdleConnections()
-    /// When the newest connection that has answered since the loop last looked was opened.
-    var reached: ContinuousClock.Instant?
+    var login = HostLogin()
+    var fileServer = FileServerState()
+    var health = HostHealth()
     /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.
-    var region: String?
-
-    /// nil: it has got and set no cookies yet.
-    var cookies: CookieJar?
-    /// nil: it has asked for none, or for one of another form (`asksForDigest`).
-    var digest: DigestLogin?
-    /// It has asked for a Digest login: passwords do not go there in the clear again.
-    var asksForDigest = false
+    private(set) var region: String?
     /// The reach of the address that last answered for it; nil: not known, or hidden by a proxy.
-    var reach: AddressReach?
-
-    /// Of an FTP server, the newest last.
-    var lanes: [SessionLane] = []
-    /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
-    var files: [String: FileFacts] = [:]
-
-    /// nil: nothing was asked of it yet, or outages are not watched (`OutageWatch`).
-    var circuit: Circuit?
-    /// The request that a probe repeats: the last one that was answered, else the last one that went out.
-    var example: OriginRequest?
-    var isExampleAnswered = false
-    /// When it went away, in seconds since 1970; nil: it has not.
-    var awaySince: Int64?
-    /// The standing that other threads know (`TransportNews`).
-    var standing: OriginStanding?
-
+    private(set) var reach: AddressReach?
+    /// When the newest connection that has answered since the loop last looked was opened.
+    private var reached: ContinuousClock.Instant?
     /// Requests under way that name it, probes among them.
-    var requests = 0
-    /// Whether it stands in `HostTable.busy`.
+    private var requests = 0
+    /// Whether it stands in `HostTable.busy`, whose mark it is.
     var isListed = false
 
     init(_ name: String, slots: Int) {
@@ -55,6 +35,31 @@ final class OriginHost {
 
     /// Nothing runs or waits.
     var isIdle: Bool { requests == 0 && queue.isIdle }
+
+    // MARK: Events
+
+    /// A request that names it is under way.
+    func began() { requests += 1 }
+    /// A request that names it is over.
+    func ended() { requests -= 1 }
+
+    /// A request has a slot.
+    func admitted(_ transfer: Transfer) { active[transfer.id] = transfer }
+    /// A request has no slot any more, and does not pause.
+    func left(_ transfer: Transfer) { active[transfer.id] = nil }
+
+    /// It has named the region of its bucket.
+    func named(region: String) { self.region = region }
+
+    /// An address of this reach answers for it.
+    func reached(at reach: AddressReach?) { self.reach = reach }
+
+    /// A connection has answered. - Parameter opened: when it was opened.
+    func answered(on opened: ContinuousClock.Instant) { reached = max(opened, reached ?? opened) }
+    /// When the newest connection that has answered since the last call was opened; nil: none has.
+    func takeReached() -> ContinuousClock.Instant? { reached.take() }
+
+    // MARK: Requests that can go
 
     /// A running request whose rest no reader needs, and whose slot lets a demanded one run; nil: there is none.
     func dispensable() -> Transfer? {

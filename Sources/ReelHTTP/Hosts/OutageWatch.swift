@@ -27,7 +27,7 @@ final class OutageWatch {
     /// A request wants to go out. - Returns: nil where it may, and `ended` follows; else why it may not.
     func ask(_ request: OriginRequest, of host: OriginHost) -> Outage? {
         let outage = tell(host) { $0.ask($1) }
-        if outage == nil, !host.isExampleAnswered { host.example = request }
+        if outage == nil { host.health.asked(request) }
         return outage
     }
 
@@ -35,7 +35,7 @@ final class OutageWatch {
 
     /// An answer has come. - Parameter request: the request whose head came; nil: bytes behind a head.
     func answered(_ host: OriginHost, _ request: OriginRequest?) {
-        if let request { (host.example, host.isExampleAnswered) = (request, true) }
+        if let request { host.health.answered(request) }
         act(on: host, tell(host) { $0.answered($1) })
     }
 
@@ -55,7 +55,7 @@ final class OutageWatch {
         // The origin has answered; another place, to which it redirected, refused.
         if case .unreachable(let text) = failure, transfer.route.isRedirected { lesson = .interrupted(text) }
         act(on: host, tell(host) { $0.ended(lesson, isPaused: [.paused, .held].contains(transfer.stage), now: $1) })
-        if case .unreachable = failure, let outage = host.circuit?.outage { return .away(outage) }
+        if case .unreachable = failure, let outage = host.health.outage { return .away(outage) }
         return failure
     }
 
@@ -77,9 +77,9 @@ final class OutageWatch {
         let moment = now()
         if let tick = nextTick, moment >= tick {
             var isTicking = false
-            for host in hosts where host.circuit != nil {
+            for host in hosts where host.health.isWatched {
                 act(on: host, tell(host) { $0.tick($1) })
-                isTicking = isTicking || host.circuit!.isTicking(moment)
+                isTicking = isTicking || host.health.isTicking(moment)
             }
             nextTick = isTicking ? moment + Self.interval : nil
         }
@@ -90,12 +90,9 @@ final class OutageWatch {
     private func tell<Result>(_ host: OriginHost, _ event: (inout Circuit, Duration) -> Result) -> Result {
         let moment = now()
         if nextTick == nil { nextTick = moment + Self.interval }
-        var circuit = host.circuit.take() ?? Circuit(deadline: deadline)
-        defer {
-            publish(host, circuit.state)
-            host.circuit = circuit
-        }
-        return event(&circuit, moment)
+        let (result, isNews) = host.health.change(deadline: deadline) { event(&$0, moment) }
+        if isNews { news.standings.withLock { $0[host.name] = host.health.standing } }
+        return result
     }
 
     private func act(on host: OriginHost, _ actions: [Circuit.Action]) {
@@ -106,20 +103,5 @@ final class OutageWatch {
             case .probe, .knock, .cut: due.append((host, action))
             }
         }
-    }
-
-    private func publish(_ host: OriginHost, _ state: Circuit.State) {
-        let standing: OriginStanding?
-        switch state {
-        case .closed: standing = nil
-        case .doubtful: standing = .doubtful
-        case .open(let outage), .halfOpen(let outage):
-            host.awaySince = host.awaySince ?? wallClock()
-            standing = .away(outage, since: host.awaySince!)
-        }
-        if state == .closed { host.awaySince = nil }
-        guard standing != host.standing else { return }
-        host.standing = standing
-        news.standings.withLock { $0[host.name] = standing }
     }
 }

@@ -84,15 +84,3 @@ func isCookie(_ line: String, for host: String) -> Bool {
     let (wanted, host) = (asciiLowercased(String(Substring(domain))), asciiLowercased(host))
     return !wanted.isEmpty && (host == wanted || host.hasSuffix("." + wanted))
 }
-
-extension OriginHost {
-    /// Its jar, made where it has none; nil: no memory.
-    func cookieJar(_ configuration: TransportConfiguration, _ sum: CookieSum) -> CookieJar? {
-        if cookies == nil {
-            let isTrusted = configuration.trustedOrigins?.contains(name) ?? true
-            let host = ResourceURL(name)?.host ?? ""
-            cookies = CookieJar(isTrusted ? configuration.cookies.filter { isCookie($0, for: host) } : [], sum)
-        }
-        return cookies
-    }
-}

@@ -16,13 +16,26 @@ struct LoginAttempt {
         case signature(serial: Int)
     }
 
-    var way = Way.fixed
-    var refusals = 0
+    private(set) var way = Way.fixed
+    private var refusals = 0
     /// The place wants Basic, and its origin wants Digest elsewhere.
-    var wantsBasic = false
+    private(set) var wantsBasic = false
 
     /// A stale nonce, and after it another realm's.
-    static let limit = 2
+    private static let limit = 2
+
+    /// The request is about to be sent in this way.
+    mutating func begin(_ way: Way) { self.way = way }
+
+    /// The place has refused the login. - Returns: whether another one may follow.
+    mutating func refused() -> Bool {
+        guard refusals < Self.limit else { return false }
+        refusals += 1
+        return true
+    }
+
+    /// The place has asked for Basic alone, or for Digest.
+    mutating func asked(forBasic: Bool) { wantsBasic = forBasic }
 }
 
 extension Transfer {
@@ -41,13 +54,13 @@ extension Transfer {
     /// - Returns: header lines.
     func addLogin(to easy: borrowing EasyHandle, _ disclosure: Disclosure, _ target: String) -> [String] {
         let configuration = loop.configuration
-        route.login.way = .fixed
+        route.login.begin(.fixed)
         var lines = disclosure.secrets ? configuration.headers.map(headerLine) : []
         if disclosure.secrets { configuration.clientCertificate?.show(with: easy) }
         let given = request.headers + (disclosure.secrets ? configuration.headers : [])
         guard !given.contains(where: { asciiLowercased($0.name) == "authorization" }) else { return lines }
         if disclosure.secrets, configuration.signs(request), let key = loop.keys.current {
-            route.login.way = .signature(serial: key.serial)
+            route.login.begin(.signature(serial: key.serial))
             let fields = key.secret.sign(
                 request.upload == nil ? request.method : "PUT", target,
                 of: String(route.place.origin.dropFirst(route.place.scheme.utf8.count + 3)), headers: given,
@@ -56,7 +69,7 @@ extension Transfer {
         }
         guard disclosure.credentials else { return lines }
         if disclosure.secrets, let token = loop.tokens.current {
-            route.login.way = .token(serial: token.serial)
+            route.login.begin(.token(serial: token.serial))
             lines.append("Authorization: Bearer " + token.secret)
         } else if let pair = credentials(disclosure) {
             if let line = addPassword(of: pair, to: easy) { lines.append(line) }
@@ -84,12 +97,12 @@ extension Transfer {
 
     /// Digest to an origin that has asked for it, else Basic, without being asked. - Returns: a header line.
     private func addPassword(of pair: ResourceURL.Credentials, to easy: borrowing EasyHandle) -> String? {
-        if host.asksForDigest, !route.login.wantsBasic {
-            route.login.way = .digest(nonce: host.digest?.nonce)
+        if host.login.asksForDigest, !route.login.wantsBasic {
+            route.login.begin(.digest(nonce: host.login.nonce))
             let target = String(decoding: route.place.text.utf8.dropFirst(route.place.origin.utf8.count), as: UTF8.self)
-            return host.digest?.answer(request.method, target, pair).map { "Authorization: " + $0 }
+            return host.login.answer(request.method, target, pair).map { "Authorization: " + $0 }
         }
-        route.login.way = .basic
+        route.login.begin(.basic)
         easy.set(CURLOPT_USERNAME, pair.user)
         easy.set(CURLOPT_PASSWORD, pair.password)
         return nil
@@ -97,7 +110,9 @@ extension Transfer {
 
     /// nil: the place gets no cookies, and sets none.
     func cookieJar(_ disclosure: Disclosure) -> CookieJar? {
-        guard disclosure.ownCookies, let jar = host.cookieJar(loop.configuration, loop.cookies) else { return nil }
+        guard disclosure.ownCookies,
+            let jar = host.login.cookieJar(of: host.name, loop.configuration, loop.cookies)
+        else { return nil }
         // Cookies of the user's file are secrets, too.
         return jar.isSeeded && !disclosure.secrets ? nil : jar
     }
@@ -108,7 +123,7 @@ extension Transfer {
     func noteLogin(_ head: ResponseHead) {
         let cookies = head.headers.count { $0.name == "set-cookie" }
         if cookies > 0, let handle, let jar = easy?.cookies {
-            if jar.isTooFull(afterSetting: cookies, by: handle) { host.cookies = nil }
+            if jar.isTooFull(afterSetting: cookies, by: handle) { host.login.dropCookies() }
             loop.limitCookies(after: host)
         }
         guard head.status != 401 else { return }
@@ -116,10 +131,7 @@ extension Transfer {
         case .fixed, .basic: break
         case .token(let serial): loop.tokens.prove(serial)
         case .signature(let serial): if head.status < 400 { loop.keys.prove(serial) }
-        case .digest(let nonce):
-            guard host.digest?.nonce == nonce else { return }
-            host.digest?.isProven = true
-            if let information = head["authentication-info"] { host.digest?.follow(information) }
+        case .digest(let nonce): host.login.proved(nonce, head["authentication-info"])
         }
     }
 
@@ -130,32 +142,24 @@ extension Transfer {
         guard disclosure.credentials else { return false }
         let challenges = LoginChallenge.all(of: head)
         let asksForDigest = challenges.contains { $0.scheme == "digest" }
-        if asksForDigest { host.asksForDigest = true }
-        guard route.login.refusals < LoginAttempt.limit else { return false }
-        route.login.refusals += 1
+        if asksForDigest { host.login.wantsDigest() }
+        guard route.login.refused() else { return false }
         switch route.login.way {
         // The body says whether the keys have expired.
         case .fixed, .signature: return false
         case .token(let serial): return loop.tokens.isReplaceable(serial)
         case .basic:
             guard let digest = DigestLogin.strongest(of: challenges) else { return false }
-            route.login.wantsBasic = false
-            if host.digest?.realm != digest.realm { host.digest = digest }
+            route.login.asked(forBasic: false)
+            host.login.begin(digest)
             return true
         case .digest(let nonce):
             if !asksForDigest, route.place.scheme == "https", challenges.contains(where: { $0.scheme == "basic" }) {
-                route.login.wantsBasic = true
+                route.login.asked(forBasic: true)
                 return true
             }
             guard let digest = DigestLogin.strongest(of: challenges) else { return false }
-            guard let known = host.digest, nonce != nil else {
-                host.digest = digest
-                return true
-            }
-            if known.realm == digest.realm, known.nonce != nonce { return true }
-            let isNew = digest.isStale || known.isProven || known.realm != digest.realm
-            if isNew { host.digest = digest }
-            return isNew
+            return host.login.refused(nonce, digest)
         }
     }
 }
@@ -164,9 +168,8 @@ extension Transfer {
     /// Whether a service refuses the keys of the request for themselves, and there are other ones, or there may be.
     func maySignAgain() -> Bool {
         guard case .signature(let serial) = route.login.way, let code = answer.refused("Code"),
-            SigningKey.expiries.contains(code), route.login.refusals < LoginAttempt.limit
+            SigningKey.expiries.contains(code), route.login.refused()
         else { return false }
-        route.login.refusals += 1
         return loop.keys.isReplaceable(serial)
     }
 }
@@ -193,7 +196,7 @@ extension Transfer {
         guard port == place.port ?? (place.scheme == "https" ? 443 : 80) else { return true }
         let reach = loop.configuration.reach(address)
         if isAtHome {
-            home.reach = reach
+            home.reached(at: reach)
             return true
         }
         if reach ?? .machine <= sourceReach { return true }

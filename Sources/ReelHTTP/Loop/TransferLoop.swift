@@ -116,8 +116,7 @@ final class TransferLoop {
     /// As `Origin.resume`.
     func resume(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], transfer.stage == .paused else { return }
-        transfer.stage = .running
-        transfer.lastByte = .now
+        transfer.resume()
         transfer.host.queue.resume(transfer.resource)
         watch?.resumed(transfer.home)
         expect(transfer)
@@ -153,7 +152,7 @@ final class TransferLoop {
         configuration.trustedOrigins = known.union(origins)
         guard !configuration.cookies.isEmpty else { return }
         // A jar that was made before lacks the cookies of the user's file.
-        for origin in origins.subtracting(known) { hosts.known(origin)?.cookies = nil }
+        for origin in origins.subtracting(known) { hosts.known(origin)?.login.dropCookies() }
     }
 
     // MARK: Outages
@@ -169,7 +168,7 @@ final class TransferLoop {
             case .probe(let connect, let answer): probe(host, connect, answer, isKnock: false)
             case .knock(let connect, let answer): probe(host, connect, answer, isKnock: true)
             case .cut:
-                let outage = host.circuit?.outage ?? .unreachable
+                let outage = host.health.outage ?? .unreachable
                 for transfer in transfers.values
                 where transfer.home === host && transfer.stage != .paused && transfer.probe == nil {
                     finish(transfer, with: .failed(.away(outage)))
@@ -180,7 +179,7 @@ final class TransferLoop {
     }
 
     private func probe(_ host: OriginHost, _ connect: Duration, _ answer: Duration, isKnock: Bool) {
-        guard let example = host.example else { return }
+        guard let example = host.health.example else { return }
         var request = OriginRequest(
             url: example.url, range: ByteRange(0, 1), stallLimit: answer, connectLimit: connect)
         (request.headers, request.signed) = (example.headers, example.signed)
@@ -192,14 +191,12 @@ final class TransferLoop {
 
     private func start(_ transfer: Transfer) {
         transfers[transfer.id] = transfer
-        transfer.home.requests += 1
+        transfer.home.began()
         enqueue(transfer)
     }
 
     private func enqueue(_ transfer: Transfer) {
-        transfer.host = hosts.host(transfer.route.place.origin)
-        // All redirects of a request together have the time of one.
-        if transfer.route.isFirst { transfer.lastByte = .now }
+        transfer.queue(at: hosts.host(transfer.route.place.origin))
         expect(transfer)
         let isSigned = configuration.signs(transfer.request)
         switch isSigned ? keys.state(for: transfer) : tokens.state(for: transfer) {
@@ -215,13 +212,13 @@ final class TransferLoop {
 
     /// Keeps a request back. Its origin owes no answer to what it was not asked.
     private func hold(_ transfer: Transfer) {
-        transfer.stage = .held
+        transfer.hold()
         watch?.held(transfer.home)
     }
 
     /// A request that was kept back goes on.
     private func release(_ transfer: Transfer) {
-        transfer.stage = .waiting
+        transfer.release()
         watch?.resumed(transfer.home)
     }
 
@@ -265,8 +262,7 @@ final class TransferLoop {
 
     private func startWaiting() {
         hosts.startWaiting { transfer, avoidsIdle in
-            transfer.stage = .running
-            if transfer.route.isFirst { transfer.lastByte = .now }
+            transfer.begin()
             transfer.receiver.sent()
             if goOn(transfer) { return }
             if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
@@ -285,7 +281,7 @@ final class TransferLoop {
     /// Reconnects to origins that are back: a request that waits for TCP to repeat a lost packet tries again at once.
     private func reconnectOvertaken() {
         for host in hosts.busy {
-            guard let opened = host.reached.take() else { continue }
+            guard let opened = host.takeReached() else { continue }
             for transfer in host.active.values where transfer.isOvertaken(by: opened) {
                 thread.remove(transfer.handle)
                 transfer.easy = nil
@@ -310,7 +306,7 @@ final class TransferLoop {
                 return true
             }
             if let earlier = host.active.values.first(where: { $0.leads(to: transfer) }) {
-                transfer.answer.file.awaited = earlier
+                transfer.answer.file.wait(for: earlier)
                 awaiting.append(transfer)
                 return true
             }
@@ -325,9 +321,9 @@ final class TransferLoop {
         for transfer in awaiting {
             guard let earlier = transfer.answer.file.awaited else { continue }
             if transfers[earlier.id] === earlier, earlier.leads(to: transfer) { continue }
-            transfer.answer.file.awaited = nil
+            transfer.answer.file.stopWaiting()
             guard transfers[transfer.id] === transfer, transfer.stage == .running else { continue }
-            transfer.lastByte = .now
+            transfer.progressed()
             if !goOn(transfer) { _ = send(transfer, avoidsIdle: false) }
         }
         awaiting.removeAll { $0.answer.file.awaited == nil }
@@ -363,7 +359,7 @@ final class TransferLoop {
 
     /// Gives a transfer's slot to another one while its receiver takes nothing.
     func pause(_ transfer: Transfer) {
-        transfer.stage = .paused
+        transfer.pause()
         transfer.host.queue.pause(transfer.resource)
         watch?.paused(transfer.home)
     }
@@ -391,7 +387,7 @@ final class TransferLoop {
         if transfer.stage != .waiting, goesOn(after: verdict, transfer), let body = transfer.takeKeptBody() {
             bodies.keep(body)
         }
-        transfer.answer.file.awaited = nil
+        transfer.answer.file.stopWaiting()
         gate.forget(transfer)
         pool.giveBack(from: transfer)
         if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
@@ -409,7 +405,7 @@ final class TransferLoop {
         case .running: queue.release(transfer.resource)
         case .paused: queue.releasePaused()
         }
-        host.active[transfer.id] = nil
+        host.left(transfer)
         switch verdict {
         case .redirected(let target):
             transfer.receiver.redirected()
@@ -439,7 +435,7 @@ final class TransferLoop {
         default: if transfer.route.isRemembered { redirects.forget(transfer.resource) }
         }
         transfers[transfer.id] = nil
-        transfer.home.requests -= 1
+        transfer.home.ended()
         if let probe = transfer.probe {
             watch?.ended(transfer, probe, failure)
         } else {

@@ -37,11 +37,11 @@ final class Transfer {
     /// The host of `request.url`, to whose circuit it belongs.
     let home: OriginHost
     /// The host of `route.place`, whose queue it stands in.
-    var host: OriginHost
+    private(set) var host: OriginHost
     /// The loop outlives its transfers: it drops them all before it returns.
     unowned let loop: TransferLoop
 
-    var stage = Stage.waiting
+    private(set) var stage = Stage.waiting
     var route: Route
     var answer = AnswerProgress()
     /// nil: curl does not have it.
@@ -50,14 +50,9 @@ final class Transfer {
     var hasTakenIdle = false
     /// The connection that it was given brought nothing: it opens one of its own.
     var needsConnection = false
-    /// It waits for its share of the line (`LineGate`), and has not begun.
-    var isGated = false
-    /// Bytes of its body that were paid for before they came (`LineGate`).
-    var paidAhead: Int64 = 0
-    /// The same, to the limits of the rate.
-    var paidToLimit: Int64 = 0
+    var payment = LinePayment()
     /// When a byte last came, or began to be waited for.
-    var lastByte = ContinuousClock.now
+    private(set) var lastByte = ContinuousClock.now
     /// Bytes that the receiver gets at the end of the round; nil: none came (`BufferPool`).
     var gathered: GatheredBytes?
 
@@ -114,6 +109,36 @@ final class Transfer {
         ask { $0.askAgain(request, region: region) }
     }
 
+    // MARK: Stages
+
+    /// It is about to stand in the queue of a host.
+    func queue(at host: OriginHost) {
+        self.host = host
+        // All redirects of a request together have the time of one.
+        if route.isFirst { lastByte = .now }
+    }
+
+    /// It is kept back.
+    func hold() { stage = .held }
+    /// It is kept back no longer.
+    func release() { stage = .waiting }
+
+    /// It has a slot.
+    func begin() {
+        stage = .running
+        if route.isFirst { lastByte = .now }
+    }
+
+    func pause() { stage = .paused }
+
+    func resume() {
+        stage = .running
+        lastByte = .now
+    }
+
+    /// A byte came, or begins to be waited for.
+    func progressed() { lastByte = .now }
+
     // MARK: Deadlines
 
     /// When it has stalled, if it runs and no byte comes.
@@ -123,7 +148,7 @@ final class Transfer {
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
-        case .held where !isGated: stallEnd
+        case .held where !payment.isGated: stallEnd
         case .running where answer.file.awaited == nil: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
         case .held, .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
@@ -159,7 +184,7 @@ final class Transfer {
             return false
         case .complete:
             if !(300...399).contains(answer.collector.status) { lastByte = .now }
-            if let opened = easy?.opened { host.reached = max(opened, host.reached ?? opened) }
+            if let opened = easy?.opened { host.answered(on: opened) }
             // Another address of the same name was refused (`mayReach`).
             if answer.verdict != nil { return false }
             return judgeHead()
@@ -212,7 +237,7 @@ final class Transfer {
             isAtHome, route.mayRepeat, let region, SignedTarget.isRegion(region),
             region != route.region ?? TransportConfiguration.firstRegion
         else { return false }
-        home.region = region
+        home.named(region: region)
         return true
     }
 

@@ -36,9 +36,9 @@ import Testing
 
     @Test func aHostThatHasAskedForDigestIsKeptInMindWhereAThousandOthersCome() {
         let table = HostTable(slots: 1, TransportNews())
-        table.host("http://a").asksForDigest = true
+        table.host("http://a").login.wantsDigest()
         for number in 0...HostTable.limit { _ = table.host("http://b\(number)") }
-        #expect(table.known("http://a")?.asksForDigest == true && table.known("http://b0") == nil)
+        #expect(table.known("http://a")?.login.asksForDigest == true && table.known("http://b0") == nil)
     }
 
     @Test func anOriginThatWasNotAskedYetComesIntoNoDoubt() throws {

@@ -1,0 +1,42 @@
+import ReelCore
+
+/// What is known of an origin that is a file server: the connections of FTP, the files of SFTP.
+struct FileServerState {
+    /// Of an FTP server, the newest last.
+    private var lanes: [SessionLane] = []
+    /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
+    private var files: [String: FileFacts] = [:]
+
+    /// More than run at once: the oldest that no handle uses goes with its connection.
+    private static let mostLanes = 8
+    /// As many as programs have open at a time.
+    private static let mostFiles = 256
+
+    /// A lane that no handle uses; nil: no memory.
+    /// - Parameter isNew: without a connection.
+    mutating func freeLane(isNew: Bool) -> SessionLane? {
+        if !isNew {
+            for index in lanes.indices.reversed() where isKnownUniquelyReferenced(&lanes[index]) { return lanes[index] }
+        }
+        if lanes.count >= Self.mostLanes {
+            for index in lanes.indices where isKnownUniquelyReferenced(&lanes[index]) {
+                lanes.remove(at: index)
+                break
+            }
+        }
+        guard let lane = SessionLane() else { return nil }
+        lanes.append(lane)
+        return lane
+    }
+
+    /// nil: the file was not asked about, or has changed.
+    func facts(of place: ResourceURL) -> FileFacts? { files[place.text] }
+
+    mutating func learn(_ facts: FileFacts, of place: ResourceURL) {
+        if files.count >= Self.mostFiles { files = [:] }
+        files[place.text] = facts
+    }
+
+    /// The file has changed.
+    mutating func forget(_ place: ResourceURL) { files[place.text] = nil }
+}
