@@ -141,7 +141,7 @@ format:  ## Swift sources in the house's form
 lint:  ## The form of every source, without changing it
 	swift format lint --strict --recursive --parallel --configuration .swift-format Package.swift Sources Tests
 	@# swift-format breaks no comments. Tables and links take the columns that they need.
-	! LC_ALL=C.UTF-8 grep -rnE '.{121}' --include='*.md' --include='*.swift' Sources Tests README.md CHANGELOG.md \
+	! LC_ALL=C.UTF-8 grep -rnE '.{121}' --include='*.md' --include='*.swift' Sources Tests *.md \
 	    | grep -E '\.md:|:[0-9]+: *//' | grep -vE ':[0-9]+: *\||\]\(|[a-z]://'
 	@# A lock without a rank is one that the check of their order does not see (`Lock`).
 	! grep -rnE '\bMutex *[(<]' --include='*.swift' Sources | grep -v '^Sources/ReelThreads/'
