@@ -87,9 +87,11 @@ extension OriginFailure {
         case .interrupted: Meaning(retry: .soon, elsewhere: .anywhere, isUnwell: true)
         case .timedOut: Meaning(read: .timedOut, retry: .soon, elsewhere: .anywhere, isUnwell: true)
         case .away(.silent): Meaning(read: .timedOut, elsewhere: .anywhere, isUnwell: true)
-        case .away(.unreachable), .away(.offline): Meaning(read: .offline, elsewhere: .anywhere, isUnwell: true)
+        case .away(.unreachable): Meaning(read: .offline, elsewhere: .anywhere, isUnwell: true)
+        // The user wants nothing to be asked for, of any place.
+        case .away(.offline): Meaning(read: .offline)
         case .untrusted: Meaning(elsewhere: .anywhere, sign: .life, isUnwell: true)
-        // The user has to look before anything else is asked for.
+        // An SSH server has no mirrors.
         case .hostKey: Meaning(sign: .life, isUnwell: true)
         case .wrongAnswer: Meaning(elsewhere: .anywhere, sign: .answer, isContradiction: true)
         case .changed: Meaning(read: .changed, sign: .answer, isContradiction: true)
@@ -107,16 +109,15 @@ extension OriginFailure {
             case 404, 410:
                 Meaning(
                     read: .changed, elsewhere: .mirrors, isContradiction: true, mayBeExpired: true, isMissing: true)
-            case 408: Meaning(retry: .later, elsewhere: .anywhere)
             case 409, 412: Meaning(condition: .refused)
             case 416: Meaning(isContradiction: true)
-            // What is locked (WebDAV) or early is free or due in a moment.
-            case 423, 425: Meaning(retry: .later)
+            // What is locked (WebDAV) or early is free or due in a moment, here or elsewhere. The origin is well.
+            case 423, 425: Meaning(retry: .later, elsewhere: .anywhere)
             case 429, 503: Meaning(retry: .later, elsewhere: .anywhere, isUnwell: true, isOverloaded: true)
-            // A method that is not known will not be.
-            case 501: Meaning(elsewhere: .anywhere, condition: .unknown, isUnwell: true)
-            case 500...599: Meaning(retry: .later, elsewhere: .anywhere, isUnwell: true)
-            case 600...: Meaning(elsewhere: .anywhere, isUnwell: true)
+            // A method that is not known will not be, except elsewhere. All others may be served well.
+            case 501: Meaning(elsewhere: .anywhere, condition: .unknown)
+            // A client takes a status above 599 for one of the server's errors (RFC 9110, section 15).
+            case 408, 500...: Meaning(retry: .later, elsewhere: .anywhere, isUnwell: true)
             default: Meaning()
             }
         meaning.sign = .answer

@@ -76,7 +76,8 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
 
     func ended(_ failure: OriginFailure?) {
         switch (step, failure) {
-        case (.look, .status(404, _)?): write(isConditional: claims.condition != .useless)
+        case (.look, let failure?) where failure.meaning.isMissing:
+            write(isConditional: claims.condition != .useless)
         case (.look, nil), (.look, .cancelled?): found()
         case (.write, nil) where isConditional && claims.condition == .kept: settle(isOthers: false)
         case (.write, nil) where isConditional && claims.condition == .unknown:

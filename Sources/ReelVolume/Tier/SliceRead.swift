@@ -138,7 +138,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         switch failure {
         case _ where isDamaged: end = .damaged
         case nil: end = block == blocks.upperBound ? .whole : .damaged
-        case .status(404, _)?: end = .missing
+        case let failure? where failure.meaning.isMissing: end = .missing
         // Some servers answer so while they write the object.
         case .status(500, _)? where tier.isAlive: end = .missing
         case let failure?: end = .failed(failure)
@@ -161,7 +161,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         if told == nil, case .status(let number, _)? = failure { told = number }
         services.origins.ended(tier.place.root.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         // One that waits for another mount's slice asks again and again.
-        if told == 404 { return }
+        if failure?.meaning.isMissing == true { return }
         services.requests.add(
             RequestRecord(
                 when: dateText(startedAt), file: owner.url.description, range: [asked.lower, asked.upper - 1],

@@ -296,11 +296,7 @@ extension Services {
 extension OriginFailure {
     /// Whether a server may end the listing of a file so; some SFTP servers break off.
     package var maySayFile: Bool {
-        switch self {
-        case .status(let status, _): status == 404
-        case .interrupted: true
-        default: false
-        }
+        if case .interrupted = self { true } else { meaning.isMissing }
     }
 }
 

@@ -49,7 +49,7 @@ import Testing
         (.interrupted("x"), Row(retries: 6, error: .failed, listing: .cutShort, answers: away + [.mayBeFile])),
         (.timedOut, Row(retries: 6, error: .timedOut, listing: .timedOut, answers: away)),
         (.away(.unreachable), Row(error: .offline, listing: .unreachable, answers: away)),
-        (.away(.offline), Row(error: .offline, listing: .unreachable, answers: away)),
+        (.away(.offline), Row(error: .offline, listing: .unreachable, answers: [])),
         (.away(.silent), Row(error: .timedOut, listing: .timedOut, answers: away)),
         (.untrusted("x"), Row(error: .failed, listing: .failed, answers: away + [.answered])),
         (.hostKey("x"), Row(error: .failed, listing: .failed, answers: [.unwell, .answered])),
@@ -67,18 +67,15 @@ import Testing
         ([400], 0, .failed, status + [.unknownCondition]),
         ([401, 403], 0, .accessDenied, status + [.contradicted, .resolver]),
         (
-            [404], 0, .stale,
+            [404, 410], 0, .stale,
             [.answered, .mirror, .contradicted, .resolver, .missingFolder, .missingInTier, .mayBeFile]
         ),
-        ([410], 0, .stale, [.answered, .mirror, .contradicted, .resolver, .missingFolder]),
         ([409, 412], 0, .failed, status + [.refusedCondition]),
         ([416], 0, .failed, status + [.contradicted]),
-        ([408], 6, .failed, status + [.waits, .mirror, .sharedCache]),
-        ([423, 425], 6, .failed, status + [.waits]),
+        ([423, 425], 6, .failed, status + [.waits, .mirror, .sharedCache]),
         ([429, 503], 6, .failed, status + away + [.waits, .fewer]),
-        ([500, 502, 504, 507, 599], 6, .failed, status + away + [.waits]),
-        ([501], 0, .failed, status + away + [.unknownCondition]),
-        ([600, 999], 0, .failed, status + away),
+        ([408, 500, 502, 504, 507, 599, 600, 999], 6, .failed, status + away + [.waits]),
+        ([501], 0, .failed, status + [.mirror, .sharedCache, .unknownCondition]),
     ]
 
     static let rows =
