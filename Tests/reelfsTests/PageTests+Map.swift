@@ -19,7 +19,7 @@ extension PageTests {
         let folder = repository + "/Sources/\(target)/"
         let files = Self.files(of: folder)
         var named: [String: Int] = [:]
-        for row in tables(in: contents(of: folder + "README.md")).filter({ $0[0].first == "room" }).joined() {
+        for row in Self.tables(in: contents(of: folder + "README.md")).filter({ $0[0].first == "room" }).joined() {
             guard let room = spans(of: row[0]).first else { continue }
             for name in spans(of: row.last ?? "") {
                 let path = (room == target ? "" : room + "/") + name
@@ -83,7 +83,7 @@ extension PageTests {
         // `fuse-\(number)` is `fuse-N` on the page.
         let started = Set(
             literals.map { name in name.firstRange(of: "\\(").map { name[..<$0.lowerBound] + "N" } ?? String(name) })
-        let table = tables(in: text(of: "Architecture")).first { $0[0].first == "thread" } ?? []
+        let table = Self.tables(in: Self.text(of: "Architecture")).first { $0[0].first == "thread" } ?? []
         let named = Set(table.dropFirst(2).flatMap { spans(of: $0[0]) })
         #expect(started.subtracting(named) == [], "threads without a row in Architecture.md")
         // swift-nio starts its own.
@@ -92,7 +92,7 @@ extension PageTests {
 
     @Test("The page's layers import what Package.swift says, and only what stands above them")
     func layers() {
-        let table = tables(in: text(of: "Architecture")).first { $0[0].first == "target" } ?? []
+        let table = Self.tables(in: Self.text(of: "Architecture")).first { $0[0].first == "target" } ?? []
         let rows = table.dropFirst(2).map { (target: spans(of: $0[0]).first ?? "", imports: spans(of: $0.last ?? "")) }
         #expect(rows.map(\.target).sorted() == Self.targets)
         let package = contents(of: repository + "/Package.swift")
@@ -115,20 +115,6 @@ extension PageTests {
             let ours = row.imports.filter { Self.targets.contains($0) }
             #expect(Set(ours).isSubset(of: above), "\(row.target)")
         }
-    }
-
-    @Test("Each failure of a request has a row")
-    func failures() throws {
-        let swift = lines(of: ["/usr/bin/find", repository + "/Sources/ReelCore", "-name", "*.swift"])
-        let source = try #require(swift.map(contents(of:)).first { $0.contains("enum OriginFailure:") })
-        let body = source[try #require(source.firstRange(of: "enum OriginFailure:")).upperBound...]
-        let cases = body.prefix { $0 != "}" }.split(separator: "\n").compactMap { line in
-            line.firstRange(of: "    case ").map { line[$0.upperBound...].prefix { $0.isLetter } }
-        }
-        #expect(cases.count > 8)
-        let table = tables(in: text(of: "Errors")).first { $0[0].first?.contains("OriginFailure") == true } ?? []
-        let rows = Set(table.dropFirst(2).compactMap { spans(of: $0[0]).first })
-        #expect(Set(cases.map { String($0) }) == rows)
     }
 
     /// The source files below a target's folder, as paths within it. Pages and DocC's catalogue are none.

@@ -13,7 +13,7 @@ struct PageTests {
 
     @Test("Every test that a page names exists", arguments: PageLinkTests.pages)
     func tests(page: String) {
-        let named = named(in: text(of: page))
+        let named = named(in: Self.text(of: page))
         #expect(page != "ThreatModel" || named.count > 50)
         for (suite, test) in named {
             let exists = Self.declared.members[suite]?.contains(test) == true
@@ -26,7 +26,7 @@ struct PageTests {
         arguments: promises + ["ThreatModel", "Errors"])
     func rows(page: String) {
         // Tables with a column for tests.
-        let rows = tables(in: text(of: page)).filter { $0[0].last == "test" }.flatMap { $0.dropFirst(2) }
+        let rows = Self.tables(in: Self.text(of: page)).filter { $0[0].last == "test" }.flatMap { $0.dropFirst(2) }
         #expect(rows.count >= 3)
         for row in rows {
             let test = row.last ?? ""
@@ -36,19 +36,19 @@ struct PageTests {
 
     @Test("No table of the promises is without a column for tests", arguments: promises)
     func columns(page: String) {
-        for table in tables(in: text(of: page)) where table[0] != ["page", "what"] {
+        for table in Self.tables(in: Self.text(of: page)) where table[0] != ["page", "what"] {
             #expect(table[0].last == "test", "\(table[0])")
         }
     }
 
     @Test("The page's order of locks is the one that a debug build holds threads to")
     func locks() {
-        let table = tables(in: text(of: "Architecture")).first { $0[0].first == "rank" }
+        let table = Self.tables(in: Self.text(of: "Architecture")).first { $0[0].first == "rank" }
         let ranks = table?.dropFirst(2).compactMap(\.first) ?? []
         #expect(ranks == LockRank.allCases.map { "`\($0)`" })
     }
 
-    func text(of page: String) -> String {
+    static func text(of page: String) -> String {
         contents(of: repository + "/Sources/reelfs/Documentation.docc/\(page).md")
     }
 
@@ -58,7 +58,7 @@ struct PageTests {
     }
 
     /// Each table as its rows of cells: the head, the line below it, then the rest.
-    func tables(in text: String) -> [[[String]]] {
+    static func tables(in text: String) -> [[[String]]] {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         return lines.split { !$0.hasPrefix("|") }.map { table in
             table.map { line in
