@@ -1,4 +1,5 @@
 import ReelThreads
+import ReelVolume
 import TestKit
 import Testing
 
@@ -46,6 +47,30 @@ struct PageTests {
         let table = Self.tables(in: Self.text(of: "Architecture")).first { $0[0].first == "rank" }
         let ranks = table?.dropFirst(2).compactMap(\.first) ?? []
         #expect(ranks == LockRank.allCases.map { "`\($0)`" })
+    }
+
+    @Test("The page of metrics has the rows of the table of numbers")
+    func metrics() throws {
+        let text = Self.text(of: "Metrics")
+        func expect(_ mark: String, _ lines: [String]) throws {
+            let start = try #require(text.firstRange(of: "<!-- \(mark) -->\n")).upperBound
+            let end = try #require(text.firstRange(of: "<!-- end of \(mark) -->")).lowerBound
+            let table = lines.joined(separator: "\n") + "\n"
+            #expect(text[start..<end] == table, "Metrics.md should say:\n\(table)")
+        }
+        let metrics = NumberTable.rows.compactMap { row in
+            row.name.map { name in
+                let label = row.label.map { "{\($0)}" } ?? ""
+                let key = row.key.map { "`\($0)`" } ?? ""
+                return "| `reelfs_\(name)\(label)` | \(row.kind) | \(row.unit.rawValue) | \(row.help) | \(key) |"
+            }
+        }
+        try expect(
+            "metrics", ["| metric | kind | unit | what it counts | key in JSON |", "|---|---|---|---|---|"] + metrics)
+        let keys = NumberTable.rows.filter { $0.name == nil }.map { row in
+            "| `\(row.key ?? "")` | \(row.kind) | \(row.unit.rawValue) | \(row.help) |"
+        }
+        try expect("keys", ["| key in JSON | kind | unit | what it counts |", "|---|---|---|---|"] + keys)
     }
 
     static func text(of page: String) -> String {

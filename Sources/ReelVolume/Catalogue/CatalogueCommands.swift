@@ -147,12 +147,9 @@ struct CatalogueCommands: CacheCommands {
 
 /// The state of all sources together.
 func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStatus {
-    let usage = store.usage
-    var status = VolumeStatus(
-        cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
-        isEncrypted: store.isEncrypted,
-        bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks, bytesFromOrigin: 0, bytesServed: 0,
-        hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: [])
+    var status = VolumeStatus(numbers: VolumeNumbers(of: store))
+    status.cacheFailure = store.failure.map { "\($0)" }
+    status.isEncrypted = store.isEncrypted
     var origins: Set<String> = []
     for source in sources {
         let name = source.entry.name
@@ -176,26 +173,26 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
 extension VolumeStatus {
     /// Adds the numbers and the files of a source, but for what all sources share.
     mutating func add(_ part: VolumeStatus, at name: String) {
-        bytesFromOrigin += part.bytesFromOrigin
-        bytesServed += part.bytesServed
-        hits += part.hits
-        misses += part.misses
-        demanded += part.demanded
-        speculative += part.speculative
-        wasted += part.wasted
+        numbers.add(part.numbers)
+        details.add(part.details, at: name)
+    }
+}
+
+extension VolumeStatus.Details {
+    fileprivate mutating func add(_ part: VolumeStatus.Details, at name: String) {
         if let one = part.tier {
             if tier == nil { tier = one } else { tier! += one }
         }
         addLive(part, at: name)
         if let warming = part.warming {
-            let before = self.warming ?? Warming(folders: 0, failed: 0, isOver: true)
-            self.warming = Warming(
+            let before = self.warming ?? VolumeStatus.Warming(folders: 0, failed: 0, isOver: true)
+            self.warming = VolumeStatus.Warming(
                 folders: before.folders + warming.folders, failed: before.failed + warming.failed,
                 isOver: before.isOver && warming.isOver)
         }
         var sums = Dictionary(uniqueKeysWithValues: (programs ?? []).map { ($0.name, $0) })
         for part in part.programs ?? [] {
-            let none = Program(name: part.name, files: 0, readBytes: 0, fetchedBytes: 0)
+            let none = VolumeStatus.Program(name: part.name, files: 0, readBytes: 0, fetchedBytes: 0)
             sums[part.name, default: none] += part
         }
         programs = sums.values.sorted { ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name) }
@@ -210,9 +207,10 @@ extension VolumeStatus {
             return directory
         }
     }
-    private mutating func addLive(_ part: VolumeStatus, at name: String) {
+
+    private mutating func addLive(_ part: VolumeStatus.Details, at name: String) {
         if let more = part.stalls {
-            var sum = stalls ?? Stalls(origin: 0, queue: 0, disk: 0)
+            var sum = stalls ?? VolumeStatus.Stalls(origin: 0, queue: 0, disk: 0)
             sum += more
             stalls = sum
         }
@@ -220,7 +218,7 @@ extension VolumeStatus {
         leaving =
             (leaving ?? [])
             + (part.leaving ?? []).map { file in
-                Leaving(path: name + "/" + file.path, bytes: file.bytes, lastUse: file.lastUse)
+                VolumeStatus.Leaving(path: name + "/" + file.path, bytes: file.bytes, lastUse: file.lastUse)
             }
     }
 }

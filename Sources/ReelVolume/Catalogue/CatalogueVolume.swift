@@ -159,13 +159,6 @@ package final class CatalogueVolume: MountedVolume {
         return progress
     }
 
-    package func metrics() -> VolumeMetrics {
-        var metrics = VolumeMetrics()
-        for source in sources { if let part = source.volume?.metrics() { metrics.add(part) } }
-        metrics.evictedBytes = shared.store.evictedBytes
-        return metrics
-    }
-
     // MARK: Finding
 
     private func folder(_ node: NodeID) -> CatalogueFolders.Folder? {

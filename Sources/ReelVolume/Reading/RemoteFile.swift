@@ -207,7 +207,7 @@ final class RemoteFile: Sendable {
         let moment = now()
         if let count = hit(read.range, into: buffer, of: read.node, at: moment, wasParked: true) {
             let place = ask { $0.answerPlace }
-            services.times[VolumeMetrics.Answer(place)].add(moment - (read.deadline - services.options.timeout))
+            services.times[ReadTimes.Answer(place)].add(moment - (read.deadline - services.options.timeout))
             read.caller.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         } else {
             wait(read.caller, for: read.range, of: read.node, until: read.deadline)

@@ -60,7 +60,7 @@ package struct HistogramCounts: Sendable, Hashable {
     /// The number of all durations.
     package var total: Int64 { counts.reduce(0, &+) }
 
-    mutating func add(_ other: HistogramCounts) {
+    package mutating func add(_ other: HistogramCounts) {
         for place in counts.indices { counts[place] &+= other.counts[place] }
         nanoseconds &+= other.nanoseconds
     }

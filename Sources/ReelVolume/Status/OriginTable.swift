@@ -59,12 +59,21 @@ final class OriginTable: Sendable {
         }
     }
 
+    /// From a request's departure to the head of its answer.
+    var firstBytes: Labelled<HistogramCounts> { labelled { $0.firstBytes.value } }
+    var requests: Labelled<Int64> { labelled(\.requests) }
+    /// Requests that failed by the fault of the origin.
+    var failures: Labelled<Int64> { labelled(\.failed) }
+
     /// By name.
-    var metrics: [VolumeMetrics.Origin] {
-        records.withLock { $0 }.sorted { $0.key < $1.key }.map { origin, record in
-            VolumeMetrics.Origin(
-                name: origin, firstByte: record.firstBytes.value, requests: record.requests, failed: record.failed)
-        }
+    private func labelled<Value>(_ value: (Record) -> Value) -> Labelled<Value> {
+        Labelled(records.withLock { $0 }.sorted { $0.key < $1.key }.map { ($0.key, value($0.value)) })
+    }
+
+    /// The states of the origins that were asked, or are in doubt or away, by name.
+    func circuits(_ standings: [String: OriginStanding]) -> Labelled<Int64> {
+        let names = Set(records.withLock { Array($0.keys) }).union(standings.keys)
+        return Labelled(names.sorted().map { ($0, standings[$0]?.state ?? 0) })
     }
 
     /// The last used first.
@@ -86,6 +95,14 @@ extension OriginStanding {
         switch self {
         case .doubtful: "doubtful"
         case .away(let outage, _): outage.rawValue
+        }
+    }
+
+    /// 0 is an origin that answers.
+    fileprivate var state: Int64 {
+        switch self {
+        case .doubtful: 1
+        case .away: 2
         }
     }
 }

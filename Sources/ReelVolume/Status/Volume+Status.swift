@@ -2,9 +2,9 @@ import ReelCache
 import ReelCore
 
 extension Volume {
-    /// The state that `reelfs status` shows.
+    /// The state of the mount: what `reelfs status` and `/metrics` show.
     package func status() -> VolumeStatus {
-        let (store, counters, names) = (services.store, services.counters, tree.names)
+        let (store, names) = (services.store, tree.names)
         func path(_ key: String) -> String {
             names.path(ofKey: key)
                 ?? ResourceURL(trusted: key).map { String(decoding: $0.lastSegment, as: UTF8.self) } ?? "?"
@@ -28,36 +28,32 @@ extension Volume {
         let sorted = shown.values.sorted {
             ($0.told.openHandles == 0 ? 1 : 0, $0.told.path) < ($1.told.openHandles == 0 ? 1 : 0, $1.told.path)
         }
-        let first = sorted.prefix(500).map { file in
+        var status = VolumeStatus(numbers: VolumeNumbers(of: self))
+        status.files = sorted.prefix(500).map { file in
             var told = file.told
             file.file?.tell(&told)
             return told
         }
-        let usage = store.usage
-        let demanded = counters.demanded.load(ordering: .relaxed)
-        let speculative = counters.speculative.load(ordering: .relaxed)
-        return VolumeStatus(
-            cacheUsed: usage.used, cacheCap: usage.cap, cacheFailure: store.failure.map { "\($0)" },
-            isEncrypted: store.isEncrypted,
-            bytesInMemory: store.bytesInMemory, damagedBlocks: store.damagedBlocks,
-            bytesFromOrigin: bytesFromOrigin,
-            bytesServed: counters.bytesServed.load(ordering: .relaxed),
-            hits: counters.hits, misses: counters.misses.load(ordering: .relaxed),
-            demanded: demanded, speculative: speculative,
-            wasted: counters.wasted.load(ordering: .relaxed) + files.unreadInVain,
-            outages: services.origin.outages.map {
-                VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
-            },
-            mirrors: services.mirrors?.status, tier: services.tier?.status,
-            programs: services.programs.status,
-            staleDirectories: tree.refresher.health.marked.prefix(500).map {
-                VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
-            }, warming: warming?.status,
-            stalls: counters.stalls, origins: services.origins.status(services.origin.standings),
-            leaving: store.nextToGo().map {
-                VolumeStatus.Leaving(path: path($0.key), bytes: $0.bytes, lastUse: $0.lastUse / 1000)
-            },
-            isOffline: line.isOffline, limitRate: line.limit.schedule.text, prefetches: prefetches.all,
-            files: first)
+        status.cacheFailure = store.failure.map { "\($0)" }
+        status.isEncrypted = store.isEncrypted
+        status.outages = services.origin.outages.map {
+            VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
+        }
+        status.mirrors = services.mirrors?.status
+        status.tier = services.tier?.status
+        status.programs = services.programs.status
+        status.staleDirectories = tree.refresher.health.marked.prefix(500).map {
+            VolumeStatus.StaleDirectory(path: path($0.key), trouble: $0.trouble, since: $0.since)
+        }
+        status.warming = warming?.status
+        status.stalls = services.counters.stalls
+        status.origins = services.origins.status(services.origin.standings)
+        status.leaving = store.nextToGo().map {
+            VolumeStatus.Leaving(path: path($0.key), bytes: $0.bytes, lastUse: $0.lastUse / 1000)
+        }
+        status.isOffline = line.isOffline
+        status.limitRate = line.limit.schedule.text
+        status.prefetches = prefetches.all
+        return status
     }
 }

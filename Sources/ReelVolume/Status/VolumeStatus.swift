@@ -1,5 +1,21 @@
-/// The state of one mount, for `reelfs status`. Sizes are in bytes, rates in bytes a second.
-package struct VolumeStatus: Codable, Sendable {
+/// The state of one mount, for `reelfs status` and `/metrics`. Sizes are in bytes, rates in bytes a second.
+///
+/// JSON and the code see the members of `numbers` and `details` as its own.
+@dynamicMemberLookup
+package struct VolumeStatus: Sendable {
+    package var numbers = VolumeNumbers()
+    package var details = Details()
+
+    package subscript<Value>(dynamicMember path: WritableKeyPath<VolumeNumbers, Value>) -> Value {
+        get { numbers[keyPath: path] }
+        set { numbers[keyPath: path] = newValue }
+    }
+
+    package subscript<Value>(dynamicMember path: WritableKeyPath<Details, Value>) -> Value {
+        get { details[keyPath: path] }
+        set { details[keyPath: path] = newValue }
+    }
+
     /// One file of the mount.
     package struct File: Codable, Sendable {
         /// The path inside the mount, without a leading `/`.
@@ -191,59 +207,50 @@ package struct VolumeStatus: Codable, Sendable {
         package var since: Int64?
     }
 
-    /// The size of the cache, the index among it.
-    package var cacheUsed: Int64
-    /// The cap of the cache.
-    package var cacheCap: Int64
-    /// Why the cache's disk takes nothing at present; nil: it does.
-    package var cacheFailure: String?
-    /// Whether the cache is encrypted; nil: not told.
-    package var isEncrypted: Bool?
-    /// Bytes in memory, as the disk does not take them.
-    package var bytesInMemory: Int64
-    /// Blocks whose bytes had changed on the disk, and that were fetched again.
-    package var damagedBlocks: Int64
-    /// Bytes of all bodies: of files, listings and requests for information.
-    package var bytesFromOrigin: Int64
-    /// Bytes copied to readers, without those that the kernel reads itself.
-    package var bytesServed: Int64
-    /// Reads answered from the cache.
-    package var hits: Int64
-    /// Reads that had to wait for the origin.
-    package var misses: Int64
-    /// The bytes from the origin for which a read waited.
-    package var demanded: Int64
-    /// All other bytes from the origin.
-    package var speculative: Int64
-    /// The bytes that were fetched ahead and left the cache unread, or whose file was closed for some seconds before a
-    /// read; and bytes that came a second time.
-    package var wasted: Int64
-    /// Origins that are away.
-    package var outages: [Outage] = []
-    /// The source, its shared cache and its mirrors; nil: it has neither.
-    package var mirrors: [Mirror]?
-    /// nil: there is none.
-    package var tier: Tier?
-    /// The programs for which bytes were fetched, those first for which most were; nil: not told.
-    package var programs: [Program]?
-    /// Directories that show an old listing; at most some hundreds.
-    package var staleDirectories: [StaleDirectory] = []
-    /// nil: it was not asked for.
-    package var warming: Warming?
-    /// Sources of a catalogue that are not open; nil where none is, or the mount is of one source.
-    package var closedSources: [ClosedSource]?
-    /// Stalls since the mount began; nil: not told.
-    package var stalls: Stalls?
-    /// Origins of which something was asked, the last asked first; nil: not told.
-    package var origins: [Origin]?
-    /// The files whose data goes next when the cache is full, the first to go first; nil: not told.
-    package var leaving: [Leaving]?
-    /// Whether the user wants nothing to be asked for; nil: not told.
-    package var isOffline: Bool?
-    /// The limit of the rate, as `--limit-rate` takes it; nil: not told.
-    package var limitRate: String?
-    /// Prefetches, those that run and the last ones; nil: not told.
-    package var prefetches: [PrefetchStatus]?
-    /// Open files first, then those with cached bytes, by path; at most some hundreds.
-    package var files: [File]
+    /// All but the numbers.
+    package struct Details: Codable, Sendable {
+        /// Why the cache's disk takes nothing at present; nil if it does.
+        package var cacheFailure: String?
+        /// Whether the cache is encrypted; nil if not reported.
+        package var isEncrypted: Bool?
+        /// Origins that are away.
+        package var outages: [Outage] = []
+        /// The source, its shared cache and its mirrors; nil if it has neither of these.
+        package var mirrors: [Mirror]?
+        /// nil if there is none.
+        package var tier: Tier?
+        /// The programs for which bytes were fetched, those first for which most were; nil if not reported.
+        package var programs: [Program]?
+        /// Directories that show an old listing; at most some hundreds.
+        package var staleDirectories: [StaleDirectory] = []
+        /// nil if it was not asked for.
+        package var warming: Warming?
+        /// Sources of a catalogue that are not open; nil if all are, or the mount is of one source.
+        package var closedSources: [ClosedSource]?
+        /// Stalls since the mount began; nil if not reported.
+        package var stalls: Stalls?
+        /// Origins of which something was asked, the last asked first; nil if not reported.
+        package var origins: [Origin]?
+        /// The files whose data goes next when the cache is full, the first to go first; nil if not reported.
+        package var leaving: [Leaving]?
+        /// Whether the user wants nothing to be asked for; nil if not reported.
+        package var isOffline: Bool?
+        /// The limit of the rate, as `--limit-rate` takes it; nil if not reported.
+        package var limitRate: String?
+        /// Prefetches, those that run and the last ones; nil if not reported.
+        package var prefetches: [PrefetchStatus]?
+        /// Open files first, then those with cached bytes, by path; at most some hundreds.
+        package var files: [File] = []
+    }
+}
+
+extension VolumeStatus: Codable {
+    package init(from decoder: any Decoder) throws {
+        self.init(numbers: try VolumeNumbers(from: decoder), details: try Details(from: decoder))
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        try numbers.encode(to: encoder)
+        try details.encode(to: encoder)
+    }
 }

@@ -59,7 +59,6 @@ package final class AnchoredVolume: MountedVolume {
     package func announce(socketPath path: String) { volume.announce(socketPath: path) }
     package func status() -> VolumeStatus { volume.status() }
     package func lineProgress() -> LineProgress { volume.lineProgress() }
-    package func metrics() -> VolumeMetrics { volume.metrics() }
     package func shutdown() { volume.shutdown() }
 
     // MARK: The filesystem

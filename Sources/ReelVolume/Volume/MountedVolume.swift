@@ -42,14 +42,11 @@ package protocol MountedVolume: Filesystem {
     /// Asks for nothing from now on, and shows only what plays to its end without the network; or ends that.
     func setOffline(_ isOffline: Bool)
 
-    /// The state that `reelfs status` shows.
+    /// The state that `reelfs status` and `/metrics` show.
     func status() -> VolumeStatus
 
     /// What the line has brought so far. Waits for no disk.
     func lineProgress() -> LineProgress
-
-    /// The numbers that only a monitoring system wants.
-    func metrics() -> VolumeMetrics
 
     /// Fails the calls that wait, stops the requests, and ends the threads. The caller closes the store.
     func shutdown()

@@ -64,7 +64,7 @@ struct Entrance {
                 encodeLine(service.status)
             },
             document("/metrics", "Numbers for Prometheus.", type: "text/plain; version=0.0.4; charset=utf-8") {
-                Array(metricsText(volume.status(), volume.metrics()).utf8)
+                Array(metricsText(volume.status()).utf8)
             },
         ]
         routes.append(

@@ -1,27 +1,25 @@
-import FoundationEssentials
 import ReelCore
 import Testing
 
 @testable import ReelVolume
 
 @Suite struct MetricsTests {
-    private func lines(_ metrics: VolumeMetrics = VolumeMetrics()) throws -> [String] {
-        let json = """
-            {"cacheUsed":5,"cacheCap":7,"bytesInMemory":0,"damagedBlocks":1,"bytesFromOrigin":11,"bytesServed":13,
-            "hits":17,"misses":19,"demanded":23,"speculative":29,"wasted":31,"outages":[],"staleDirectories":[],
-            "stalls":{"origin":1,"queue":2,"disk":3},
-            "files":[{"path":"a","cachedBytes":1,"openHandles":2,"rate":0}]}
-            """
-        let status = try JSONDecoder().decode(VolumeStatus.self, from: Data(json.utf8))
-        return metricsText(status, metrics).split(separator: "\n").map { String($0) }
+    private func lines(_ change: (inout VolumeStatus) -> Void = { _ in }) -> [String] {
+        var status = VolumeStatus()
+        (status.cacheCap, status.hits, status.misses) = (7, 17, 19)
+        status.stalls = VolumeStatus.Stalls(origin: 1, queue: 2, disk: 3)
+        status.files = [VolumeStatus.File(path: "a", cachedBytes: 1, openHandles: 2, rate: 0)]
+        change(&status)
+        return metricsText(status).split(separator: "\n").map { String($0) }
     }
 
     @Test("Every metric has its help and its kind before its values, and no name stands twice")
-    func form() throws {
-        var metrics = VolumeMetrics()
-        metrics.origins = [VolumeMetrics.Origin(name: "http://a", firstByte: HistogramCounts())]
-        (metrics.listingAge, metrics.diskHits) = (3, 17)
-        let lines = try lines(metrics)
+    func form() {
+        let lines = lines { status in
+            status.firstByteSeconds = Labelled([("http://a", HistogramCounts())])
+            status.reads = Labelled([("disk", 17)])
+            status.listingAge = 3
+        }
         var names: [String] = []
         for (index, line) in lines.enumerated() where line.hasPrefix("# HELP ") {
             let name = String(line.split(separator: " ")[2])
@@ -48,7 +46,7 @@ import Testing
     }
 
     @Test("A histogram counts each duration in its class and all above, and a sample for many")
-    func histogram() throws {
+    func histogram() {
         let histogram = Histogram()
         histogram.add(.microseconds(10))
         histogram.add(.microseconds(11), weight: 64)
@@ -58,9 +56,7 @@ import Testing
         let value = histogram.value
         #expect(value.total == 68)
         #expect(value.counts.first == 2 && value.counts[1] == 64 && value.counts.last == 2)
-        var metrics = VolumeMetrics()
-        metrics.reads = [.mirror: value]
-        let lines = try lines(metrics).filter { $0.contains("answer=\"mirror\"") }
+        let lines = lines { $0.readSeconds = Labelled([("mirror", value)]) }
         #expect(lines.contains("reelfs_read_seconds_bucket{answer=\"mirror\",le=\"1e-05\"} 2"))
         #expect(lines.contains("reelfs_read_seconds_bucket{answer=\"mirror\",le=\"2.5e-05\"} 66"))
         #expect(lines.contains("reelfs_read_seconds_bucket{answer=\"mirror\",le=\"30.0\"} 66"))
@@ -69,50 +65,52 @@ import Testing
     }
 
     @Test("A read is counted once it has its answer, and for that answer alone: no counter falls")
-    func reads() throws {
+    func reads() {
         let names = ["memory", "disk", "origin", "mirror", "tier"]
-        func counts(_ metrics: VolumeMetrics) throws -> [Int] {
-            let lines = try lines(metrics)
+        func counts(_ change: (inout VolumeStatus) -> Void = { _ in }) -> [Int] {
+            let lines = lines(change)
             return names.map { name in
                 let begin = "reelfs_reads_total{answer=\"\(name)\"} "
                 return lines.first { $0.hasPrefix(begin) }.flatMap { Int($0.dropFirst(begin.count)) } ?? -1
             }
         }
-        // 17 hits and 19 misses of the status: what they are is known only here.
-        var metrics = VolumeMetrics()
-        #expect(try counts(metrics) == [0, 0, 0, 0, 0])
-        let histogram = Histogram()
-        histogram.add(.seconds(1))
-        metrics.reads = [.mirror: histogram.value, .disk: histogram.value]
-        (metrics.memoryHits, metrics.diskHits, metrics.wastedBytes) = (2, 15, 5)
-        #expect(try counts(metrics) == [2, 15, 0, 1, 0])
+        // The hits and misses of the status are others.
+        #expect(counts() == [0, 0, 0, 0, 0])
+        #expect(counts { $0.reads.add(Labelled([("memory", 2), ("disk", 15), ("mirror", 1)])) } == [2, 15, 0, 1, 0])
         // The status has bytes of closed files as well, which may still be read.
-        #expect(try lines(metrics).contains("reelfs_wasted_bytes_total 5"))
+        #expect(lines { ($0.wasted, $0.neverRead) = (9, 5) }.contains("reelfs_wasted_bytes_total 5"))
     }
 
     @Test("Names from outside are escaped, and only so many origins are told apart")
-    func labels() throws {
-        var metrics = VolumeMetrics()
-        metrics.standings = ["http://a\"b\\c\nd": .doubtful, "http://away": .away(.unreachable, since: 1)]
-        let lines = try lines(metrics)
+    func labels() {
+        let table = OriginTable()
+        let lines = lines {
+            $0.originCircuits = table.circuits([
+                "http://a\"b\\c\nd": .doubtful, "http://away": .away(.unreachable, since: 1),
+            ])
+        }
         #expect(lines.contains(#"reelfs_origin_circuit{origin="http://a\"b\\c\nd"} 1"#))
         #expect(lines.contains(#"reelfs_origin_circuit{origin="http://away"} 2"#))
-        let table = OriginTable()
         for number in 0..<1000 { table.answered("http://\(number)", after: .milliseconds(1)) }
-        #expect(table.metrics.count == OriginTable.most)
-        #expect(table.metrics.allSatisfy { $0.firstByte.total == 1 })
+        #expect(table.firstBytes.items.count == OriginTable.most && table.requests.items.count == OriginTable.most)
+        #expect(table.firstBytes.items.allSatisfy { $0.value.total == 1 })
     }
 
     @Test("The numbers of several sources are added up")
     func sum() {
         let histogram = Histogram()
         histogram.add(.seconds(1))
-        var (one, two) = (VolumeMetrics(), VolumeMetrics())
-        one.origins = [VolumeMetrics.Origin(name: "http://a", firstByte: histogram.value)]
-        (one.reads, one.diskHits, one.listingAge) = ([.disk: histogram.value], 2, 5)
-        (two.origins, two.reads, two.diskHits, two.listingAge) = (one.origins, one.reads, 3, 7)
+        var (one, two) = (VolumeNumbers(), VolumeNumbers())
+        one.firstByteSeconds = Labelled([("http://a", histogram.value)])
+        one.originCircuits = Labelled([("http://a", 2), ("http://c", 0)])
+        (one.readSeconds, one.bytesServed, one.listingAge) = (Labelled([("disk", histogram.value)]), 2, 5)
+        (two.firstByteSeconds, two.readSeconds, two.bytesServed) = (one.firstByteSeconds, one.readSeconds, 3)
+        (two.originCircuits, two.listingAge) = (Labelled([("http://a", 1), ("http://b", 1)]), 7)
+        (one.cacheUsed, two.cacheUsed) = (11, 11)
         one.add(two)
-        #expect(one.origins.map { $0.firstByte.total } == [2] && one.reads[.disk]?.total == 2)
-        #expect(one.diskHits == 5 && one.listingAge == 7)
+        #expect(one.firstByteSeconds["http://a"]?.total == 2 && one.readSeconds["disk"]?.total == 2)
+        #expect(one.bytesServed == 5 && one.listingAge == 7 && one.cacheUsed == 11)
+        #expect(one.originCircuits.items.map(\.label) == ["http://a", "http://b", "http://c"])
+        #expect(one.originCircuits.items.map(\.value) == [2, 1, 0])
     }
 }

@@ -92,8 +92,7 @@ import Testing
         #expect(asked.allSatisfy { $0["if-range"] == nil })
         #expect(asked.contains { $0["reelfs-version"] == "\"v1\"" })
         #expect(eventually { pair.told.value.contains { $0.from == "via" && $0.why == "head" } })
-        let reads = pair.fixture.volume.metrics()
-        #expect(reads.reads[.mirror]?.total == 0 && pair.status.bytes >= Self.length)
+        #expect(pair.fixture.volume.status().reads["mirror"] == 0 && pair.status.bytes >= Self.length)
     }
 
     @Test func lengthsThatNoListingTellsAreAskedOfTheSource() throws {

@@ -386,9 +386,8 @@ struct DiagnosisTests {
     // MARK: A mount
 
     private static func mount(_ change: (inout VolumeStatus) -> Void) -> MountFacts {
-        var volume = VolumeStatus(
-            cacheUsed: 1 << 30, cacheCap: 10 << 30, cacheFailure: nil, bytesInMemory: 0, damagedBlocks: 0,
-            bytesFromOrigin: 0, bytesServed: 0, hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: [])
+        var volume = VolumeStatus()
+        (volume.cacheUsed, volume.cacheCap) = (1 << 30, 10 << 30)
         change(&volume)
         let status = MountStatus(source: "http://h/", mountpoint: "/m", pid: 7, passthrough: true, volume: volume)
         return MountFacts(mountpoint: "/m", health: .alive, status: status)

@@ -14,74 +14,64 @@ import Testing
     }
 
     /// A volume all of whose numbers differ, with those that only `/metrics` has.
-    private func filled() throws -> (VolumeStatus, VolumeMetrics) {
+    private func filled() throws -> VolumeStatus {
         func times(_ count: Int64, _ time: Duration) -> HistogramCounts {
             let histogram = Histogram()
             histogram.add(time, weight: count)
             return histogram.value
         }
-        var metrics = VolumeMetrics()
-        metrics.reads = [
-            .memory: times(64, .microseconds(20)), .disk: times(128, .microseconds(30)), .origin: times(7, .seconds(1)),
-            .mirror: times(8, .milliseconds(20)), .tier: times(9, .milliseconds(40)),
-        ]
-        (metrics.memoryHits, metrics.diskHits) = (66, 130)
-        (metrics.wastedBytes, metrics.evictedBytes, metrics.listingAge) = (524_288, 77, 6)
-        metrics.origins = [
-            VolumeMetrics.Origin(name: "http://a", firstByte: times(5, .milliseconds(3)), requests: 9, failed: 1),
-            VolumeMetrics.Origin(name: "http://c", firstByte: times(6, .milliseconds(4)), requests: 10, failed: 2),
-        ]
-        metrics.standings = ["http://b": .away(.silent, since: 40), "http://c": .doubtful]
-        let status = try JSONDecoder().decode(VolumeStatus.self, from: Data(golden("volume.json").utf8))
-        return (status, metrics)
+        var status = try JSONDecoder().decode(VolumeStatus.self, from: Data(golden("volume.json").utf8))
+        status.reads = Labelled([("memory", 66), ("disk", 130), ("origin", 7), ("mirror", 8), ("tier", 9)])
+        status.readSeconds = Labelled([
+            ("memory", times(64, .microseconds(20))), ("disk", times(128, .microseconds(30))),
+            ("origin", times(7, .seconds(1))), ("mirror", times(8, .milliseconds(20))),
+            ("tier", times(9, .milliseconds(40))),
+        ])
+        (status.neverRead, status.evictedBytes, status.listingAge) = (524_288, 77, 6)
+        status.firstByteSeconds = Labelled([
+            ("http://a", times(5, .milliseconds(3))), ("http://c", times(6, .milliseconds(4))),
+        ])
+        status.originRequests = Labelled([("http://a", 9), ("http://c", 10)])
+        status.originFailures = Labelled([("http://a", 1), ("http://c", 2)])
+        status.originCircuits = Labelled([("http://a", 0), ("http://b", 2), ("http://c", 1)])
+        return status
     }
 
-    /// A catalogue of that volume, and of another with the same numbers, whose sources share the cache.
-    private func catalogue() throws -> (VolumeStatus, VolumeMetrics) {
-        let (one, metrics) = try filled()
-        var sum = VolumeStatus(
-            cacheUsed: one.cacheUsed, cacheCap: one.cacheCap, bytesInMemory: one.bytesInMemory,
-            damagedBlocks: one.damagedBlocks, bytesFromOrigin: 0, bytesServed: 0, hits: 0, misses: 0, demanded: 0,
-            speculative: 0, wasted: 0, files: [])
-        var all = VolumeMetrics()
+    /// A catalogue of that volume, and of another with almost the same numbers, whose sources share the cache.
+    private func catalogue() throws -> VolumeStatus {
+        let one = try filled()
+        var two = one
+        two.firstByteSeconds = Labelled([
+            ("http://0", one.firstByteSeconds["http://a"]!), ("http://c", one.firstByteSeconds["http://c"]!),
+        ])
+        two.originRequests = Labelled([("http://0", 9), ("http://c", 10)])
+        two.originFailures = Labelled([("http://0", 1), ("http://c", 2)])
+        two.originCircuits = Labelled([("http://0", 0), ("http://b", 2), ("http://c", 2)])
+        two.listingAge = 8
+        var sum = VolumeStatus()
+        (sum.cacheUsed, sum.cacheCap, sum.evictedBytes) = (one.cacheUsed, one.cacheCap, one.evictedBytes)
+        (sum.bytesInMemory, sum.damagedBlocks) = (one.bytesInMemory, one.damagedBlocks)
         sum.add(one, at: "one")
-        all.add(metrics)
-        sum.add(one, at: "two")
-        var other = metrics
-        other.origins[0].name = "http://0"
-        (other.listingAge, other.standings["http://c"]) = (8, .away(.unreachable, since: 1))
-        all.add(other)
-        all.evictedBytes = metrics.evictedBytes
+        sum.add(two, at: "two")
         sum.closedSources = [VolumeStatus.ClosedSource(path: "three", trouble: "No login.", since: 20)]
-        return (sum, all)
+        return sum
     }
 
-    private func expect(_ name: String, _ status: VolumeStatus, _ metrics: VolumeMetrics) {
+    private func expect(_ name: String, _ status: VolumeStatus) {
         let mount = MountStatus(source: "http://a/", mountpoint: "/m", pid: 7, volume: status)
         let texts = [
             "json": String(decoding: encodeLine(status), as: UTF8.self), "txt": statusText(mount) + "\n",
-            "metrics": metricsText(status, metrics),
+            "metrics": metricsText(status),
         ]
         for (kind, text) in texts { #expect(text == golden("\(name).\(kind)"), "\(name).\(kind)") }
     }
 
     @Test("A volume")
-    func volume() throws {
-        let (status, metrics) = try filled()
-        expect("volume", status, metrics)
-    }
+    func volume() throws { expect("volume", try filled()) }
 
     @Test("A catalogue of two volumes")
-    func two() throws {
-        let (status, metrics) = try catalogue()
-        expect("catalogue", status, metrics)
-    }
+    func two() throws { expect("catalogue", try catalogue()) }
 
     @Test("A mount of which nothing is known yet")
-    func zero() throws {
-        let status = VolumeStatus(
-            cacheUsed: 0, cacheCap: 0, bytesInMemory: 0, damagedBlocks: 0, bytesFromOrigin: 0, bytesServed: 0,
-            hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: [])
-        expect("zero", status, VolumeMetrics())
-    }
+    func zero() { expect("zero", VolumeStatus()) }
 }

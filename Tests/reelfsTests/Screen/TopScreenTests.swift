@@ -19,9 +19,8 @@ import Testing
     }
 
     private static func mount(_ files: [VolumeStatus.File]) -> MountStatus {
-        var volume = VolumeStatus(
-            cacheUsed: 1 << 30, cacheCap: 2 << 30, bytesInMemory: 0, damagedBlocks: 0, bytesFromOrigin: 0,
-            bytesServed: 0, hits: 0, misses: 0, demanded: 0, speculative: 0, wasted: 0, files: files)
+        var volume = VolumeStatus()
+        (volume.cacheUsed, volume.cacheCap, volume.files) = (1 << 30, 2 << 30, files)
         volume.origins = [
             VolumeStatus.Origin(
                 origin: "http://h", health: "well", firstByte: 12, rate: 5 << 20, bytes: 1, requests: 1, failed: 0)
