@@ -2,7 +2,7 @@
 /// and no setting does. A cache of one source has the scope without a name, whose keys stand as they are.
 struct KeyScope: Sendable {
     private static let digits = 32
-    /// Of 32 hexadecimal digits; nil: the whole cache.
+    /// Has 32 hexadecimal digits, nil for the whole cache.
     let name: String?
     private let prefix: String
 
@@ -12,14 +12,14 @@ struct KeyScope: Sendable {
         prefix = name.map { $0 + " " } ?? ""
     }
 
-    /// As the index has it.
+    /// The key as the index has it.
     func inside(_ key: String) -> String { prefix.isEmpty ? key : prefix + key }
 
     func inside(_ version: Version) -> Version {
         Version(key: inside(version.key), validator: version.validator, length: version.length)
     }
 
-    /// As the source has it; nil: a key of another scope.
+    /// The key as the source has it, nil for a key of another scope.
     func outside(_ key: String) -> String? {
         if prefix.isEmpty { return key }
         guard key.utf8.starts(with: prefix.utf8) else { return nil }

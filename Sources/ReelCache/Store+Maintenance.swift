@@ -4,13 +4,13 @@ import ReelCore
 package struct ObjectSummary: Hashable, Sendable {
     /// The resource's URL as text, without credentials.
     package var key: String
-    /// Of the version; nil until its end is known.
+    /// The version's length; nil until its end is known.
     package var length: Int64?
     /// In filled blocks on the disk.
     package var cachedBytes: Int64
     /// Milliseconds since 1970, moved on by at least one at each use.
     package var lastUse: Int64
-    /// Never evicted of itself.
+    /// Never evicted by itself.
     package var isPinned: Bool
 }
 
@@ -99,7 +99,7 @@ extension Store {
         let version = scope.inside(version)
         var bad: [Int] = []
         var extent = 0
-        // Taken anew for each extent: an object without a holder cannot be evicted.
+        // Taken again for each extent: an object without a holder cannot be evicted.
         while let found = try objectStore.known(version) {
             guard case .object(let object) = found else {
                 if case .lost(let blocks) = found { return blocks }

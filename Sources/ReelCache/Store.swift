@@ -30,7 +30,7 @@ package final class Store: Sendable {
     ///   - source: as the user gave it; kept without credentials and query, to be recognised.
     ///   - limits: may differ from last time.
     ///   - mountPoint: told to a second opener.
-    ///   - cipher: of an encrypted cache; nil: a plain one.
+    ///   - cipher: of an encrypted cache, nil for a plain one.
     ///   - watch: called when the disk stops taking writes, and with nil when it takes them again.
     /// - Throws: where the directory belongs to another user or source, is held by another daemon, or cannot be made.
     ///   Not for a disk that is full, broken or read-only: its contents are read, and nothing is written.
@@ -107,7 +107,7 @@ package final class Store: Sendable {
     /// - Parameter name: of 32 hexadecimal digits, as `sourceDirectoryName` makes it.
     package func scoped(_ name: String) -> Store { Store(self, KeyScope(name: name)) }
 
-    /// The name that this part was made with; nil: it is the whole cache.
+    /// The name that this part was made with, nil if it is the whole cache.
     package var scopeName: String? { scope.name }
 
     /// The names of all scopes of which something is cached or pinned, sorted.
@@ -157,7 +157,7 @@ package final class Store: Sendable {
     /// False where the store never changes the directory.
     package var isWritable: Bool { disk.isWritable }
 
-    /// The reason why the disk is not written to at present; nil: it is.
+    /// The reason why the disk is not written to at present, nil if it is.
     package var failure: CacheError? { disk.failure }
 
     /// Bytes in memory that the disk does not take.

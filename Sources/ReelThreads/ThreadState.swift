@@ -2,7 +2,7 @@
 package protocol ThreadState: Sendable {
     /// True asks the thread to end.
     var isStopping: Bool { get set }
-    /// The thread, to be joined or detached; nil: none runs, or `stop` has taken it.
+    /// The thread, to be joined or detached, nil if none runs, or `stop` has taken it.
     var thread: Thread? { get set }
 }
 

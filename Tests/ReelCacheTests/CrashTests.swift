@@ -117,7 +117,7 @@ private final class Giver: ObjectHolder {
         store.close()
     }
 
-    /// Of more than one slice, and of another length in each round.
+    /// A listing of more than one slice, and of another length in each round.
     private func listing(_ round: Int) -> StoredListing {
         let entries = (0..<1001 + round).map { StoredEntry(name: "\($0) of \(round)", url: "", isDirectory: false) }
         return StoredListing(entries: entries, fetchedAt: Int64(round), complete: true)

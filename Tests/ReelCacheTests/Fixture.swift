@@ -58,7 +58,7 @@ final class Fixture: Sendable {
     /// What the data files occupy on the disk, in bytes.
     var diskBytes: Int64 { objectFiles.reduce(0) { $0 + Int64(status($1)?.st_blocks ?? 0) * 512 } }
 
-    /// As after kill -9 at this moment: a copy of everything, holes kept, without the lock.
+    /// The cache as after kill -9 at this moment: a copy of everything, holes kept, without the lock.
     func crashImage() throws -> Fixture {
         let image = Fixture(isEncrypted: isEncrypted)
         try copy(directory + "/cache", to: image.directory + "/")
@@ -82,7 +82,7 @@ extension BlockSum: ExpressibleByIntegerLiteral {
     public init(integerLiteral value: UInt64) { self.init(plain: value) }
 }
 
-/// Of whatever is there, holes kept.
+/// Copies whatever is there, holes kept.
 func copy(_ path: String, to place: String) throws {
     let end = try ChildProcess.run(["cp", "-a", "--sparse=always", path, place], within: .seconds(240))
     try #require(end.status == 0, "\(end.errors)")

@@ -40,7 +40,7 @@ final class TestBytes: PresentBytes {
         }
     }
 
-    /// When a gap is measured next, so many bytes of it have come: a request that was let go of still writes.
+    /// When a gap is measured next, this many bytes of it have come: a request that was let go of still writes.
     func comeMeanwhile(_ count: Int64) { state.withLock { $0.comesMeanwhile = count } }
 
     /// The bytes that came so.
@@ -83,7 +83,7 @@ final class TestBytes: PresentBytes {
 }
 
 extension Ledger {
-    /// Of a version of which these bytes are there, to be changed by the test.
+    /// A version of which these bytes are there, to be changed by the test.
     init(length: Int64, there: [ByteRange] = [], acceptsRanges: Bool = true, cacheCap: Int64 = .max) {
         self.init(TestBytes(length: length, there: there), acceptsRanges: acceptsRanges, cacheCap: cacheCap)
     }

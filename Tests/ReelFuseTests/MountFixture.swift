@@ -17,7 +17,7 @@ struct MountFixture {
 }
 
 /// Mounts `files`, runs `body`, ends the mount. A watchdog tears the mount down when a test hangs: its own calls then
-/// fail instead of sleeping for ever.
+/// fail instead of sleeping forever.
 func withMount(
     _ files: [String: MemoryFile], ownership: Ownership = Ownership(user: 0, group: 0),
     options change: (inout FuseSession.Options) -> Void = { _ in },

@@ -16,7 +16,7 @@ import Testing
     private static let page = "<title>Index of /</title><pre><a href=\"../\">../</a>\n<a href=\"a.mkv\">a.mkv</a></pre>"
     private static let json = "[{\"name\":\"a.mkv\",\"type\":\"file\"}]"
 
-    /// As a mount goes through them: the first kind that recognises the answer and can read it.
+    /// What a mount does as it goes through them: the first kind that recognises the answer and can read it.
     private func found(_ answer: SourceAnswer) -> (any Source, EntryList)? {
         for kind in SourceKinds.all {
             guard let source = kind.recognise(answer) else { continue }

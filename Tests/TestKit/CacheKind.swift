@@ -30,8 +30,8 @@ extension Trait where Self == BothCaches {
 }
 
 extension Tag {
-    /// Of a suite that is run with both kinds of caches, a test of what encrypted ones do not have: values of the index
-    /// in clear, blocks on the disk that are not whole, files that the kernel reads itself, reads of the disk of what
-    /// was just written.
+    /// For a test in a suite that is run with both kinds of caches, a test of what encrypted ones do not have: values
+    /// of the index in clear, blocks on the disk that are not whole, files that the kernel reads itself, reads of the
+    /// disk of what was just written.
     @Tag package static var plainOnly: Self
 }

@@ -27,9 +27,9 @@ package final class FileOrigin: Sendable {
     package struct Version: Sendable {
         package var bytes: GeneratedBytes
         package var length: Int64
-        /// As in the header, with quotes; nil: none is sent.
+        /// The tag as in the header, with quotes, nil if none is sent.
         package var entityTag: String?
-        /// Seconds since 1970; nil: none is sent.
+        /// Seconds since 1970, nil if none is sent.
         package var lastModified: Int64?
         package var mediaType: String
 
@@ -58,7 +58,7 @@ package final class FileOrigin: Sendable {
     /// From the next request on the file is another one.
     package func change(to version: Version) { state.withLock { $0.version = version } }
 
-    /// What is wrong with every answer; nil: nothing.
+    /// What is wrong with every answer, nil if nothing.
     package var fault: Fault? {
         get { state.withLock { $0.fault } }
         set { state.withLock { $0.fault = newValue } }

@@ -42,7 +42,7 @@ package struct GeneratedBytes: Hashable, Sendable {
         }
     }
 
-    /// The offset of the first byte in `bytes`, read from `offset` on, that does not belong there; nil: all do.
+    /// The offset of the first byte in `bytes`, read from `offset` on, that does not belong there, nil if all do.
     package func firstDifference(in bytes: UnsafeRawBufferPointer, from offset: Int64) -> Int64? {
         withUnsafeTemporaryAllocation(byteCount: 64 << 10, alignment: 16) { expected in
             var done = 0

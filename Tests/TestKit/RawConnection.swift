@@ -4,7 +4,7 @@ import Glibc
 package final class RawConnection {
     package let descriptor: Int32
 
-    /// - Parameter buffer: bytes that the kernel keeps for a client that does not read; nil: megabytes.
+    /// - Parameter buffer: bytes that the kernel keeps for a client that does not read, nil for megabytes.
     package init(_ port: UInt16, buffer: Int32? = nil) throws {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         if var buffer {

@@ -78,7 +78,7 @@ package final class ScriptedBucket: Sendable {
         return server.requests.count { $0.method == "GET" && claims[$0.path] != nil }
     }
 
-    /// As if so much time had gone by.
+    /// Acts as if this much time had gone by.
     package func age(by seconds: Int64) { state.state.withLock { $0.dates = $0.dates.mapValues { $0 - seconds } } }
 
     package var fault: Fault? {

@@ -16,7 +16,7 @@ package final class ScriptedFileServer: Sendable {
     ///   - ending: the reply behind each body, which has come whole before.
     ///   - opening: the reply before each body. The server then knows no SIZE; nil if it does.
     ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
-    ///     their control connection alone; nil: without TLS.
+    ///     their control connection alone, nil if without TLS.
     package init(ending: String = "226 done", opening: String? = nil, secure place: String? = nil) throws {
         scheme = place == nil ? "ftp" : "ftps"
         let words = [ending, "\(Self.length)", place ?? "", opening ?? ""]

@@ -7,7 +7,7 @@ package struct ServerRequest: Sendable {
     /// How many connections it had accepted before the one that this request came on.
     package var connection: Int
     package var method: String
-    /// As sent: path and query.
+    /// The target as sent: path and query.
     package var target: String
     /// Names in lower case, in order of arrival.
     package var headers: [(name: String, value: String)]

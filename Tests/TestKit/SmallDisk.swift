@@ -63,8 +63,8 @@ package final class SmallDisk: Sendable {
     /// Gives back what `fill` took.
     package func free() { unlink(foreign) }
 
-    /// As after an error of the disk: the journal is aborted, and every change of the ext4 is EROFS from now on,
-    /// whoever has files open. Only a new mount ends that.
+    /// Leaves the disk as after an error of the disk: the journal is aborted, and every change of the ext4 is EROFS
+    /// from now on, whoever has files open. Only a new mount ends that.
     package func abort() throws(ChildError) { try run(["mount", "-o", "remount,abort", path]) }
 
     /// Unmounts and mounts it again, as a repair: the journal is replayed. Nobody may use it.

@@ -34,7 +34,7 @@ enum BlockState: UInt8, CaseIterable, Sendable {
 
     var isFilled: Bool { self != .empty && self != .partial }
 
-    /// The table of transitions; nil: the event leaves the block as it is.
+    /// The table of transitions, nil if the event leaves the block as it is.
     func after(_ event: Event) -> BlockState? {
         switch (self, event) {
         case (.empty, .begin): .partial

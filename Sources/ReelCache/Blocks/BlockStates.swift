@@ -42,13 +42,13 @@ struct BlockStates: Sendable {
             sums?[index] = sum
         }
 
-        /// Of an extent that was just touched: these are durable.
+        /// Marks the durable blocks of an extent that was just touched.
         fileprivate mutating func load(_ word: UInt64) {
             for index in states.indices where word & 1 << UInt64(index) != 0 { set(.durable, false, at: index) }
             filledBlocks = word.nonzeroBitCount
         }
 
-        /// Those of these blocks that are durable are verified. - Returns: how many of them were not before.
+        /// Marks those of these blocks that are durable as verified. - Returns: how many of them were not before.
         fileprivate mutating func verify(_ word: UInt64) -> Int {
             var count = 0
             for index in states.indices

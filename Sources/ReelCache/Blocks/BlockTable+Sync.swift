@@ -6,7 +6,7 @@ extension BlockTable {
     struct Sync: Sendable {
         /// With written blocks that no running sync covers.
         var changed: Set<Int> = []
-        /// Those of the running sync, and which of them were stale before.
+        /// Extents of the running sync, and which of them were stale before.
         fileprivate var running: Set<Int> = []
         fileprivate var runningStale: Set<Int> = []
         /// Their rows tell of blocks that are lost.
@@ -18,7 +18,7 @@ extension BlockTable {
     struct Row: Equatable {
         var extent: Int
         var word: UInt64
-        /// Of the blocks that are new in `word`.
+        /// The sums of the blocks that are new in `word`.
         var sums = ExtentSums()
         var lastUse: Int64 = 0
     }
@@ -63,7 +63,7 @@ extension BlockTable {
         }
     }
 
-    /// Those rows are durable.
+    /// Marks the rows of the running sync as durable.
     mutating func endSync() {
         move(sync.running, .syncEnds)
         let keepsSums = keepsSums
@@ -79,7 +79,7 @@ extension BlockTable {
         if keepsSums { dropSums() }
     }
 
-    /// Those rows could not be written: the next sync takes them along.
+    /// The rows of the running sync could not be written: the next sync takes them along.
     mutating func abandonSync() {
         move(sync.running, .syncAbandoned)
         sync.stale.formUnion(sync.runningStale)

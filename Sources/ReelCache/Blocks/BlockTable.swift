@@ -4,7 +4,7 @@ import ReelCore
 /// alike. A value: it takes events and returns the rows to write. `BlockState` has the transitions, `BlockStates` the
 /// sums.
 ///
-/// A block that leaves during a sync is no part of that sync any more, even if it is filled anew before the sync ends.
+/// A block that leaves during a sync is no part of that sync any more, even if it is filled again before the sync ends.
 struct BlockTable: Sendable {
     /// A block of which not all bytes are there yet, or whose bytes are in memory.
     struct Flight: Sendable {
@@ -155,7 +155,7 @@ struct BlockTable: Sendable {
 
     // MARK: An open end
 
-    /// Whether all bytes of the first `length` are on the disk, in blocks that are whole but for the last.
+    /// Whether all bytes of the first `length` are on the disk, in blocks that are whole except for the last.
     func isOnDisk(upTo length: Int64) -> Bool {
         let (count, rest) = length.quotientAndRemainder(dividingBy: BlockSize.block)
         guard !inFlight.contains(where: { $0.value.memory != nil && $0.value.sealed == nil }),

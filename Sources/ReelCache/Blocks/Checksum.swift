@@ -22,7 +22,7 @@ final class RunningChecksum: @unchecked Sendable {
 
     func add(_ bytes: UnsafeRawBufferPointer) { XXH3_64bits_update(state, bytes.baseAddress, bytes.count) }
 
-    /// Of all bytes so far; more may follow.
+    /// The sum of all bytes so far; more may follow.
     var value: UInt64 { XXH3_64bits_digest(state) }
 }
 

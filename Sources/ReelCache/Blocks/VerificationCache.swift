@@ -48,8 +48,8 @@ final class VerificationCache: Sendable {
         }
     }
 
-    /// The verified blocks of a file that is opened again; nil where they have to be verified anew. They are given
-    /// once: the next close keeps them anew.
+    /// The verified blocks of a file that is opened again; nil where they have to be verified again. They are given
+    /// once: the next close keeps them again.
     func take(_ row: Int64, _ descriptor: borrowing Descriptor) -> RangeSet<Int>? {
         guard let entry = state.withLock({ $0.remove(row) }), FileMark(descriptor) == entry.mark else { return nil }
         return entry.verified

@@ -8,7 +8,7 @@ final class CommitThread: Sendable {
 
     private struct State: ThreadState {
         var commit: (@Sendable () -> Void)?
-        /// When to commit, on the clock of `now()`; nil: nothing to commit.
+        /// When to commit, on the clock of `now()`, nil if there is nothing to commit.
         var dueAt: Duration?
         var isStopping = false
         var thread: Thread?

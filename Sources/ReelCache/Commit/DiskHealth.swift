@@ -10,7 +10,7 @@ struct DiskHealth: Sendable {
     /// Half a minute at most without a try: a disk that has space again should not wait longer.
     static let longestPause = Duration.seconds(30)
 
-    /// The last failure; nil: the disk is well.
+    /// The last failure, nil if the disk is well.
     private(set) var failure: CacheError?
     private var pause = Duration.zero
     private var retryAt = Duration.zero
@@ -51,7 +51,7 @@ final class DiskWatch: Sendable {
         var data = DiskHealth()
         var index = DiskHealth()
         var failure: CacheError? { data.failure ?? index.failure }
-        /// As the listener knows it.
+        /// The health as the listener knows it.
         var isReportedWell = true
         /// A thread is in the listener, and looks for news afterwards.
         var isReporting = false
@@ -69,7 +69,7 @@ final class DiskWatch: Sendable {
     /// `State.failure == nil`, written under the lock.
     private let isWell = Atomic(true)
     private let changed: @Sendable (CacheError?) -> Void
-    /// Why nothing is ever written; nil: it is.
+    /// Why nothing is ever written, nil if it is.
     private let forever: CacheError?
 
     /// - Parameters:
@@ -81,7 +81,7 @@ final class DiskWatch: Sendable {
         if let forever { changed(forever) }
     }
 
-    /// Why nothing is written at present; nil: it is.
+    /// Why nothing is written at present, nil if it is.
     var failure: CacheError? { forever ?? (isSeenWell ? nil : state.withLock { $0.failure }) }
 
     var isWritable: Bool { forever == nil }

@@ -2,7 +2,7 @@ import Glibc
 import ReelCore
 
 extension CacheObject {
-    /// So many bytes touch no more blocks than a word has bits.
+    /// This many bytes touch no more blocks than a word has bits.
     private static let mostAtOnce = 63 * Int(BlockSize.block)
 
     /// Copies bytes that are there. Compares blocks with their checksums: blocks filled before the program started at

@@ -8,7 +8,7 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// under a lock of the cache.
     /// - Parameters:
     ///   - blocks: filled ones, in the order in which they are to go.
-    ///   - scarce: nil: only blocks that no reader needs. Else no other blocks are left, and so many bytes that were
+    ///   - scarce: nil: only blocks that no reader needs. Else no other blocks are left, and this many bytes that were
     ///     fetched ahead have to go as well, and not more.
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64

@@ -14,7 +14,7 @@ package final class Loan: Sendable {
 
     deinit { object.file.takeBack(range) }
 
-    /// Of the data file; open while this lives.
+    /// The data file's descriptor; open while this lives.
     package var descriptor: Int32 { object.file.descriptor.number }
 }
 

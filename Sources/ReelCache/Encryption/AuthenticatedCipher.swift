@@ -6,7 +6,7 @@ import ReelThreads
 /// Random nonces of 96 bits: SP 800-38D, section 8.3, allows 2^32 of them for a key.
 final class AuthenticatedCipher: Sendable {
     static let nonceSize = 12
-    /// As long as a tag can be; a shorter one is the beginning of it.
+    /// The longest tag; a shorter one is the beginning of it.
     static let tagSize = 16
 
     /// Contexts hold the expanded key; each is used by one thread at a time.
@@ -26,7 +26,7 @@ final class AuthenticatedCipher: Sendable {
     }
 
     private let key: SecretBytes
-    /// As many as threads usually read at once.
+    /// No more than threads usually read at once.
     private let spares: Lock<[Context]>
     private static let mostSpares = 4
 

@@ -1,7 +1,7 @@
 import Glibc
 
 /// The key of an encrypted cache directory: the file `key` in it holds a random master key, sealed with the user's. So
-/// the user's key can change without a byte being written anew, and a directory is encrypted as a whole or not at all.
+/// the user's key can change without a byte being written again, and a directory is encrypted as a whole or not at all.
 package enum CacheKeyFile {
     /// Bytes of a key.
     package static let size = 32

@@ -4,7 +4,7 @@ import ReelThreads
 /// The blocks of encrypted files that were encrypted or decrypted last: a block that has just come is read next, a read
 /// of 4 KiB needs the whole quarter, as GCM opens no part of one, and the next read goes on in it. 8 MiB.
 ///
-/// A block is known by its place and its proof, which no two writes share: what was written anew is another block, and
+/// A block is known by its place and its proof, which no two writes share: what was written again is another block, and
 /// a proof that somebody moved in the index finds nothing here.
 final class OpenedBlocks: Sendable {
     static let count = 64
@@ -80,7 +80,7 @@ final class OpenedBlocks: Sendable {
     private let state = Lock(State())
 
     /// Keeps a whole block that was encrypted. - Parameter buffer: holds its bytes from the start, and no others any
-    /// more; nil: they are copied.
+    /// more, nil if they are copied.
     func keep(_ bytes: UnsafeRawBufferPointer, _ name: Name, _ buffer: BlockBuffer? = nil) {
         if let buffer { return insert(name, 0..<bytes.count, buffer) }
         let copy = takeBuffer(for: name)

@@ -40,7 +40,7 @@ package final class SecretBytes: @unchecked Sendable {
 /// Overwrites the bytes, also where the compiler sees no use of them any more. OPENSSL_cleanse(3).
 package func wipe(_ bytes: inout [UInt8]) { bytes.withUnsafeMutableBytes { OPENSSL_cleanse($0.baseAddress, $0.count) } }
 
-/// So many random bytes of the kernel. getrandom(2)
+/// This many random bytes of the kernel. getrandom(2)
 func randomBytes(_ count: Int) -> [UInt8] {
     var generator = SystemRandomNumberGenerator()
     return (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &generator) }

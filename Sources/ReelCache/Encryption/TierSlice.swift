@@ -10,14 +10,14 @@ package struct TierSeal: Sendable {
     private let names: SecretBytes
     private let seals: SecretBytes
     private let encrypts: Bool
-    /// Of the source whose versions it names.
+    /// The scope of the source whose versions it names.
     private var scope = ""
 
-    /// Of the names and of the objects: another one makes other names.
+    /// The form of names and objects: another one makes other names.
     private static let format = "reelfs tier 3"
 
     /// - Parameters:
-    ///   - key: the user's, 32 bytes, under which blocks are encrypted; nil: they are plain.
+    ///   - key: the user's, 32 bytes, under which blocks are encrypted, nil if they are plain.
     ///   - bucket: its name and the prefix of its keys, which all mounts of a fleet share: the key where there is no
     ///     other one.
     package init(key: SecretBytes?, bucket: String) {
@@ -29,7 +29,7 @@ package struct TierSeal: Sendable {
         seals = base.derived(Array((Self.format + " seals").utf8))
     }
 
-    /// Of one source: sources whose keys are alike share nothing (`KeyScope`).
+    /// The seal for one source: sources whose keys are alike share nothing (`KeyScope`).
     package func scoped(_ name: String) -> TierSeal {
         var seal = self
         seal.scope = name

@@ -21,7 +21,7 @@ package struct CacheLimits: Hashable, Sendable {
     package var cap: Int64
     /// Free disk space to keep, whatever the cap.
     package var minimumFree: Floor
-    /// Data unused for this long is evicted; nil: age evicts nothing.
+    /// Data unused for this long is evicted, nil if age evicts nothing.
     package var age: Duration?
 
     /// - Parameter cap: bytes.

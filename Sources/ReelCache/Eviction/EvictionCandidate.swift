@@ -49,7 +49,7 @@ extension IndexConnection {
     /// Extents of closed files that could go, in order, until they have `wanted` bytes.
     /// - Parameters:
     ///   - limit: only extents last used before this.
-    ///   - key: only files of this key, pinned or not; nil: all that are not pinned.
+    ///   - key: only files of this key, pinned or not, nil for all that are not pinned.
     ///   - isClosed: whether the file of a row of `objects` is closed.
     func evictionCandidates(
         _ wanted: Int64, usedBefore limit: Int64, key text: String?, isClosed: (Int64) -> Bool

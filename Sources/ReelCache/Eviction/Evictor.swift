@@ -13,7 +13,7 @@ struct Evictor: Sendable {
     let disk: DiskWatch
     let clock: UseClock
     let commits: CommitThread
-    /// Data unused for this long is evicted; nil: age evicts nothing.
+    /// Data unused for this long is evicted, nil if age evicts nothing.
     let age: Duration?
     let reached: @Sendable (CrashPoint) -> Void
     /// Counts what it evicts.
@@ -76,7 +76,7 @@ struct Evictor: Sendable {
     /// `EvictionCandidate`. Blocks that readers of an open file need right now stay; blocks read ahead for them go only
     /// where nothing else is left.
     /// - Parameters:
-    ///   - slack: so many bytes more go where no reader pays for it.
+    ///   - slack: extra bytes to free if no open file loses readahead.
     ///   - limit: only extents last used before this go.
     ///   - closedOnly: required on any thread but the one that writes.
     ///   - sparesOpen: keeps files whole that a program has open.
@@ -116,7 +116,7 @@ struct Evictor: Sendable {
 
     /// Evicts closed files that were unused for longer than the limit allows. Looks every tenth of that time, but at
     /// most once a second and at least once an hour.
-    /// - Parameter last: the time of the last look, on the clock of `now()`; nil: none yet.
+    /// - Parameter last: the time of the last look, on the clock of `now()`, nil if none yet.
     func evictAged(_ last: inout Duration?) throws(CacheError) {
         guard let age else { return }
         let pause = max(.seconds(1), min(age / 10, .seconds(3600)))
@@ -129,7 +129,7 @@ struct Evictor: Sendable {
 
     /// Extents that could go, in order: all of files in use, and of closed files as many as are wanted.
     /// - Parameters:
-    ///   - key: only files of this key, pinned or not; nil: all that are not pinned.
+    ///   - key: only files of this key, pinned or not, nil for all that are not pinned.
     ///   - mayGo: whether a file in use takes part.
     private func candidates(
         _ wanted: Int64, usedBefore limit: Int64 = .max, key: String? = nil, _ mayGo: (DataFile) -> Bool

@@ -133,7 +133,7 @@ final class Metadata: Sendable {
 
     /// - Parameters:
     ///   - isWritten: false: the batch waits for the next commit.
-    ///   - replaced: the listings that those of the batch have replaced; nil: no rows were written.
+    ///   - replaced: the listings that those of the batch have replaced, nil if no rows were written.
     func end(isWritten: Bool, replaced: [Int64]? = nil) {
         state.withLock { state in
             if let replaced { state.strays = replaced }

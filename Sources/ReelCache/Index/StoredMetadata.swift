@@ -2,7 +2,7 @@ import ReelCore
 
 /// Content information as it was when the origin was last asked.
 package struct StoredInformation: Hashable, Sendable {
-    /// As the origin told it.
+    /// The information as the origin sent it.
     package var information: ContentInformation
     /// Seconds since 1970.
     package var checkedAt: Int64
@@ -18,7 +18,7 @@ package struct StoredInformation: Hashable, Sendable {
 package struct StoredEntry: Hashable, Sendable {
     /// The name in its directory.
     package var name: String
-    /// As text, without credentials.
+    /// The URL as text, without credentials.
     package var url: String
     /// Whether it is a directory of the source.
     package var isDirectory: Bool

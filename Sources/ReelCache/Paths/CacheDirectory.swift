@@ -21,7 +21,7 @@ final class CacheDirectory: Sendable {
     let own: String
     /// `objects/`.
     let objects: Descriptor
-    /// The reason why the directory cannot be changed; nil: it can.
+    /// The reason why the directory cannot be changed, nil if it can.
     let failure: CacheError?
     /// nil: the cache is plain.
     let cipher: CacheCipher?
@@ -97,7 +97,7 @@ final class CacheDirectory: Sendable {
         try row.name?.open(in: objects, length: row.version.length)
     }
 
-    /// The two connections to the index. A broken index is set aside and begun anew: the cache is only a cache.
+    /// The two connections to the index. A broken index is set aside and replaced: the cache is only a cache.
     func connections() throws(CacheError) -> (writer: IndexConnection, reader: IndexConnection) {
         var status = stat()
         let isStrange =

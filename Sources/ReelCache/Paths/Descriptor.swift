@@ -96,7 +96,7 @@ struct Descriptor: ~Copyable, Sendable {
     /// True where the file has data, not holes, from `lower` to `upper`. lseek(2), SEEK_HOLE.
     func hasData(_ range: ByteRange) -> Bool { reel_seek_hole(number, Int(range.lower)) >= Int(range.upper) }
 
-    /// False where the file cannot hold so many bytes: it has another length, or fewer blocks. stat(2).
+    /// False where the file cannot hold this many bytes: it has another length, or fewer blocks. stat(2).
     func holds(_ bytes: Int64, of length: Int64) -> Bool {
         var status = stat()
         return fstat(number, &status) == 0 && status.st_size == length && Int64(status.st_blocks) * 512 >= bytes

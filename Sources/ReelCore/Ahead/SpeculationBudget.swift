@@ -1,5 +1,5 @@
-/// Limits the bytes that all files of a mount together fetch before a read asks for them: so many a minute, which come
-/// back little by little.
+/// Limits the bytes that all files of a mount together fetch before a read asks for them: this many a minute, which
+/// come back little by little.
 ///
 /// Each kind of spending leaves a share of the budget to the more useful ones, so that a program that looks at every
 /// file uses up its own share and not the ends of films.
@@ -18,7 +18,7 @@ package struct SpeculationBudget: Sendable {
         case secondBlock
     }
 
-    /// As much as a line of 10 Mbit/s brings in a minute.
+    /// What a line of 10 Mbit/s brings in a minute.
     package static let perMinute: Int64 = 64 << 20
     /// The next item counts for no more than this, however long `--prebuffer` makes it: the user has chosen that.
     private static let largestCharge = perMinute / 4
@@ -47,7 +47,7 @@ package struct SpeculationBudget: Sendable {
         let (charge, kept): (Int64, Int64) =
             switch spending {
             case .tail: (count, 0)
-            // Whoever opens the file reads them: hardly any are fetched in vain.
+            // Whoever opens the file reads them: hardly any are wasted.
             case .index: (count / 8, 0)
             case .nextItem: (min(count, Self.largestCharge), 0)
             case .moreOfNextItem: (min(count, Self.largestCharge), perMinute / 2)

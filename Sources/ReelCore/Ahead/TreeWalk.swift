@@ -21,11 +21,11 @@ package struct TreeWalk<Folder: Sendable>: Sendable {
     private struct Item: Sendable {
         let folder: Folder
         let order: Order
-        /// The places of its children, the next one last; nil: it has its own turn.
+        /// The places of its children, the next one last, nil if it has its own turn.
         var children: [UInt32]?
         var next: UInt32 = 0
 
-        /// Of the folder that has the next turn.
+        /// The order of the folder that has the next turn.
         var nextOrder: Order { children == nil ? order : order + [next] }
     }
 
@@ -82,7 +82,7 @@ package struct TreeWalk<Folder: Sendable>: Sendable {
         insert(Item(folder: folder, order: order))
     }
 
-    /// Ends the walk. - Returns: the folders that it holds but for those that are being listed.
+    /// Ends the walk. - Returns: the folders that it holds except for those that are being listed.
     package mutating func end() -> [Folder] {
         defer { items = [] }
         return items.map(\.folder)

@@ -11,7 +11,7 @@ package struct Walks: Sendable {
         case none
         /// List the tree below `root` from now on, and those below `instead` no more.
         case begins(root: Folder, limit: Int, instead: [Folder])
-        /// Up to so many folders may be listed below `root` in all.
+        /// Up to this many folders may be listed below `root` in all.
         case goesOn(root: Folder, limit: Int)
     }
 
@@ -29,7 +29,7 @@ package struct Walks: Sendable {
     package static let mostAhead = 1024
     static let mostWalks = 4
     static let mostParents = 64
-    /// So many failures in a row end a walk, and for a while none begins: an origin in trouble is asked less.
+    /// This many failures in a row end a walk, and for a while none begins: an origin in trouble is asked less.
     static let mostFailures = 4
     static let bar = Duration.seconds(10)
 

@@ -6,7 +6,7 @@ package enum BlockSize {
     package static let blocksPerExtent = 64
     /// The bytes of an extent: 8 MiB, the unit of index rows.
     package static let extent: Int64 = block * Int64(blocksPerExtent)
-    /// The transport gathers so many bytes of a fast body before it hands them over: no write is longer.
+    /// The transport gathers this many bytes of a fast body before it hands them over: no write is longer.
     package static let gathered: Int64 = 512 << 10
     /// The longest file in bytes, which is ext4's. A length from outside that is above it is not believed.
     package static let longestFile: Int64 = 16 << 40

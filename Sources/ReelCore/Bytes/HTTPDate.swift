@@ -9,7 +9,7 @@ private let monthLetters: [UInt32] = months.map { $0.utf8.reduce(0) { $0 << 8 | 
 /// An HTTP date as seconds since 1970, in any of the three forms of RFC 9110, section 5.6.7; nil where it is none.
 package func httpDate(_ text: String) -> Int64? { httpDate(Array(text.utf8)[...]) }
 
-/// As that of a `String`.
+/// Like that for a `String`.
 package func httpDate(_ text: ArraySlice<UInt8>) -> Int64? {
     // The longest form has 33 bytes.
     guard text.count <= 64 else { return nil }

@@ -97,7 +97,7 @@ package func decimal(_ bytes: ArraySlice<UInt8>) -> Int64? {
 /// A text compared byte by byte, for names: Swift takes composed and decomposed letters for the same, a filesystem and
 /// an origin do not.
 package struct ExactText: Hashable, Sendable {
-    /// As it was given.
+    /// The text as it was given.
     package let text: String
 
     /// The text to be compared byte by byte.

@@ -5,7 +5,7 @@ package protocol ForwardingReceiver: OriginReceiver {
 }
 
 extension ForwardingReceiver {
-    /// That of the other.
+    /// The other's program.
     package var program: String? { receiver.program }
     /// Tells the other.
     package func sent() { receiver.sent() }

@@ -1,12 +1,12 @@
 /// Status and headers of one HTTP answer, as received: nothing in it is trusted yet.
 package struct ResponseHead: Sendable {
-    /// As the status line has it.
+    /// The status as the status line has it.
     package var status: Int
     /// In order of arrival, names in lower case, values trimmed.
     package var headers: [(name: String, value: String)]
     /// Where the answer came from, after redirects.
     package var url: ResourceURL
-    /// As `Validator.mirror`.
+    /// Like `Validator.mirror`.
     package var mirror: Int64 = 0
 
     /// - Parameter headers: names in any case.

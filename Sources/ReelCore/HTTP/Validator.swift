@@ -14,7 +14,7 @@ package struct EntityTag: Hashable, Sendable {
     /// where it is empty, cannot stand in a header, or has more than 1 KiB.
     package init?(_ value: String) { self.init(Array(value.utf8)[...]) }
 
-    /// As that of a `String`.
+    /// Like that for a `String`.
     package init?(_ value: ArraySlice<UInt8>) {
         var text = trimmedBytes(value)
         isWeak = text.starts(with: "W/".utf8) || text.starts(with: "w/".utf8)
@@ -86,7 +86,7 @@ package struct Validator: Hashable, Sendable {
 package struct ContentInformation: Hashable, Sendable {
     /// Whole length in bytes; nil for a resource that does not say.
     package var length: Int64?
-    /// That of the version in the answer.
+    /// The validator of the version in the answer.
     package var validator: Validator
     /// `type/subtype`, in lower case.
     package var mediaType: String?

@@ -24,8 +24,8 @@ package struct LineShare: Sendable {
     /// Seconds ahead from which a player leaves the whole line to others, and at which they have the least of it.
     private static let well = 10.0
     private static let poor = 2.0
-    /// Of the line, and in bytes a second: what opens of other files cost is hardly felt, also where the line was seen
-    /// to bring little because nobody asked for more.
+    /// A part of the line, and in bytes a second: what opens of other files cost is hardly felt, also where the line
+    /// was seen to bring little because nobody asked for more.
     private static let least = 1.0 / 16
     private static let leastRate = 1024.0 * 1024
     private static let leastRateOfCommands = 64.0 * 1024
@@ -56,7 +56,7 @@ package struct LineShare: Sendable {
     private var bytes: Int64 = 0
     private var credit = Credit()
     private var refilledAt = Duration.zero
-    /// Bytes a second that the user lets through; nil: all.
+    /// Bytes a second that the user lets through, nil for all.
     private var limit: Double?
 
     /// No player is known.
@@ -65,7 +65,7 @@ package struct LineShare: Sendable {
     // MARK: Events
 
     /// How a file stands for which bytes are fetched.
-    /// - Parameter ahead: seconds that it can go on with what is there; nil: it has no player, or all of it is there.
+    /// - Parameter ahead: seconds that it can go on with what is there, nil if it has no player, or all of it is there.
     package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
         refill(now)
         guard let ahead, ahead < Self.well else { return needs[file] = nil }
@@ -106,8 +106,8 @@ package struct LineShare: Sendable {
 
     // MARK: Answers
 
-    /// The time for which a request has to wait; nil: it may take bytes.
-    /// - Parameter limit: bytes a second of all together; nil: none.
+    /// The time for which a request has to wait, nil if it may take bytes.
+    /// - Parameter limit: bytes a second of all together, nil if none.
     package mutating func pause(of rank: LineRank = .reader, now: Duration, limit: Double? = nil) -> Duration? {
         self.limit = limit
         refill(now)
@@ -124,7 +124,7 @@ package struct LineShare: Sendable {
     /// Whether a player needs the line for itself, so that others fetch nothing that they could do without.
     package mutating func isTight(now: Duration) -> Bool { rate(of: .reader, now) != nil }
 
-    /// Bytes a second for those of no player, or for commands alone; nil: all that come.
+    /// Bytes a second for those of no player, or for commands alone, nil for all that come.
     private mutating func rate(of rank: LineRank, _ now: Duration) -> Double? {
         let isWaited = rank == .command && now < readerWaitsUntil
         guard let ahead = isWaited ? 0 : neediest(now) else { return nil }

@@ -14,13 +14,13 @@ package struct RateSchedule: Hashable, Sendable {
 
     /// By their starts; a single one without a time holds all day.
     private let entries: [Entry]
-    /// As it was given, in one spelling.
+    /// The text as it was given, in one spelling.
     package let text: String
 
     /// No limit.
     package static let off = RateSchedule(rate: nil)
 
-    /// The same rate all day. - Parameter rate: bytes a second; nil: no limit.
+    /// The same rate all day. - Parameter rate: bytes a second, nil for no limit.
     package init(rate: Int64?) {
         entries = [Entry(start: 0, rate: rate)]
         text = rate.map { "\($0)" } ?? "off"

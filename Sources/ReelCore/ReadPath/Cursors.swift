@@ -112,7 +112,7 @@ struct Cursors: Sendable {
         limits.reach > 0 && cursor.isFromHead && !cursor.isPaced && cursor.run < limits.reach + Readahead.proof
     }
 
-    /// Bytes that were read in a row from the beginning of the file on, its index left out; nil: none were.
+    /// Bytes that were read in a row from the beginning of the file on, its index left out, nil if none were.
     var headRun: Int64? { all.filter(\.isFromHead).map(\.run).max() }
 
     /// No byte between the position of this cursor and `frontier` is missing or unplanned.

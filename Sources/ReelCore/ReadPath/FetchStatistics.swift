@@ -57,7 +57,7 @@ package struct FetchStatistics: Hashable, Sendable {
         sums.wasted += before - unread.count
     }
 
-    /// All of the file is wanted: nothing came in vain.
+    /// All of the file is wanted: nothing was wasted.
     mutating func wanted() { unread = ByteRangeSet() }
 
     /// No reader is expected any more: unread bytes are wasted.

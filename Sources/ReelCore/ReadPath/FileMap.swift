@@ -1,6 +1,6 @@
 /// The bytes of a file as a row of cells of equal length, for people: which are there, and which are on their way.
 package enum FileMap {
-    /// As many as fit beside a name on a wide terminal; a message a second has one map for each open file.
+    /// The most cells that fit beside a name on a wide terminal; a message a second has one map for each open file.
     package static let cells = 96
 
     /// The state of a cell; its character stands for it in texts.

@@ -7,12 +7,12 @@ extension Ledger {
     package func hasPlayer(now: Duration) -> Bool { planner.cursors.all.contains { isPlaying($0, now) } }
 
     /// Seconds for which the neediest player of the file can go on with what is there: none where it waits, infinity
-    /// where all is there; nil: there is no player.
+    /// where all is there, nil if there is no player.
     package func secondsAhead(now: Duration) -> Double? {
         planner.cursors.all.filter { isPlaying($0, now) }.map(secondsAhead).min()
     }
 
-    /// Since when the read waits that has waited longest; nil: none waits.
+    /// Since when the read waits that has waited longest, nil if none waits.
     package var waitsSince: Duration? { planner.waiting.all.map(\.parkedAt).min() }
 
     private func isPlaying(_ cursor: Cursor, _ now: Duration) -> Bool {

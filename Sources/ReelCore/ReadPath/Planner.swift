@@ -162,7 +162,7 @@ struct Planner: Sendable {
     /// Where a round trip costs more than usual, four times the bytes that it costs.
     private var trips: Int64 { min(4 * streams.pace.turnaround, Readahead.longestSegment) }
 
-    /// The first byte that a player lacks of the next few seconds; nil: none, or it is no player.
+    /// The first byte that a player lacks of the next few seconds, nil if none, or it is no player.
     private func lack(of cursor: Cursor) -> Int64? {
         guard cursor.isPaced else { return nil }
         let seconds = Int64(min(cursor.playingRate, 1e12)) * Readahead.shortSeconds
@@ -289,7 +289,7 @@ struct Planner: Sendable {
     /// Removes a stream that has not brought all, and whose request is over.
     mutating func drop(_ id: Ledger.StreamID) { _ = stop { $0.id == id } }
 
-    /// A stream brought a byte: stops its rival, and asks anew for bytes that only the rival would have brought.
+    /// A stream brought a byte: stops its rival, and asks again for bytes that only the rival would have brought.
     mutating func settleRival(of id: Ledger.StreamID, now: Duration) -> [Ledger.Action] {
         guard let rival = streams.takeRival(of: id) else { return [] }
         return stop { $0.id == rival } + demand(now: now)

@@ -47,11 +47,11 @@ package enum Readahead {
     /// when it comes, and no round trip is worth more.
     static let fastest = 256.0 * 1024 * 1024
     static let mostOfFastest = most / 4
-    /// After so many bytes the rate of a reader is known before a second has passed.
+    /// After this many bytes the rate of a reader is known before a second has passed.
     static let telling = 2 * most
     /// No film has more bytes a second.
     static let fastestPlayer = 32.0 * 1024 * 1024
-    /// That of a film whose rate is not known yet: 20 Mbit/s.
+    /// The rate of a film whose rate is not known yet: 20 Mbit/s.
     static let usualRate = 2.5e6
     /// The pieces of parallel requests: longer ones make the reader wait for the first while the last comes, shorter
     /// ones are mostly round trips. Where a round trip costs more than usual, four times the bytes that it costs.

@@ -3,7 +3,7 @@ import Glibc
 
 /// A mount as the process that serves it has it: an open `/dev/fuse` that is mounted.
 package struct MountDevice: Sendable {
-    /// Of `/dev/fuse`.
+    /// The descriptor of `/dev/fuse`.
     package var descriptor: Int32
     /// `major:minor` of the mount, as in mountinfo; nil where it is not known.
     package var number: String?

@@ -6,9 +6,9 @@ import ReelCore
 package struct SSHAccess: Sendable {
     /// The path of the file of known host keys. nil: no server is trusted.
     package var knownHosts: String?
-    /// The path of a private key; nil: those of the agent, and curl's own.
+    /// The path of a private key, nil for those of the agent, and curl's own.
     package var privateKey: String?
-    /// The user where the URL names none; nil: `.netrc` names one.
+    /// The user where the URL names none, nil if `.netrc` names one.
     package var user: String?
 
     /// Trusts no server.

@@ -58,7 +58,7 @@ final class HostQueue<Element> {
         speculative.remove(of: resource, where: isGone)
     }
 
-    /// Gives a slot to the next request that may run, and returns it; nil: none waits, or none may run.
+    /// Gives a slot to the next request that may run, and returns it, nil if none waits, or none may run.
     func next() -> Element? {
         guard let (resource, element) = urgent.popFirst(where: { _ in true }) ?? nextInLine() else { return nil }
         take(resource)

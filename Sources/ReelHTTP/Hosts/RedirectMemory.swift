@@ -10,7 +10,7 @@ struct RedirectMemory {
 
     init(limit: Int = 1024) { self.limit = limit }
 
-    /// The place to ask instead of the request's own URL; nil: none. A request that asks whether the resource has
+    /// The place to ask instead of the request's own URL, nil if none. A request that asks whether the resource has
     /// changed goes to its own URL: the remembered place may hold an older version.
     mutating func place(for request: OriginRequest) -> ResourceURL? {
         if case .ifChanged = request.condition { return nil }

@@ -14,7 +14,7 @@ struct DigestLogin {
     let isStale: Bool
     /// A request with the nonce has got another answer than 401.
     var isProven = false
-    /// As it came.
+    /// The text as it came.
     private let algorithm: String?
     private let hash: MessageDigest
     private let isSession: Bool
@@ -41,7 +41,7 @@ struct DigestLogin {
         (self.realm, self.nonce, opaque, algorithm) = (realm, nonce, given["opaque"], given["algorithm"])
     }
 
-    /// The best of several challenges; nil: none is known here.
+    /// The best of several challenges, nil if none is known here.
     static func strongest(of challenges: [LoginChallenge]) -> DigestLogin? {
         let known = challenges.compactMap { DigestLogin($0) }
         return known.first { $0.hash == .sha256 } ?? known.first
@@ -57,7 +57,7 @@ struct DigestLogin {
 
     /// Counts one use of the nonce.
     /// - Parameter target: path and query as the first line of the request has them.
-    /// - Returns: the value of `Authorization`; nil: libcrypto refuses the hash.
+    /// - Returns: the value of `Authorization`, nil if libcrypto refuses the hash.
     mutating func answer(
         _ method: String, _ target: String, _ pair: ResourceURL.Credentials, clientNonce: String = randomNonce()
     ) -> String? {

@@ -24,7 +24,7 @@ final class TokenKeeper<Secret: Sendable> {
 
     /// - Parameters:
     ///   - first: what is known without a run.
-    ///   - source: starts a run; nil: `first` is never replaced.
+    ///   - source: starts a run, nil if `first` is never replaced.
     ///   - deliver: gets what a run has told, on any thread, and calls `take` on the transport's.
     init(first: Secret? = nil, _ source: Source?, deliver: @escaping @Sendable (Secret?) -> Void) {
         current = first.map { ($0, 0) }

@@ -7,23 +7,23 @@ package struct TransportConfiguration: Sendable {
     /// Sent in order to the origin that a request names and, after a redirect, to no other.
     package var headers: [(name: String, value: String)] = []
     /// The only origins (`ResourceURL.origin`) that may get `headers` and the secrets of `.netrc`, and those of
-    /// `Origin.trust`; nil: each that a request names. A playlist names hosts that the user did not, and a listing may
-    /// come from another place.
+    /// `Origin.trust`, nil for each that a request names. A playlist names hosts that the user did not, and a listing
+    /// may come from another place.
     package var trustedOrigins: Set<String>?
     /// Origins that the user names beside the trusted ones: they may get what `.netrc` has for their hosts, and none of
     /// the other secrets.
     package var mirrorOrigins: Set<String> = []
-    /// Signs the requests of S3's interface to trusted origins; nil: they are sent unsigned.
+    /// Signs the requests of S3's interface to trusted origins, nil if they are sent unsigned.
     package var signingKey: SigningKey?
-    /// Reads `signingKey` again once a service refuses it for itself, and tells it, nil where there is none; nil: it
+    /// Reads `signingKey` again once a service refuses it for itself, and tells it, nil where there is none; nil if it
     /// stays. The transport reads it once at a time. It must not block.
     package var keySource: (@Sendable (_ deliver: @escaping @Sendable (SigningKey?) -> Void) -> Void)?
-    /// The region that signatures name, and where AWS is asked, until an answer names another one; nil: unknown.
+    /// The region that signatures name, and where AWS is asked, until an answer names another one, nil if unknown.
     package var region: String?
     /// The time for name lookup, TCP and TLS together.
     package var connectTimeout: Duration = .seconds(10)
     /// Transfers that run at once to one origin; as many paused ones may hold a connection. Browsers allow 6, but a
-    /// listing's sizes come sixteen at a time in half the time, and no server on record refuses so many.
+    /// listing's sizes come sixteen at a time in half the time, and no server on record refuses this many.
     package var connectionsPerOrigin = 16
     /// False for a place that has no reason to redirect: such an answer is a failure of its status then.
     package var followsRedirects = true
@@ -31,18 +31,18 @@ package struct TransportConfiguration: Sendable {
     package var line = Line()
     /// How SFTP servers are trusted, and asked.
     package var ssh = SSHAccess()
-    /// The path of a file of credentials; nil: `~/.netrc`.
+    /// The path of a file of credentials, nil for `~/.netrc`.
     package var netrcFile: String?
-    /// Runs the command that prints a bearer token, and tells the token, nil where there is none; nil: no such command.
-    /// The transport runs it once at a time. It must not block.
+    /// Runs the command that prints a bearer token, and tells the token, nil where there is none; nil if there is no
+    /// such command. The transport runs it once at a time. It must not block.
     package var tokenSource: (@Sendable (_ deliver: @escaping @Sendable (String?) -> Void) -> Void)?
     /// Lines of a Netscape cookie file, for the trusted origins.
     package var cookies: [String] = []
     /// Shown to the trusted origins that ask for one.
     package var clientCertificate: ClientCertificate?
-    /// The reach of an address in text; nil: it is a name. Tests have no public addresses.
+    /// The reach of an address in text, nil if it is a name. Tests have no public addresses.
     var reach: @Sendable (String) -> AddressReach? = { AddressReach(host: $0) }
-    /// The path of a PEM file, in place of the system's authorities; nil: those.
+    /// The path of a PEM file, in place of the system's authorities, nil for those.
     package var certificateAuthorities: String?
     /// Whether requests use the proxies that the environment names.
     package var usesProxies = true

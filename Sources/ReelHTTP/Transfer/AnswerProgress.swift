@@ -3,13 +3,13 @@ import ReelCore
 /// How much of one answer has come, and how much of it may come.
 struct AnswerProgress {
     var collector = HeaderCollector()
-    /// Of a file server.
+    /// Used for a file server.
     var file = FileAnswer()
-    /// The verdict that was reached before curl is done with the answer; nil: none yet.
+    /// The verdict that was reached before curl is done with the answer, nil if none yet.
     var verdict: Transfer.Verdict?
     /// Whether the receiver has taken the head.
     private(set) var isAccepted = false
-    /// When the transport stops reading the useless body of an error or a redirect; nil: the body is wanted.
+    /// When the transport stops reading the useless body of an error or a redirect, nil if the body is wanted.
     private(set) var drainEnd: ContinuousClock.Instant?
     private(set) var received: Int64 = 0
     /// The start of a useless body.
@@ -30,7 +30,7 @@ struct AnswerProgress {
     private static let framingLimit: Int64 = 256 << 10
     private static let framingShare: Int64 = 8
 
-    /// The receiver has taken the head. - Parameter range: the range that was asked for; nil: all.
+    /// The receiver has taken the head. - Parameter range: the range that was asked for, nil for all.
     mutating func accept(_ head: ResponseHead, asked range: ByteRange?) {
         isAccepted = true
         guard head.status == 206, let range else { return }
@@ -69,7 +69,7 @@ struct AnswerProgress {
         return received <= Self.drainLimit
     }
 
-    /// The text of an element in the refusal of an S3 service (`<Region>eu-west-1</Region>`); nil: it has none.
+    /// The text of an element in the refusal of an S3 service (`<Region>eu-west-1</Region>`), nil if it has none.
     func refused(_ element: String) -> String? {
         let tag = Array("<\(element)>".utf8)
         let start = refusal.indices.first { refusal[$0...].starts(with: tag) }

@@ -1,6 +1,6 @@
 import ReelCore
 
-/// What one hop of a request may carry, decided anew for each. Secrets belong to the origin (scheme, host and port)
+/// What one hop of a request may carry, decided again for each. Secrets belong to the origin (scheme, host and port)
 /// that the request names, and no redirect takes them to another.
 struct Disclosure: Hashable {
     /// Headers and body of the request itself (`OriginRequest.headers`).

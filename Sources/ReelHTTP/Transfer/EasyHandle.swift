@@ -14,7 +14,7 @@ final class HandleContext {
 struct EasyHandle: ~Copyable {
     let pointer: UnsafeMutableRawPointer
     let context = HandleContext()
-    /// When it began to open a connection; nil: it has not, or it uses an idle one.
+    /// When it began to open a connection, nil if it has not, or it uses an idle one.
     var opened: ContinuousClock.Instant?
     /// The request has left.
     var isAsked = false

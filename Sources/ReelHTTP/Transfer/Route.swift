@@ -7,7 +7,7 @@ import ReelCore
 struct Route {
     /// The URL that the request asks before any redirect: its own or, of a bucket of AWS, that of the region.
     private(set) var original: ResourceURL
-    /// The region in which an S3 service is asked; nil: unknown.
+    /// The region in which an S3 service is asked, nil if unknown.
     private(set) var region: String?
     /// The URL that the request asks at this moment.
     private(set) var place: ResourceURL

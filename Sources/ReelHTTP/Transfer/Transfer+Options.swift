@@ -118,7 +118,7 @@ extension Transfer {
         return isTyped ? ["Expect:"] : ["Expect:", "Content-Type:"]
     }
 
-    /// Why the request cannot be sent at all; nil: it can. Texts of an origin or a listing could add lines to it.
+    /// Why the request cannot be sent at all, nil if it can. Texts of an origin or a listing could add lines to it.
     static func refusal(of request: OriginRequest) -> OriginFailure? {
         let texts: [String]
         switch request.condition {

@@ -13,7 +13,7 @@ struct Preconditions {
 
     /// nil: the origin told nothing that names the version.
     var entityTag: EntityTag?
-    /// Seconds since 1970; nil: the origin told no date of the version.
+    /// Seconds since 1970, nil if the origin gave no date of the version.
     var modified: Int64?
 
     /// The outcome, in the order of RFC 9110, section 13.2.2.

@@ -52,7 +52,7 @@ package struct ServedRequest: Sendable {
 package enum ServedPath: Hashable, Sendable {
     /// `/`.
     case top
-    /// Of the tree below `/files/`: the names that lead there, and whether a `/` stood behind the last one.
+    /// A place of the tree below `/files/`: the names that lead there, and whether a `/` stood behind the last one.
     case tree([String], isFolder: Bool)
     /// Nothing is there, and nothing is looked up.
     case nowhere
@@ -92,7 +92,7 @@ package enum ServedPath: Hashable, Sendable {
         self = .tree(names, isFolder: isFolder)
     }
 
-    /// The path that names it, encoded; nil: none does.
+    /// The path that names it, encoded, nil if none does.
     package var text: String? {
         switch self {
         case .top: return "/"

@@ -2,17 +2,17 @@ import ReelCore
 
 /// Decides whether a request is answered at all.
 package struct Admission: Sendable {
-    /// `user:password` in base64, as each request must bring it (RFC 7617); nil: none.
+    /// `user:password` in base64, as each request must bring it (RFC 7617), nil if none.
     private let secret: [UInt8]?
-    /// A request that changes something must bring it, unless each brings `secret`; nil: nothing can be changed.
+    /// A request that changes something must bring it, unless each brings `secret`, nil if nothing can be changed.
     private let token: [UInt8]?
     /// Only requests that name this machine: over a Unix socket, no foreign page can send one.
     private let checksHost: Bool
 
     /// - Parameters:
-    ///   - credentials: that each request must bring; nil: none.
-    ///   - token: that a request must bring that changes something, where there are no credentials; nil: such a request
-    ///     is refused.
+    ///   - credentials: that each request must bring, nil if none.
+    ///   - token: that a request must bring that changes something, where there are no credentials, nil if such a
+    ///     request is refused.
     ///   - checksHost: refuse requests that name another machine in `Host`.
     package init(credentials: (user: String, password: String)?, token: String? = nil, checksHost: Bool) {
         secret = credentials.map { base64(Array("\($0.user):\($0.password)".utf8)) }
@@ -20,7 +20,7 @@ package struct Admission: Sendable {
         self.checksHost = checksHost
     }
 
-    /// The answer to a request that is not to be served; nil: serve it.
+    /// The answer to a request that is not to be served, nil to serve it.
     /// - Parameters:
     ///   - isCall: the request asks the program to do something.
     ///   - isChanging: what it asks for changes something.

@@ -10,9 +10,9 @@ final class ConnectionHandler: ChannelInboundHandler {
     /// Within this long a request has to be complete, the next one has to follow, and a piece of a text to be taken.
     private let patience: TimeAmount
     private var head: HTTPRequestHead?
-    /// Of the request; nil: it is too long.
+    /// The request's body, nil if it is too long.
     private var body: [UInt8]? = []
-    /// Of the last request: the next one may begin before the end of this one is known here.
+    /// The number of the last request: the next one may begin before the end of this one is known here.
     private var number = 0
     private var task: Task<Void, Never>?
     private var timer: Scheduled<Void>?

@@ -8,7 +8,7 @@ import ReelThreads
 final class Connections: Sendable {
     /// A film is read over a few, a browser opens six.
     static let limit = 256
-    /// Of them as many are left to connections without an admitted request: each client begins with one.
+    /// Connections that are left to those without an admitted request: each client begins with one.
     static let strangers = 64
 
     private struct Row {

@@ -9,9 +9,9 @@ package struct ListenError: Error {
 
 /// A socket that listens. Connections wait in it until a ``Listener`` takes it.
 package final class ListenSocket: Sendable {
-    /// As a client names it: a URL, or `unix:PATH`.
+    /// The address as a client names it: a URL, or `unix:PATH`.
     package let address: String
-    /// Of a Unix socket, to be removed at the end.
+    /// The file of a Unix socket, to be removed at the end.
     let file: SocketFile?
     private let descriptor: Int32
     private let isTaken = Atomic(false)

@@ -23,7 +23,7 @@ final class EventStream: Sendable {
     private let state = Lock(State())
 
     /// - Parameters:
-    ///   - first: a member that the first message to each client has beside others; nil: none.
+    ///   - first: a member that the first message to each client has beside others, nil if none.
     ///   - make: a JSON object in one line, without a line end.
     init(
         patience: Duration, first: (@Sendable () -> [UInt8])?, _ make: @escaping @Sendable () -> [UInt8]
@@ -64,7 +64,7 @@ final class EventStream: Sendable {
         return whole
     }
 
-    /// Of each message, up to its first member.
+    /// The beginning of each message, up to its first member.
     private static let begin = Array("data: {".utf8)
 
     /// The last message, or a new one if that is as old as the pause between two.

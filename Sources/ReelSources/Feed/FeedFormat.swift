@@ -51,7 +51,7 @@ enum FeedFormat: Hashable {
         }
     }
 
-    /// Adds what a document tells. - Returns: where the feed continues; nil: nowhere.
+    /// Adds what a document tells. - Returns: where the feed continues, nil if nowhere.
     func read(
         _ document: [UInt8], _ feed: inout FeedEntries, _ stop: StopCheck
     ) throws(SourceRefusal) -> String? {
@@ -94,12 +94,12 @@ private final class FeedReading: MarkupHandler {
     private let itemName: String
     private let itemDepth: Int
     private var path: [String] = []
-    /// Of the elements in `path` that name a base for what is inside of them (`xml:base`).
+    /// The bases of the elements in `path` that name a base for what is inside of them (`xml:base`).
     private var bases: [(depth: Int, url: ResourceURL)] = []
-    /// Of the outlines in `path` that group feeds.
+    /// The titles of the outlines in `path` that group feeds.
     private var groups: [(depth: Int, title: String)] = []
     private var item: FeedItem?
-    /// The text of the element at `valueDepth`, and of all inside of it; nil: it is not wanted.
+    /// The text of the element at `valueDepth`, and of all inside of it, nil if it is not wanted.
     private var value: [UInt8]?
     private var valueDepth = 0
 

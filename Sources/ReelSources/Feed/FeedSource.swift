@@ -47,7 +47,7 @@ package struct FeedSource: Source {
         FeedReader(folder, root: root, known: known, signatures, named)
     }
 
-    /// As an entry of a list of files.
+    /// Like an entry of a list of files.
     package func request(_ request: OriginRequest) -> OriginRequest { signatures.sign(request) }
 
     package var namedOrigins: Set<String> { named.all }
@@ -127,7 +127,7 @@ private struct FeedReader: FolderReader {
 /// A group has no address. Its folder has one made of the list's and the titles, which nothing is asked by.
 struct FeedGroup {
     private(set) var titles: [String] = []
-    /// That of the list itself ends in `;groups/`.
+    /// The URL of the list itself ends in `;groups/`.
     private let url: ResourceURL
 
     /// The list.
@@ -149,7 +149,7 @@ struct FeedGroup {
         self.url = url
     }
 
-    /// The folder of a group in this one; nil: no address can hold the title.
+    /// The folder of a group in this one, nil if no address can hold the title.
     func folder(_ title: String) -> ResourceURL? {
         if title == "." || title == ".." { return nil }
         let path = url.path + percentEncodedSegment(title.utf8) + "/"
@@ -160,14 +160,14 @@ struct FeedGroup {
 /// What a feed tells of one episode.
 struct FeedItem {
     var title = ""
-    /// Of publication, in seconds since 1970.
+    /// The date of publication, in seconds since 1970.
     var published: Int64?
-    /// Of the last change, where nothing tells the publication.
+    /// The date of the last change, used if there is none of publication.
     var updated: Int64?
     private(set) var media: [FeedMedia] = []
     /// Media RSS: used where there are no enclosures.
     private(set) var contents: [FeedMedia] = []
-    /// The place in `contents` of the one that was chosen of the group that is being read; nil: there is no group.
+    /// The place in `contents` of the one that was chosen of the group that is being read, nil if there is no group.
     private var group: Int?
 
     /// No episode has more files.
@@ -193,7 +193,7 @@ struct FeedItem {
 /// A resource of an episode.
 struct FeedMedia {
     let url: String
-    /// In lower case, without parameters; nil: not told.
+    /// In lower case, without parameters, nil if not given.
     let type: String?
     let isImage: Bool
 
@@ -212,13 +212,13 @@ struct FeedMedia {
 ///
 /// Lengths that feeds tell are not taken: they are often wrong.
 struct FeedEntries {
-    /// What references resolve against; nil: of a local file.
+    /// What references resolve against, nil for a local file.
     var base: ResourceURL?
     /// The part of a list of feeds that is read.
     var group = FeedGroup(.path(""))
-    /// Of signed media, by their URLs without the signatures, which the entries have.
+    /// The signatures of signed media, by their URLs without the signatures, which the entries have.
     private(set) var signatures: [String: QuerySignature] = [:]
-    /// Of the addresses in documents on the disk.
+    /// The origins of the addresses in documents on the disk.
     private(set) var namedOrigins: Set<String> = []
     /// Files whose extension neither the feed nor the URL tells.
     private(set) var withoutExtension: [ResourceURL] = []
@@ -233,7 +233,7 @@ struct FeedEntries {
     /// Files of one listing whose beginnings are asked for; the others are named without extension.
     private static let mostBeginnings = 500
 
-    /// For whoever mounts it; nil: nothing was left out.
+    /// For whoever mounts it, nil if nothing was left out.
     var remark: String? {
         skipped == 0 ? nil : "\(skipped) of the feed's addresses left out: no http(s) URLs, or relative in a local file"
     }

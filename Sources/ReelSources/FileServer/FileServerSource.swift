@@ -3,8 +3,8 @@ import Synchronization
 
 /// A tree of folders on an FTP or SFTP server. An address without a slash at its end may be that of one file.
 ///
-/// `ftp://` is FTP without TLS, `ftps://` FTP inside of TLS, and `ftpes://` FTP that changes to TLS before the password.
-/// A path counts from the folder in which FTP's login ends, and from the root with SFTP.
+/// `ftp://` is FTP without TLS, `ftps://` FTP inside of TLS, and `ftpes://` FTP that changes to TLS before the
+/// password. A path counts from the folder in which FTP's login ends, and from the root with SFTP.
 package struct FileServerSource: Source {
     package static let kind = "server"
 
@@ -53,7 +53,7 @@ private struct FileServerReader: FolderReader {
     private var lines: FolderLines
     private var form: FolderLines.Form
     private var isRefused = false
-    /// Links that may still be looked at; nil: the listing has not come whole.
+    /// Links that may still be looked at, nil if the listing has not come whole.
     private var looks: Int?
     private var isFolder = false
 
@@ -64,7 +64,7 @@ private struct FileServerReader: FolderReader {
         lines = FolderLines(of: folder.url, form)
     }
 
-    /// Of entries, a hundred bytes each; none is kept as it came.
+    /// Counts entries, a hundred bytes each; none is kept as it came.
     var longestAnswer: Int { 1 << 30 }
 
     /// A folder of more links shows the others as files.
@@ -123,7 +123,7 @@ extension ResourceURL {
     /// The same place, with a slash at its end.
     fileprivate var folderItself: ResourceURL { path.hasSuffix("/") ? self : with(path: path + "/") }
 
-    /// The same place, without one; nil: it is the first of all.
+    /// The same place, without one, nil if it is the first of all.
     fileprivate var fileItself: ResourceURL? {
         path.hasSuffix("/") ? path == "/" ? nil : with(path: String(path.dropLast())) : self
     }

@@ -9,7 +9,7 @@ struct FolderLine: Equatable, Sendable {
     }
 
     var kind = Kind.file
-    /// As the server has it.
+    /// The name as the server has it.
     var name: [UInt8] = []
     /// Bytes.
     var length: Int64?

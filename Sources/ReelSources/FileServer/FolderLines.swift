@@ -6,7 +6,7 @@ struct FolderLines: Sendable {
     enum Form: Sendable {
         /// MLSD's (RFC 3659, section 7).
         case facts
-        /// Those of `ls -l`, or of Windows' `dir`.
+        /// The lines of `ls -l`, or of Windows' `dir`.
         case text
     }
 
@@ -98,7 +98,7 @@ struct FolderLines: Sendable {
 
     // MARK: Links
 
-    /// The URL that the first link has if it leads to a folder; nil: there is no link.
+    /// The URL that the first link has if it leads to a folder, nil if there is no link.
     var nextLink: ResourceURL? {
         links.first.flatMap { link in
             var folder = link

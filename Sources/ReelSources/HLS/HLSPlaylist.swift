@@ -16,17 +16,17 @@ package struct HLSPlaylist: Sendable {
         package let hasSeparateSound: Bool
     }
 
-    /// Of a media playlist, in their order; those that follow each other in one resource are one.
+    /// The pieces of a media playlist, in their order; those that follow each other in one resource are one.
     package internal(set) var pieces: [PieceList.Piece] = []
-    /// Of a master playlist, each URL once.
+    /// The variants of a master playlist, each URL once.
     package internal(set) var variants: [Variant] = []
-    /// Why a media playlist is no file of exact length: `it is live (no EXT-X-ENDLIST)`; nil: it is one.
+    /// Why a media playlist is no file of exact length: `it is live (no EXT-X-ENDLIST)`, nil if it is one.
     package internal(set) var obstacle: String?
-    /// Of the file: `ts`.
+    /// The file's extension: `ts`.
     package internal(set) var fileExtension = "ts"
-    /// Of URLs that were signed, by the URLs without their signatures, which the pieces have.
+    /// The signatures of URLs that were signed, by the URLs without their signatures, which the pieces have.
     var signatures: [String: QuerySignature] = [:]
-    /// Of all URLs; empty unless the playlist is on the disk.
+    /// The origins of all URLs; empty unless the playlist is on the disk.
     var namedOrigins: Set<String> = []
 
     package var isMaster: Bool { !variants.isEmpty }
@@ -44,7 +44,8 @@ package struct HLSPlaylist: Sendable {
 
     /// - Parameters:
     ///   - body: the whole playlist.
-    ///   - base: its URL after redirects, against which the URIs resolve; nil: on the disk, where all must be absolute.
+    ///   - base: its URL after redirects, against which the URIs resolve, nil if on the disk, where all must be
+    ///     absolute.
     ///   - isOver: asked every so often: true ends it with `.stopped`.
     package static func parse(
         _ body: [UInt8], base: ResourceURL?, isOver: @escaping () -> Bool = { false }

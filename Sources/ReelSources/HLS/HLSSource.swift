@@ -11,7 +11,7 @@ package struct HLSSource: Source {
     /// Ends the path of a URL that stands for the segments of a playlist, so that the cache tells them from the
     /// playlist itself. No request has it.
     static let mark = ";joined"
-    /// Ends that of a playlist on the disk, behind the URL of its first piece: such a playlist has none.
+    /// Path suffix for a local playlist: it has no URL, so its first segment's is used.
     static let localMark = ";joined-locally"
 
     package let root: SourcePlace
@@ -151,7 +151,7 @@ private struct HLSReader: FolderReader {
         add(list, as: place, title: title)
     }
 
-    /// - Parameter joined: what the file that the segments are together is known by; nil: that would be too long.
+    /// - Parameter joined: what the file that the segments are together is known by, nil if that would be too long.
     private mutating func add(_ list: HLSPlaylist, as joined: ResourceURL?, title: String) {
         if let obstacle = list.obstacle {
             return stay(variants == nil ? obstacle : "\(title): \(obstacle)")

@@ -36,7 +36,7 @@ package enum SourceRequest: Sendable {
     /// A request of the source's own, which is sent in any case.
     case origin(OriginRequest)
 
-    /// What is sent for it; nil: nothing, as it is a local file.
+    /// What is sent for it, nil for a local file.
     package var sent: OriginRequest? {
         switch self {
         case .document(.path): return nil

@@ -8,9 +8,9 @@ package struct Playlist: Sendable {
 
     package let entries: EntryList
     package let skipped: Skipped
-    /// Of entries whose URLs were signed, by the URLs without their signatures, which the entries have.
+    /// The signatures of entries whose URLs were signed, by the URLs without their signatures, which the entries have.
     let signatures: [String: QuerySignature]
-    /// Of the entries; empty unless the list is on the disk.
+    /// The origins of the entries; empty unless the list is on the disk.
     let namedOrigins: Set<String>
 
     /// Lines that name something, but nothing that can be fetched; to be told to whoever mounts the list.

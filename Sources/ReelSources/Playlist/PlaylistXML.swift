@@ -21,7 +21,7 @@ private final class XSPFReading: MarkupHandler {
     private var value: [UInt8]?
     private var track: PlaylistTrack?
 
-    /// Of elements inside each other, extensions among them.
+    /// The most elements inside each other, extensions among them.
     private static let deepest = 64
 
     init(_ tracks: PlaylistTracks) { self.tracks = tracks }

@@ -36,7 +36,7 @@ private func reference(_ text: ArraySlice<UInt8>) -> (value: [UInt8], end: Int)?
     return (Array(String(scalar).utf8), cursor.rest.startIndex)
 }
 
-/// Those of XML, and of HTML the letters of Latin-1, which PHP's `htmlentities` writes.
+/// The references of XML, and of HTML the letters of Latin-1, which PHP's `htmlentities` writes.
 private let namedReferences: [String: Unicode.Scalar] = {
     var result: [String: Unicode.Scalar] = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
     let latin = """

@@ -1,4 +1,4 @@
-/// Reads an XML document that comes in pieces: a `MarkupReader` reads what has come, but for the tag or text that it
+/// Reads an XML document that comes in pieces: a `MarkupReader` reads what has come, except for the tag or text that it
 /// ends in. The handler is told the same however the document is cut.
 ///
 /// What was cut is read again from its beginning, and not before as much again has come: so a byte is read three times
@@ -7,7 +7,7 @@
 struct MarkupStream: Sendable {
     /// What came and was not read.
     private var bytes: [UInt8] = []
-    /// With so many of them they are read.
+    /// With this many of them they are read.
     private var enough = 0
     private let language: MarkupReader.Language
 

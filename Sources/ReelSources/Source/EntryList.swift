@@ -88,7 +88,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
 
         /// - Parameters:
         ///   - folder: the same for all entries.
-        ///   - suffix: what the URL has behind the folder's; nil: it is not below it, but `elsewhere`.
+        ///   - suffix: what the URL has behind the folder's, nil if it is not below it, but `elsewhere`.
         mutating func append(
             _ name: String, below folder: ResourceURL, _ suffix: [UInt8]?, isDirectory: Bool, length: Int64?,
             modified: Int64?, tag: EntryTag?, elsewhere: ResourceURL? = nil

@@ -10,7 +10,7 @@ package struct FileBeginning: Sendable {
     /// Bytes that tell all of the formats below from each other.
     package static let length = 64
 
-    /// - Parameter bytes: at most so many.
+    /// - Parameter bytes: at most this many.
     package init(_ head: ResponseHead, _ bytes: [UInt8]) {
         url = head.url
         mediaType = head.mediaType
@@ -25,7 +25,7 @@ package struct FileBeginning: Sendable {
     }
 }
 
-/// The extension of a file that begins with these bytes; nil: none of the formats of podcasts.
+/// The extension of a file that begins with these bytes, nil for none of the formats of podcasts.
 func mediaExtension(ofContent bytes: [UInt8]) -> String? {
     func has(_ mark: String, at place: Int = 0) -> Bool { bytes.dropFirst(place).starts(with: mark.utf8) }
     if has("ftyp", at: 4) {

@@ -18,12 +18,12 @@ struct PackedEntries {
     struct Record: Equatable {
         private var lengthOrZero: Int64 = 0
         private var modifiedOrZero: Int64 = 0
-        /// Of the name in `text`. Behind it, up to the next record's start, stands what the flags say.
+        /// The start of the name in `text`. Behind it, up to the next record's start, stands what the flags say.
         fileprivate var start: UInt32 = 0
         fileprivate var nameCount: UInt8 = 0
         fileprivate(set) var flags: Flags
 
-        /// Of no name yet.
+        /// Has no name yet.
         init(length: Int64?, modified: Int64?, isDirectory: Bool) {
             flags = isDirectory ? .isDirectory : []
             (self.length, self.modified) = (length, modified)
@@ -87,7 +87,7 @@ struct PackedEntries {
     /// - Parameters:
     ///   - name: the entry's, of 1 to 255 bytes.
     ///   - folder: the same for all entries.
-    ///   - suffix: what the URL has behind the folder's; nil: it is not below it, but `elsewhere`.
+    ///   - suffix: what the URL has behind the folder's, nil if it is not below it, but `elsewhere`.
     /// - Returns: false, and nothing taken, where there is no room for more text.
     mutating func append(
         _ name: [UInt8], _ record: Record, below folder: ResourceURL, _ suffix: [UInt8]?, _ elsewhere: ResourceURL?,
@@ -158,7 +158,7 @@ private struct NameTable {
     /// 0 is free. Else a place + 1, and above it bits of the hash: other names are mostly told from a name without a
     /// look at them.
     private(set) var table = [UInt32](repeating: 0, count: 4)
-    /// As many places as a listing may have, which leaves twelve bits.
+    /// The most places that a listing may have, which leaves twelve bits.
     static let placeMask: UInt32 = 0xFFFFF
 
     func place(of name: ArraySlice<UInt8>, _ records: [PackedEntries.Record], _ text: [UInt8]) -> Int? {

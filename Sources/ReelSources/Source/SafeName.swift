@@ -51,8 +51,8 @@ package enum SafeName {
         return UInt32(truncatingIfNeeded: state ^ (state >> 32))
     }
 
-    /// As many whole characters as fit into that many bytes; of a first character that does not fit (a letter under a
-    /// tower of marks) as many of its scalars as do.
+    /// Returns as many whole characters as fit into that many bytes; of a first character that does not fit (a letter
+    /// under a tower of marks) as many of its scalars as do.
     private static func prefix(of text: Substring, bytes limit: Int) -> String {
         func fitting<Pieces: Collection>(_ pieces: Pieces, _ count: (Pieces.Element) -> Int) -> Pieces.SubSequence {
             var left = limit

@@ -14,15 +14,15 @@ package protocol Source: Sendable {
     static var fileExtensions: Set<String> { get }
     static var mediaTypes: Set<String> { get }
 
-    /// The source that a scheme of its own tells without a request; nil: the address is another kind's.
+    /// The source that a scheme of its own tells without a request, nil if the address is another kind's.
     static func recognise(address: String) -> Self?
 
-    /// The source that the answer at its address seems to be of; nil: another kind. It is mounted if its root can be
+    /// The source that the answer at its address seems to be of, nil for another kind. It is mounted if its root can be
     /// listed: where that ends with `SourceRefusal.foreign`, the next kind is tried.
     static func recognise(_ answer: SourceAnswer) -> Self?
 
-    /// The source that may be where the origin refuses a plain GET with that status; nil: another kind. It is mounted
-    /// if its root can be listed.
+    /// The source that may be where the origin refuses a plain GET with that status, nil for another kind. It is
+    /// mounted if its root can be listed.
     static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self?
 
     /// The source that was recognised before, without a request.
@@ -31,7 +31,7 @@ package protocol Source: Sendable {
     /// The folder at which the mount begins.
     var root: SourcePlace { get }
 
-    /// What its address names where the origin has no such folder; nil: nothing.
+    /// What its address names where the origin has no such folder, nil if nothing.
     var file: ResourceURL? { get }
 
     /// For people: `directory listing (HTML)`.
@@ -41,7 +41,7 @@ package protocol Source: Sendable {
     /// played by name, and lie in the folder.
     func isQueue(_ folder: SourcePlace) -> Bool
 
-    /// How old a folder's listing may be before a look at it has it listed anew; nil: it never changes.
+    /// How old a folder's listing may be before a look at it has it listed again, nil if it never changes.
     /// - Parameter refresh: the mount's choice.
     func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration?
 
@@ -49,7 +49,7 @@ package protocol Source: Sendable {
     /// the one at which a file was last written.
     var keepsDates: Bool { get }
 
-    /// - Parameter known: the folder's entries as they were last listed; nil: never.
+    /// - Parameter known: the folder's entries as they were last listed, nil if never.
     func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader
 
     /// Every request of the mount passes here before it leaves. The source may change the URL, the headers and the
@@ -60,7 +60,7 @@ package protocol Source: Sendable {
     /// where the source is no such list.
     var namedOrigins: Set<String> { get }
 
-    /// What is known of a file whose bytes lie in several resources; nil: it is one resource.
+    /// What is known of a file whose bytes lie in several resources, nil if it is one resource.
     /// - Parameter url: of the file's entry.
     func joined(_ url: ResourceURL) -> JoinedFile?
 }
@@ -100,7 +100,7 @@ package enum SourceKinds {
         ListingSource.self, WebDAVSource.self, FileSource.self,
     ]
 
-    /// Where the requests for a SOURCE go; nil: it is the path of a local file.
+    /// Where the requests for a SOURCE go, nil if it is the path of a local file.
     package static func url(of address: String) -> ResourceURL? {
         ResourceURL(address) ?? all.lazy.compactMap { $0.recognise(address: address)?.root.url }.first
     }
@@ -121,7 +121,7 @@ extension [any Source.Type] {
 /// Where a folder is listed; what it is known by.
 package enum SourcePlace: Hashable, Sendable, CustomStringConvertible {
     case url(ResourceURL)
-    /// Of a local file.
+    /// The path of a local file.
     case path(String)
 
     package var url: ResourceURL? { if case .url(let url) = self { url } else { nil } }

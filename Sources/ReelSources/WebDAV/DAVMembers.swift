@@ -2,9 +2,9 @@ import ReelCore
 
 /// One `response` of a multistatus.
 struct DAVResponse: Sendable {
-    /// As they were sent; several share one status.
+    /// The references as they were sent; several share one status.
     var hrefs: [[UInt8]] = []
-    /// Of the whole; nil: each property has its own.
+    /// The status of the whole, nil if each property has its own.
     var status: Int64?
     var properties = Properties()
 
@@ -38,7 +38,7 @@ struct DAVMembers: Sendable {
     private let known: EntryList?
     private var merge: ListingMerge
     private var isNamed = false
-    /// As the answer says of the folder itself; true counts, as some servers give its name to members as well.
+    /// What the answer says of the folder itself; true counts, as some servers give its name to members as well.
     private var isCollection: Bool?
     private var others = 0
 
@@ -51,7 +51,7 @@ struct DAVMembers: Sendable {
 
     var count: Int { merge.count }
 
-    /// - Returns: why the answer is of no use; nil: it is of use so far.
+    /// - Returns: why the answer is of no use, nil if it is of use so far.
     mutating func add(_ response: DAVResponse) -> SourceRefusal? {
         let isTold = response.status.map { (200...299).contains($0) } ?? true
         for href in response.hrefs {

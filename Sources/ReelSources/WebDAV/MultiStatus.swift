@@ -43,7 +43,7 @@ struct MultiStatus: Sendable {
         var members: DAVMembers
         private var path: [(name: String, element: Element)] = []
         private var namespaces = Namespaces()
-        /// Of the element at the end of `path`.
+        /// The text of the element at the end of `path`.
         private var value: [UInt8] = []
         /// The text of that element counts.
         private var hasValue = false
@@ -103,9 +103,9 @@ struct MultiStatus: Sendable {
         return .other
     }
 
-    /// Of elements inside each other; six are needed.
+    /// The most elements inside each other; six are needed.
     fileprivate static let deepest = 64
-    /// Of one response; servers send one, and all of them are in memory until the response ends.
+    /// The most in one response; servers send one, and all of them are in memory until the response ends.
     fileprivate static let mostHrefs = 1000
     /// Bytes of a value; no URL is longer.
     fileprivate static let longestValue = ResourceURL.longest
@@ -210,7 +210,7 @@ extension MultiStatus.State: MarkupHandler {
     }
 }
 
-/// Of `HTTP/1.1 200 OK`.
+/// The code of `HTTP/1.1 200 OK`.
 private func statusCode(_ line: ArraySlice<UInt8>) -> Int64? {
     let first = line.prefix { !isBlank($0) }
     return decimal(first) ?? decimal(line[first.endIndex...].drop(while: isBlank).prefix { !isBlank($0) })

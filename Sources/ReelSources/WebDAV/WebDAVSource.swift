@@ -64,7 +64,7 @@ private struct WebDAVReader: FolderReader {
         <propfind xmlns="DAV:"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/></prop></propfind>
         """
 
-    /// Of entries, some hundred bytes each; none is kept as it came.
+    /// Counts entries, some hundred bytes each; none is kept as it came.
     var longestAnswer: Int { 1 << 30 }
 
     func start() throws(SourceRefusal) -> FolderStep {

@@ -8,7 +8,7 @@ import ReelThreads
 /// that they underrun, and the transport itself never asks it. On the transport's thread it would need this table all
 /// the same, and a lock.
 final class ConcurrencyLimits: Sendable {
-    /// That of one origin.
+    /// The limit of one origin.
     final class Shared: Sendable {
         let value = Lock(ConcurrencyLimit())
 

@@ -19,7 +19,7 @@ final class Prebuffer: Sendable {
         var held: [String: Node] = [:]
     }
 
-    /// So many heads of the next item are fetched once nothing of the played item is left to fetch.
+    /// This many heads of the next item are fetched once nothing of the played item is left to fetch.
     private static let more: Int64 = 4
     /// For so long, the rest of a long film, the bytes of the next one do not count as wasted.
     private static let expectation = Duration.seconds(3 * 3600)

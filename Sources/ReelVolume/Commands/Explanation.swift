@@ -9,7 +9,7 @@ package struct FileUse: Codable, Hashable, Sendable {
     package var speculative: Int64 = 0
     package var unread: Int64 = 0
     package var wasted: Int64 = 0
-    /// Of all reads, those of bytes that were read before among them. The kernel's own reads are not seen.
+    /// The bytes of all reads, those of bytes that were read before among them. The kernel's own reads are not seen.
     package var read: Int64 = 0
 
     package init() {}
@@ -39,11 +39,11 @@ package struct Explanation: Codable, Sendable {
     package var length: Int64?
     package var cached: Int64
     package var openHandles: Int
-    /// What came of it in the last hours; nil: nothing is remembered.
+    /// What came of it in the last hours, nil if nothing is remembered.
     package var use: FileUse?
     /// The last requests, the oldest first; at most ``mostRequests``.
     package var requests: [RequestRecord]
-    /// Of the last hours, before those too.
+    /// The sums of the last hours, before those too.
     package var sums: [Sum]
 
     /// All requests with one reason for one program.

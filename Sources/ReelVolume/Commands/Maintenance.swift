@@ -40,7 +40,7 @@ package struct Maintenance: CacheCommands {
         return report
     }
 
-    /// Frees the cached bytes of files, pinned or not, but for those that readers need at this moment.
+    /// Frees the cached bytes of files, pinned or not, except for those that readers need at this moment.
     package func evict(_ path: String, _ watch: MaintenanceWatch = MaintenanceWatch()) throws(MaintenanceFailure)
         -> MaintenanceReport
     {

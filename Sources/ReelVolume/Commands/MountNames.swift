@@ -8,7 +8,7 @@ package struct MountNames: Sendable {
     private let root: ResourceURL?
     /// The names of a list's entries, by key.
     private let names: [ExactText: String]
-    /// Those of the sources of a catalogue that is not mounted, by scope, each with the path of its folder.
+    /// The names of the sources of a catalogue that is not mounted, by scope, each with the path of its folder.
     private var sources: [String: (names: MountNames, path: String)] = [:]
 
     init(root: ResourceURL?, entries: some Sequence<SourceEntry>, key: (SourceEntry) -> String) {

@@ -187,7 +187,7 @@ final class PrefetchJob: Sendable {
     }
 
     private struct Running {
-        /// Those under way, each with its path in the mount, and the bytes for which it was counted.
+        /// The files under way, each with its path in the mount, and the bytes for which it was counted.
         var files: [(file: FileFetch, path: String, counted: Int64)] = []
         /// Files of which all is there.
         var done = 0

@@ -6,7 +6,7 @@ package struct PrefetchRequest: Sendable {
     package var paths: [String]
     /// Whether the files are pinned first.
     package var pins: Bool
-    /// A limit of its own; nil: that of the mount alone.
+    /// A limit of its own, nil for that of the mount alone.
     package var rate: RateSchedule?
     /// Whether it goes on without a client that watches it.
     package var isBackground: Bool
@@ -25,7 +25,7 @@ package struct PrefetchStatus: Codable, Sendable {
         case fetching
         /// The mount is offline, or nothing comes.
         case waiting
-        /// All is there but for the files that failed.
+        /// All is there except for the files that failed.
         case done
         /// The cache cannot hold it: `refusal`.
         case refused
@@ -63,7 +63,7 @@ package struct PrefetchStatus: Codable, Sendable {
     package var doneFiles = 0
     package var failedFiles = 0
     package var bytes: Int64 = 0
-    /// Of `bytes`, those in the cache.
+    /// The part of `bytes` that is in the cache.
     package var doneBytes: Int64 = 0
     /// Bytes a second, over the last seconds.
     package var rate: Int64 = 0

@@ -18,7 +18,7 @@ final class CallDemand: Sendable {
     /// Whether a caller waits.
     var isDemanded: Bool { state.withLock { $0.callers > 0 } }
 
-    /// Of the first caller of which it is known.
+    /// The program of the first caller of which it is known.
     var program: String? { state.withLock { $0.program } }
 
     /// Whether the listing that is fetched, or the last one, was given up.

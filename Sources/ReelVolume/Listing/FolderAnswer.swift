@@ -103,7 +103,7 @@ final class FolderAnswer: OriginReceiver {
         }
     }
 
-    /// The reader has read so many bytes.
+    /// The reader has read this many bytes.
     private func taken(_ count: Int) {
         let goesOn = state.withLock { state in
             state.waiting -= count
@@ -126,7 +126,7 @@ final class FolderAnswer: OriginReceiver {
 }
 
 extension ResponseHead {
-    /// Asks whether a listing has changed; nil: the answer has no validator. A date counts only a minute after it
+    /// Asks whether a listing has changed, nil if the answer has no validator. A date counts only a minute after it
     /// (RFC 9110, section 8.8.2.2): a directory may change again in the second of its change.
     fileprivate var folderMark: FolderMark? {
         var validator = Validator(entityTag: entityTag, lastModified: lastModified)

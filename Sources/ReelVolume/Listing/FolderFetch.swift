@@ -7,7 +7,7 @@ import ReelThreads
 /// The `chores` queue does all that may take a while, such as the reading of an answer, and calls the completion.
 final class FolderFetch: Sendable {
     enum Outcome: Sendable {
-        /// - Parameter mark: asks whether the folder has changed; nil: nothing does.
+        /// - Parameter mark: asks whether the folder has changed, nil if nothing does.
         case entries(EntryList, FolderMark?, remark: String?)
         case unchanged
         case refused(SourceRefusal)
@@ -38,7 +38,7 @@ final class FolderFetch: Sendable {
 
     /// Only the queue's thread takes it.
     private let state: Lock<State>
-    /// As `OriginRequest.subject`.
+    /// Like `OriginRequest.subject`.
     private let subject: ResourceURL?
     private let known: FolderMark?
     private let first: First?
@@ -68,10 +68,10 @@ final class FolderFetch: Sendable {
     }
 
     /// - Parameters:
-    ///   - subject: the folder, or the joined file; nil: the document that is asked for.
+    ///   - subject: the folder, or the joined file, nil for the document that is asked for.
     ///   - known: the mark of the present listing: a document that has not changed need not come again.
     ///   - first: a document that need not be asked for.
-    ///   - demand: tells whether a caller waits; nil: one does.
+    ///   - demand: tells whether a caller waits, nil if one does.
     ///   - limit: for each request, with its retries and the reading of its answer.
     ///   - inAll: for all requests together, where that is longer.
     static func start(

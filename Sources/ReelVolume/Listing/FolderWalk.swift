@@ -8,13 +8,13 @@ final class FolderWalk: Sendable {
     struct Folder: Sendable {
         let path: String
         let node: Node
-        /// The listing in which the walk counts the places of those in it; nil: it is not listed yet.
+        /// The listing in which the walk counts the places of those in it, nil if it is not listed yet.
         var listed: Directory.Listed?
     }
 
     /// What came of one folder.
     enum Found: Sendable {
-        /// - Parameter trouble: why the listing is not a new one; nil: it is, or need not be.
+        /// - Parameter trouble: why the listing is not a new one, nil if it is, or need not be.
         case listed(Directory.Listed, trouble: String?)
         case failed(String)
         /// It was given up before the answer had come.
@@ -67,7 +67,7 @@ final class FolderWalk: Sendable {
     /// What has come of it so far; `files` is the number of folders.
     var report: MaintenanceReport { state.withLock { $0.report } }
 
-    /// As `reelfs status` shows it.
+    /// The status as `reelfs status` shows it.
     var status: VolumeStatus.Warming {
         state.withLock { state in
             VolumeStatus.Warming(
@@ -103,7 +103,7 @@ final class FolderWalk: Sendable {
         begin(folder, children: children)
     }
 
-    /// Lists up to so many folders in all.
+    /// Lists up to this many folders in all.
     func allow(_ limit: Int) {
         state.withLock { $0.limit = limit }
         goOn()

@@ -6,7 +6,7 @@ import ReelSources
 struct FileStamp: Equatable, Sendable {
     fileprivate let device: UInt
     private let numbers: [Int]
-    /// As ``OpenedList`` has it.
+    /// The same as in ``OpenedList``.
     let isTrusted: Bool
 
     fileprivate init(_ status: stat, isTrusted: Bool) {
@@ -32,7 +32,7 @@ package enum OpenedList: Sendable {
     }
 }
 
-/// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting for ever.
+/// A list on the local disk. It must be a regular file: a pipe or a device might keep the mount waiting forever.
 enum LocalFile {
     enum Outcome: Sendable {
         case bytes([UInt8], FileStamp)

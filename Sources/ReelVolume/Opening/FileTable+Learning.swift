@@ -12,7 +12,7 @@ extension FileTable {
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
             if new.isSameVersion(as: known) {
                 new.validator = known.validator
-                // One odd answer from one of several servers has ended nothing for the readers that have it open.
+                // The origin reports the known version again: its open handles can read on.
                 file(for: version(url, new))?.revive()
             } else if new.validator.mirror == 0 {
                 // What a mirror has ends no version of the source.

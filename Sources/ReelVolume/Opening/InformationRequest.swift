@@ -16,7 +16,7 @@ final class InformationRequest: OriginReceiver {
     private let demand: CallDemand?
     private let services: Services
     private let known = Lock<(outcome: Outcome, head: ResponseHead)?>(nil)
-    /// Of the beginning, as far as it has come.
+    /// The bytes of the beginning, as far as it has come.
     private let bytes = Lock<[UInt8]>([])
     private let began: (@Sendable (FileBeginning) -> Void)?
     private let completion: @Sendable (Outcome) -> Void
@@ -34,14 +34,14 @@ final class InformationRequest: OriginReceiver {
     }
 
     /// - Parameters:
-    ///   - file: the joined file that has the resource as a piece; nil: it is a file itself.
+    ///   - file: the joined file that has the resource as a piece, nil if it is a file itself.
     ///   - known: the remembered information, which a 304 confirms.
     ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
     ///     and not a length that was wrong.
-    ///   - demand: tells whether a caller waits; nil: one does.
+    ///   - demand: tells whether a caller waits, nil if one does.
     ///   - limit: the time until the completion, whatever waits: the request with its retries, the resolver, the
     ///     renewal of a link, or the queue for a connection.
-    ///   - began: gets the first bytes, before the completion; nil: they are not asked for.
+    ///   - began: gets the first bytes, before the completion, nil if they are not asked for.
     static func start(
         _ url: ResourceURL, of file: ResourceURL? = nil, known: ContentInformation? = nil, isDoubted: Bool = false,
         demand: CallDemand? = nil, limit: Duration,

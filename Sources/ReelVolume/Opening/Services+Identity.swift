@@ -15,7 +15,7 @@ extension Services {
     }
 
     /// The key under which the cache has the bytes of a file, or would have them.
-    /// - Parameter length: as a listing tells it; nil: it does not.
+    /// - Parameter length: as a listing tells it, nil if it does not.
     func key(of url: ResourceURL, length: Int64? = nil) -> String {
         if let key = resolvedKey(of: url) { return key }
         let mode = options.cacheKey
@@ -33,7 +33,7 @@ extension Services {
         min(store.cachedBytes(of: key(of: url, length: length)), length ?? .max)
     }
 
-    /// What is known of a file of which the cache has bytes that came from another URL; nil: it has none. The origin
+    /// What is known of a file of which the cache has bytes that came from another URL, nil if it has none. The origin
     /// has to confirm it.
     /// - Parameter length: as a listing tells it.
     func knownElsewhere(_ url: ResourceURL, length: Int64?) -> ContentInformation? {

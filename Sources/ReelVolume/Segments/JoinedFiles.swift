@@ -23,7 +23,7 @@ final class JoinedFiles: Sendable {
         var requests: [RequestHandle: JoinedRequest] = [:]
     }
 
-    /// As long as a file's confirmation holds: programs open a file several times in a row.
+    /// The time that a file's confirmation holds: programs open a file several times in a row.
     private static let freshFor = Duration.seconds(5)
     /// Pieces of all versions in memory: some hundred bytes each.
     private static let mostPieces = 2 * HLSPlaylist.mostPieces
@@ -40,7 +40,7 @@ final class JoinedFiles: Sendable {
 
     // MARK: Requests
 
-    /// As `Origin.start`.
+    /// Like `Origin.start`.
     func start(
         _ handle: RequestHandle, _ request: OriginRequest, _ file: JoinedFile, _ receiver: any OriginReceiver
     ) {
@@ -67,7 +67,7 @@ final class JoinedFiles: Sendable {
 
     // MARK: Versions
 
-    /// The version in memory; nil: none.
+    /// The version in memory, nil if none.
     func version(of url: ResourceURL) -> JoinedVersion? { state.withLock { $0.known[url]?.version } }
 
     /// The playlist and the lengths of its pieces are asked for again at the next look.

@@ -7,7 +7,7 @@ final class JoinedVersion: Sendable {
     /// A piece, and what its origin has told of it.
     struct Part: Sendable {
         let piece: PieceList.Piece
-        /// Of the resource that the piece is, or lies in.
+        /// The information on the resource that the piece is, or lies in.
         let resource: ContentInformation
         /// Bytes of the file that it holds, deciphered and without padding.
         let length: Int64

@@ -8,10 +8,10 @@ import ReelThreads
 /// all of them came.
 final class PieceRequest: ForwardingReceiver {
     private struct State {
-        /// Of the body as it comes: bytes before those that are wanted, and those.
+        /// Positions in the body as it comes: bytes before those that are wanted, and those.
         var before: Int64 = 0
         var left: Int64
-        /// Of the deciphered bytes, likewise.
+        /// Positions in the deciphered bytes, likewise.
         var plainBefore: Int64 = 0
         var plainLeft: Int64
         var isWhole = false

@@ -8,7 +8,7 @@ package final class LineHistory: Sendable {
         /// Bytes a second.
         var rate: Int64
         var needs: Int64
-        /// Those that ended in it.
+        /// The stalls that ended in it.
         var stalls: VolumeStatus.Stalls
     }
 

@@ -11,7 +11,7 @@ package struct LineProgress: Equatable, Sendable {
 
     package init() {}
 
-    /// Those that ended after an earlier look.
+    /// The stalls that ended after an earlier look.
     package func stalls(since earlier: LineProgress) -> VolumeStatus.Stalls {
         let (new, old) = (stalls, earlier.stalls)
         return VolumeStatus.Stalls(

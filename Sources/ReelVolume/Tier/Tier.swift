@@ -6,7 +6,7 @@ import ReelThreads
 
 /// A bucket that the mounts of a fleet share, as the program names it (`--tier`).
 package struct TierPlace: Sendable {
-    /// As the user wrote it.
+    /// The name as the user wrote it.
     let name: String
     let source: S3Source
     let root: ResourceURL
@@ -52,9 +52,9 @@ final class Tier: Sendable {
     }
 
     private struct State {
-        /// Those that have not ended.
+        /// Requests that have not ended.
         var requests: [RequestHandle: TierRequest] = [:]
-        /// Those of them that ask the bucket now, and for which bytes. One that waits for another mount does not.
+        /// Requests that ask the bucket now, and for which bytes. One that waits for another mount does not.
         var asking: [RequestHandle: Asked] = [:]
         /// On the clock of `now()`.
         var avoidedUntil = Duration.zero
@@ -136,7 +136,7 @@ final class Tier: Sendable {
     /// It has ended.
     func left(_ handle: RequestHandle) { state.withLock { $0.requests[handle] = nil } }
 
-    /// - Parameter range: what a request asks the bucket for; nil: it asks for nothing now.
+    /// - Parameter range: what a request asks the bucket for, nil if it asks for nothing now.
     func asks(_ handle: RequestHandle, _ url: ResourceURL, _ range: ByteRange?) {
         state.withLock { $0.asking[handle] = range.map { Asked(url: url, range: $0) } }
     }
@@ -144,7 +144,7 @@ final class Tier: Sendable {
     /// The head of an answer has come.
     func answers(_ handle: RequestHandle) { state.withLock { $0.asking[handle]?.isAnswered = true } }
 
-    /// Whether the bucket is asked for bytes of a file at this moment. - Parameter offset: for this byte; nil: for any.
+    /// Whether the bucket is asked for bytes of a file at this moment. - Parameter offset: for this byte, nil for any.
     func serves(_ url: ResourceURL, at offset: Int64? = nil) -> Bool {
         state.withLock { state in
             state.asking.values.contains { $0.url == url && offset.map($0.range.contains) ?? true }
@@ -205,7 +205,7 @@ final class Tier: Sendable {
 
     func took(_ count: Int64) { state.withLock { $0.readBytes += count } }
 
-    /// An object does not hold what it should: it is not asked for again before it has been written anew.
+    /// An object does not hold what it should: it is not asked for again before it has been written again.
     func found(damaged slice: TierSlice) {
         guard writer.distrust(slice) else { return }
         logger.warning("the tier \(place.name): \(slice.name) does not hold what was sealed, and is ignored")

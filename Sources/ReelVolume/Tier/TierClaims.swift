@@ -6,22 +6,22 @@ import ReelThreads
 ///
 /// A claim is an object of a few bytes whose age counts, by the service's own clock; an old one is taken over.
 final class TierClaims: Sendable {
-    /// - Parameter since: when this mount began to wait for another one's slices, or last got one; nil: it has the
+    /// - Parameter since: when this mount began to wait for another one's slices, or last got one, nil if it has the
     ///   claim.
     typealias Answer = @Sendable (_ since: Duration?) -> Void
 
     /// What the service makes of `If-None-Match: *` with a PUT.
     enum Condition {
         case unknown
-        /// Of those that write at once, one is told that it did.
+        /// The claim is this mount's: of those that write at once, one gets this answer.
         case kept
-        /// It does not know it, or does not look at it: the last one that wrote is the one that finds its own words.
+        /// The service ignores the condition: the last writer wins, and finds its own words when it reads them back.
         case useless
     }
 
     /// Times on the clock of `now()`.
     private struct Known {
-        /// As in `Answer`.
+        /// The same as in `Answer`.
         var since: Duration?
         var end: Duration
     }
@@ -32,8 +32,8 @@ final class TierClaims: Sendable {
         var condition = Condition.unknown
     }
 
-    /// Of a claim: what a mount has not written after so long it may never write. A bucket may take slices far more
-    /// slowly than their mount fetches them.
+    /// The life of a claim: what a mount has not written after so long it may never write. A bucket may take slices far
+    /// more slowly than their mount fetches them.
     static let life = Duration.seconds(60)
     /// Until a look at what another mount claims, which may have ended meanwhile.
     private static let trust = Duration.milliseconds(500)
@@ -80,7 +80,7 @@ final class TierClaims: Sendable {
         state.withLock { if $0.known[name]?.since != nil { $0.known[name]!.since = moment } }
     }
 
-    /// Waiting for the other mount was in vain.
+    /// Waiting for the other mount brought nothing.
     func giveUp(_ name: String) { settle(name, isOthers: false) }
 
     // MARK: Of the requests for claims
@@ -94,7 +94,7 @@ final class TierClaims: Sendable {
         let moment = now()
         let (waiting, since) = state.withLock { state in
             if state.known.count >= Self.mostKnown { state.known = [:] }
-            // One that was looked at long ago is waited for anew.
+            // One that was looked at long ago is waited for again.
             let last = state.known[name].flatMap { moment < $0.end + Self.life / 10 ? $0.since : nil }
             let since = isOthers ? last ?? moment : nil
             state.known[name] = Known(since: since, end: moment + (isOthers ? Self.trust : Self.life))
@@ -107,7 +107,7 @@ final class TierClaims: Sendable {
         origin.start(handle, place.source.request(request), receiver)
     }
 
-    /// As `Ticker.after`.
+    /// Like `Ticker.after`.
     func after(
         _ pause: Duration, _ job: @escaping @Sendable () -> Void, atEnd: @escaping @Sendable () -> Void
     ) {

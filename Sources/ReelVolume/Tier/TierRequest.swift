@@ -26,7 +26,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private var read: SliceRead?
     /// It has ended, and blocks of it are still held.
     private var readEnd: SliceRead.End?
-    /// What the origin is asked for; nil: it is not asked.
+    /// What the origin is asked for, nil if it is not asked.
     private var part: ByteRange?
     /// Where the bytes come from next.
     private var source = Source.tier

@@ -15,7 +15,7 @@ final class ListingHealth: Sendable {
         var isGone: Bool
         /// The tree has it: else only a program that stands in it sees it, and its trouble is none of the tree's.
         var isListed: Bool
-        /// As `ResourceURL.origin`; nil if it is a local file.
+        /// Like `ResourceURL.origin`; nil if it is a local file.
         let origin: String?
         /// On the clock of `now()`.
         var askAgain: Duration
@@ -34,7 +34,7 @@ final class ListingHealth: Sendable {
 
     /// Whether a listing should be asked for again.
     /// - Parameters:
-    ///   - longestAge: how old it may be; nil: it never changes.
+    ///   - longestAge: how old it may be, nil if it never changes.
     ///   - fetchedAt: seconds since 1970.
     func isDue(_ place: SourcePlace, _ longestAge: Duration?, fetchedAt: Int64) -> Bool {
         guard let longestAge else { return false }
@@ -100,12 +100,12 @@ final class ListingHealth: Sendable {
     /// Whether a directory is taken as gone.
     func isGone(_ place: SourcePlace) -> Bool { conditions.withLock { $0[place.key]?.isGone ?? false } }
 
-    /// `status-503`: the latest trouble; nil: there is none.
+    /// `status-503`: the latest trouble, nil if there is none.
     func trouble(of place: SourcePlace) -> String? {
         conditions.withLock { $0[place.key]?.doubt }.map { $0.trouble.name }
     }
 
-    /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is some; nil: there is none.
+    /// `status-503 2026-11-21T10:00:00Z`: the latest trouble, and since when there is some, nil if there is none.
     func mark(of place: SourcePlace) -> String? {
         conditions.withLock { $0[place.key]?.doubt }.map { "\($0.trouble.name) \(dateText($0.since))" }
     }

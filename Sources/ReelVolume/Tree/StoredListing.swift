@@ -14,7 +14,7 @@ extension EntryList: StoredEntries {
 }
 
 extension Store {
-    /// The remembered listing of a folder; nil: none. Entries of the source's origin get the source's credentials,
+    /// The remembered listing of a folder, nil if none. Entries of the source's origin get the source's credentials,
     /// which the cache never holds. - Parameter links: name those of links as the links.
     func entries(at folder: SourcePlace, links: Bool = false) -> (entries: EntryList, fetchedAt: Int64)? {
         var builder = EntryList.Builder()

@@ -15,7 +15,7 @@ package struct TreeNews: Sendable {
         self.trust = trust
     }
 
-    /// Tells in what two listings of a folder differ. - Parameter folder: its path; nil: not known.
+    /// Tells in what two listings of a folder differ. - Parameter folder: its path, nil if not known.
     func tell(_ old: Directory.Listed, _ new: Directory.Listed, in folder: String?) {
         let prefix = folder.map { $0.isEmpty ? "" : $0 + "/" } ?? ""
         var paths: [String] = []

@@ -25,7 +25,7 @@ final class WholeFiles: Sendable {
     /// Whether there is one whose key begins so.
     func hasAny(below prefix: String) -> Bool { keys().first(from: prefix)?.utf8.starts(with: prefix.utf8) ?? false }
 
-    /// Looks anew at the next question.
+    /// Looks again at the next question.
     func forget() { state.withLock { $0.lookedAt = nil } }
 
     private func keys() -> [String] {
@@ -42,7 +42,7 @@ final class WholeFiles: Sendable {
 }
 
 extension [String] {
-    /// Of a sorted array the first element that is no less than this one.
+    /// Returns the first element that is no less than this one.
     fileprivate func first(from text: String) -> String? {
         var (lower, upper) = (0, count)
         while lower < upper {

@@ -10,7 +10,7 @@ final class LinkRenewal: Sendable {
         var list: List?
     }
 
-    /// Lists anew, then calls back; joins a listing that is under way.
+    /// Lists again, then calls back; joins a listing that is under way.
     typealias List = @Sendable (@escaping @Sendable () -> Void) -> Void
 
     /// A list that gave an expired link gives another one only after a while.
@@ -21,7 +21,7 @@ final class LinkRenewal: Sendable {
     /// From now on there is a list.
     func connect(_ list: @escaping List) { state.withLock { $0.list = list } }
 
-    /// Goes on once the list was listed anew; at once where there is none, or where it was just listed.
+    /// Goes on once the list was listed again; at once where there is none, or where it was just listed.
     func renew(_ goOn: @escaping @Sendable () -> Void) {
         let moment = now()
         let list = state.withLock { state in

@@ -23,7 +23,7 @@ struct MirrorClaims: Sendable {
     /// At one place.
     struct Claim {
         var standing = Standing.unknown
-        /// Of the mirror's last answer that agrees.
+        /// The validator of the mirror's last answer that agrees.
         var validator = Validator(entityTag: nil, lastModified: nil)
         var isAsked = false
         var waiting: [@Sendable (Standing) -> Void] = []

@@ -16,7 +16,7 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     private let version: ContentInformation
     private let place: Mirrors.Place
     private let range: ByteRange
-    /// As the cache has them; nil where they have left it meanwhile.
+    /// The bytes as the cache has them; nil where they have left it meanwhile.
     private let own: [UInt8]?
     private let services: Services
     private var bytes: [UInt8] = []
@@ -100,7 +100,7 @@ extension Services {
         return true
     }
 
-    /// The remembered version of a file; nil: none, or its length is not known.
+    /// The remembered version of a file, nil if none, or its length is not known.
     func known(_ request: OriginRequest) -> ContentInformation? {
         guard request.reason != .listing else { return nil }
         let known = store.information(for: request.url.text)?.information

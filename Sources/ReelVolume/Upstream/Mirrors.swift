@@ -26,13 +26,13 @@ final class Mirrors: Sendable {
         /// Versions that it has otherwise, and the last of them.
         var leftOut = 0
         var lastLeftOut: String?
-        /// Of the shared cache alone.
+        /// The tally of the shared cache alone.
         var shared = SharedCache.Tally()
     }
 
     private struct State {
         var claims = MirrorClaims()
-        /// Of each place.
+        /// The record of each place.
         var records: [Record]
     }
 
@@ -48,7 +48,7 @@ final class Mirrors: Sendable {
     private let logger: Logger
     private let state: Lock<State>
 
-    /// nil where there are none. - Parameter source: as the user names it; nil: a local list.
+    /// nil where there are none. - Parameter source: as the user names it; nil for a local list.
     init?(
         _ mirrors: [ResourceURL], via shared: SharedCache? = nil, of source: ResourceURL?, _ logger: Logger
     ) {
@@ -94,7 +94,7 @@ final class Mirrors: Sendable {
     /// shared cache has another is not asked for there.
     private func avoidance(of place: Place) -> Duration { isShared(place) ? shared!.avoidance : .seconds(30) }
 
-    /// The resource of the source that an answer of a mirror is about; nil: none.
+    /// The resource of the source that an answer of a mirror is about, nil if none.
     func original(of url: ResourceURL, at place: Place) -> ResourceURL? {
         url.moved(from: bases[place - 1], to: source)
     }

@@ -23,9 +23,9 @@ package struct PlaceAnswer: Sendable {
     package let url: ResourceURL
     /// Sent to the origin of `url` alone.
     package let headers: [(name: String, value: String)]
-    /// How long it holds; nil: until the place refuses.
+    /// How long it holds, nil if until the place refuses.
     package let lifetime: Duration?
-    /// What the file is known by in the cache; nil: as any other.
+    /// What the file is known by in the cache, nil if known as any other.
     package let key: String?
 
     package init(

@@ -11,7 +11,7 @@ final class Resolver: Sendable {
     /// One answer of the resolver.
     struct Place: Sendable {
         let answer: PlaceAnswer
-        /// On the clock of `now()`; nil: it has none.
+        /// On the clock of `now()`, nil if it has none.
         let end: Duration?
         /// Tells answers for one URL apart.
         let number: UInt64

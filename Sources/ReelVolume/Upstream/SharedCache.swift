@@ -21,7 +21,7 @@ package struct SharedCache: Sendable {
         (self.base, self.avoidance, self.getsCredentials) = (base, avoidance, getsCredentials)
     }
 
-    /// Where it has a resource of the source; nil: the resource is not of the source's tree. It keeps the resource by
+    /// Where it has a resource of the source, nil if the resource is not of the source's tree. It keeps the resource by
     /// that URL, so that it has no signature.
     package func place(of url: ResourceURL, in source: ResourceURL) -> ResourceURL? {
         url.movedUnsigned(from: source, to: base)

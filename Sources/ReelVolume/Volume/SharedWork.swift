@@ -22,7 +22,7 @@ final class SharedWork<Outcome: Sendable>: Sendable {
         }
     }
 
-    /// As `join`, but what is under way does not count: waits for its end, and joins the work that follows.
+    /// Like `join`, but what is under way does not count: waits for its end, and joins the work that follows.
     func joinNext(
         _ completion: @escaping @Sendable (Outcome) -> Void,
         work: @escaping @Sendable (@escaping @Sendable (Outcome) -> Void) -> Void

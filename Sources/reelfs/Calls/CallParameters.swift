@@ -3,7 +3,7 @@ import ReelListener
 
 /// Why a call is refused: one sentence.
 struct CallFailure: Error, Hashable {
-    /// Of the answer.
+    /// The answer's status.
     var status: Int
     var sentence: String
 }

@@ -9,7 +9,7 @@ final class CallThreads: Sendable {
         var isEnding = false
     }
 
-    /// Those of the control socket's clients as well.
+    /// The slots of the control socket's clients as well.
     private let jobs: Slots
     private let state = Monitor(State())
 

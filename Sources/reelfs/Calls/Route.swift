@@ -12,7 +12,7 @@ struct Route: Sendable {
     var path: String
     /// A sentence.
     var summary: String
-    /// Of a call.
+    /// The parameters of a call.
     var parameters: [RouteParameter] = []
     /// It changes something, so that it wants credentials or the token.
     var isChanging = false
@@ -23,7 +23,7 @@ struct Route: Sendable {
 
 /// A parameter of a call.
 struct RouteParameter: Sendable {
-    /// As JSON Schema names them.
+    /// The types as JSON Schema names them.
     enum Kind: String, Sendable {
         case string
         case boolean

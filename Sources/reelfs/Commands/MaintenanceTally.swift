@@ -66,7 +66,7 @@ final class ProgressBar {
         }
     }
 
-    /// Removes the bar and starts anew, for the next piece of work.
+    /// Removes the bar and starts again, for the next piece of work.
     func end() {
         if isDrawn { writeAll(2, Array("\r\u{1B}[K".utf8)) }
         isDrawn = false

@@ -89,7 +89,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     }
 
     /// The mount that the command line asks for.
-    /// - Parameter given: the descriptor to which that of `/dev/fd/N` was handed down; nil: it is N.
+    /// - Parameter given: the descriptor to which that of `/dev/fd/N` was handed down, nil if it is N.
     func request(
         at mountpoint: String, _ options: MountOptions, handedDownTo given: Int32? = nil
     ) throws(Failure) -> MountRequest {
@@ -121,7 +121,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
 
     private var shownSource: String { printable(withoutQuery(source)) }
 
-    /// Names the options that a remount cannot change, but for those that mount(8) only repeats from mountinfo.
+    /// Names the options that a remount cannot change, except for those that mount(8) only repeats from mountinfo.
     private func remark(aboutRemountOf mount: Mount) {
         let isShared = mount.options.contains("allow_other")
         let names = given.map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) }

@@ -20,28 +20,28 @@ struct ControlRequest: Codable {
     var bytes: Int64?
     /// Instead of that, how much goes.
     var freeing: Int64?
-    /// Of `verify`.
+    /// For `verify`.
     var repairs: Bool?
-    /// Of `refresh`.
+    /// For `refresh`.
     var isRecursive: Bool?
-    /// Of `prefetch`, each like `path`.
+    /// For `prefetch`, each like `path`.
     var paths: [String]?
-    /// Of `prefetch`: pin the files first.
+    /// For `prefetch`: pin the files first.
     var pins: Bool?
-    /// Of `prefetch`: go on without this connection; its end cancels any other.
+    /// For `prefetch`: go on without this connection; its end cancels any other.
     var isBackground: Bool?
-    /// Of `offline`.
+    /// For `offline`.
     var isOffline: Bool?
-    /// Of `limit-rate`, and of `prefetch` for itself, as the option has it.
+    /// For `limit-rate`, and for `prefetch` for itself, as the option has it.
     var schedule: String?
-    /// Of `attach`. Two descriptors come with it: the mount's `/dev/fuse`, and the pipe of its watcher; without them
+    /// For `attach`. Two descriptors come with it: the mount's `/dev/fuse`, and the pipe of its watcher; without them
     /// the daemon tells only whether it would take the mount.
     var handover: Handover?
-    /// Of `offline`, the mount that the user names; nil if it is all. Of `detach`, the mount to end, and of
+    /// For `offline`, the mount that the user names; nil if it is all. Of `detach`, the mount to end, and of
     /// `await-unmount`, the one whose end is waited for; as in mountinfo. The answer to the latter comes when others
     /// are left; with the last mount the connection ends, once the cache is written.
     var device: String?
-    /// Of `leave`: the form of ``LeftMount`` that the client knows.
+    /// For `leave`: the form of ``LeftMount`` that the client knows.
     var format: Int?
 
     /// Whether a program could name this path to the kernel. A longer one would only cost time for each of its parts.
@@ -52,10 +52,10 @@ struct ControlRequest: Codable {
 /// A mount that a daemon leaves to the next one, and what the kernel holds of it. Two descriptors come with it: the
 /// mount's `/dev/fuse`, and the pipe of its watcher, if there is one.
 struct LeftMount: Codable {
-    /// Of all that is left.
+    /// The version of the format of all that is left.
     static let format = 1
 
-    /// Of the source in the cache.
+    /// The directory of the source in the cache.
     var directory: String
     var mountpoint: String
     /// `major:minor`, as in mountinfo.
@@ -72,7 +72,7 @@ struct LeftMount: Codable {
 struct Handover: Codable {
     /// The version of the program.
     var program = Program.version
-    /// As given.
+    /// The source as given.
     var source: String
     var mountpoint: String
     /// `major:minor`, as in mountinfo.
@@ -89,29 +89,29 @@ struct ControlAnswer: Codable {
     var version = 1
     /// A sentence; nil on success.
     var error: String?
-    /// Of `attach`: why the daemon does not serve the mount, a sentence.
+    /// For `attach`: why the daemon does not serve the mount, a sentence.
     var refusal: String?
     /// The error is that no listing has the path.
     var isUnlisted: Bool?
-    /// Of `status`.
+    /// For `status`.
     var mount: MountStatus?
-    /// Of `describe`: the first mount, with the options that were given.
+    /// For `describe`: the first mount, with the options that were given.
     var handover: Handover?
-    /// Of `leave`: the next one. After the last, the connection ends once the cache is written and free.
+    /// For `leave`: the next one. After the last, the connection ends once the cache is written and free.
     var left: LeftMount?
     /// Another line follows.
     var more: Bool?
     var progress: MaintenanceProgress?
-    /// Of `list`: the next ones.
+    /// For `list`: the next ones.
     var files: [CachedFile]?
-    /// Of `list`, at its end.
+    /// For `list`, at its end.
     var cache: CacheStatus?
     var report: MaintenanceReport?
-    /// Of `explain`.
+    /// For `explain`.
     var explanation: Explanation?
-    /// Of `prefetch`: how far it is.
+    /// For `prefetch`: how far it is.
     var prefetch: PrefetchStatus?
-    /// Of `cancel-prefetch`: how many there were.
+    /// For `cancel-prefetch`: how many there were.
     var cancelled: Int?
 }
 
@@ -120,14 +120,14 @@ struct MountStatus: Codable {
     /// Without password and query.
     var source: String
     var mountpoint: String
-    /// All mount points of the daemon; nil: only this one.
+    /// All mount points of the daemon, nil for only this one.
     var mountpoints: [String]?
-    /// Those of them that show only what is cached; nil: none.
+    /// The mount points that show only what is cached, nil if none.
     var onlyCached: [String]?
     var pid: Int32
-    /// Whether the kernel reads complete files itself; nil: not known yet.
+    /// Whether the kernel reads complete files itself, nil if not known yet.
     var passthrough: Bool?
-    /// The address of its HTTP server; nil: there is none.
+    /// The address of its HTTP server, nil if there is none.
     var listening: String?
     var volume: VolumeStatus?
     /// Why there is no `volume`: the daemon does not answer.

@@ -11,7 +11,7 @@ import ReelVolume
 final class ControlClient: Sendable {
     private let descriptor: Int32
 
-    /// Those that came with answers, the first ones first.
+    /// Descriptors that came with answers, the first ones first.
     private let received = Lock<[Int32]>([])
 
     deinit {

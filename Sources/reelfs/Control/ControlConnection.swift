@@ -23,7 +23,7 @@ final class ControlConnection: Sendable {
     /// The user who connected.
     var user: uid_t { peer(of: descriptor).user }
 
-    /// As read(2); keeps the descriptors that come along for the request that they come with, at most two.
+    /// Like read(2); keeps the descriptors that come along for the request that they come with, at most two.
     func receive(_ buffer: inout [UInt8]) -> Int {
         let (count, files) = DescriptorMessage.receive(&buffer, from: descriptor)
         guard !files.isEmpty else { return count }

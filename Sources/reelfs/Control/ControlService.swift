@@ -7,20 +7,20 @@ import ReelVolume
 /// The requests that a daemon performs for clients of its control socket.
 struct ControlService: Sendable {
     let volume: any MountedVolume
-    /// Reads the catalogue again, and returns a mistake in it; nil: the source is none.
+    /// Reads the catalogue again, and returns a mistake in it, nil if the source is none.
     let reload: (@Sendable () -> Failure?)?
     /// Remembers for later mounts whether a command has made this one offline.
     let setOffline: @Sendable (Bool) -> Void
     /// nil: it is a server without mounts.
     let mounts: MountTable?
     let configuration: FilesystemConfiguration
-    /// The address of its HTTP server; nil: there is none.
+    /// The address of its HTTP server, nil if there is none.
     var listening: String?
     /// Requests that take a while, of the control socket's clients and of HTTP clients: the disk is for the readers of
     /// the mount.
     let jobs = Slots(4)
 
-    /// Answers a request for known facts at once, and refuses an invalid one; nil: `perform` handles it.
+    /// Answers a request for known facts at once, and refuses an invalid one, nil if `perform` handles it.
     func answer(_ request: ControlRequest) -> ControlAnswer? {
         let needsPath = ["pin", "unpin", "evict", "refresh", "explain", "cancel-prefetch"].contains(request.command)
         if request.version != 1 || !Self.commands.contains(request.command) {
@@ -123,9 +123,9 @@ struct ControlService: Sendable {
         return areOthersLeft == true ? ControlAnswer() : nil
     }
 
-    /// Why a client gives and gets no mount; nil: it may.
+    /// Why a client gives and gets no mount, nil if it may.
     private func refusal(of client: ControlConnection) -> String? {
-        // The socket's mode admits no other user, but for one to whom it was opened.
+        // The socket's mode admits no other user, except for one to whom it was opened.
         [0, geteuid()].contains(client.user) ? nil : "the daemon belongs to another user (uid \(geteuid()))"
     }
 

@@ -79,7 +79,7 @@ extension Handover {
             options: request.given.map { [$0.name] + ($0.value.map { [$0] } ?? []) })
     }
 
-    /// Why a daemon of these settings does not serve the mount; nil: it does. Options that are not given agree.
+    /// Why a daemon of these settings does not serve the mount, nil if it does. Options that are not given agree.
     func refusal(by configuration: FilesystemConfiguration, _ mountpoints: [String]) -> String? {
         let place = mountpoints.first ?? configuration.request.mountpoint
         let start = "this source is already mounted at \(printable(place)) with the same cache directory, and "

@@ -7,7 +7,7 @@ struct MountRequest {
     /// Absolute.
     var mountpoint: String
     var options: MountOptions
-    /// A mount that the caller has made (`/dev/fd/N`); nil: it is to be made.
+    /// A mount that the caller has made (`/dev/fd/N`), nil if it is to be made.
     var device: MountDevice?
     /// A daemon serves the mount, and is to leave it to this one.
     var isSuccessor = false
@@ -139,7 +139,7 @@ extension Failure {
     /// A signal came before the mount answered.
     static let interrupted = Failure(status: .interrupted, sentence: "interrupted, and nothing is mounted")
 
-    /// As the daemon sends it to the process that started it.
+    /// The line as the daemon sends it to the process that started it.
     var line: String { "\(status.rawValue) \(sentence)" }
 
     fileprivate init(line: String) {

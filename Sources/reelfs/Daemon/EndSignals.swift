@@ -48,7 +48,7 @@ final class EndSignals: Sendable {
 
     /// The mount is made.
     /// - Parameters:
-    ///   - reload: what SIGHUP does; nil: it ends the mount, too.
+    ///   - reload: what SIGHUP does, nil if it ends the mount, too.
     ///   - stop: ends it.
     func serve(reload: (@Sendable () -> Void)?, _ stop: @escaping @Sendable () -> Void) {
         let kept: Int32? = phase.withLock { phase in

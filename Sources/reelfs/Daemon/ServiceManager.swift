@@ -2,14 +2,14 @@ import Glibc
 
 /// The service manager that started this program, and is told its state in datagrams (sd_notify(3)).
 struct ServiceManager: Sendable {
-    /// A path, or `@NAME` for a socket of the abstract namespace; nil: there is no service manager.
+    /// A path, or `@NAME` for a socket of the abstract namespace, nil if there is no service manager.
     private let socketName: String?
     /// How many descriptors it keeps for the next start (`FileDescriptorStoreMax=`, systemd.service(5)).
     let room: Int
-    /// The name under which it knows this service; nil: it was not told.
+    /// The name under which it knows this service, nil if it does not know.
     private let unit: String?
 
-    /// - Parameter socketName: as in `NOTIFY_SOCKET`; nil: tells nothing.
+    /// - Parameter socketName: as in `NOTIFY_SOCKET`, nil to report nothing.
     init(socketName: String?, room: Int = 0, unit: String? = nil) {
         (self.socketName, self.room, self.unit) = (socketName, room, unit)
     }

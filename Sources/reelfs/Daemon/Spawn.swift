@@ -46,7 +46,7 @@ func spawn(
     return code == 0 ? pid : nil
 }
 
-/// The environment, but for the names of `variables`.
+/// The environment, except for the names of `variables`.
 private func inheritedVariables(without variables: [String]) -> [UnsafeMutablePointer<CChar>?] {
     let names = variables.compactMap { variable in variable.firstIndex(of: "=").map { variable[...$0] } }
     var inherited: [UnsafeMutablePointer<CChar>?] = []

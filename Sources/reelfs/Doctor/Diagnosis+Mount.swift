@@ -4,7 +4,7 @@ import ReelVolume
 struct MountFacts {
     var mountpoint = ""
     var health = Mountpoint.Health.alive
-    /// The daemon's own report; nil: it does not answer this user.
+    /// The daemon's own report, nil if it does not answer this user.
     var status: MountStatus?
     /// Mounted by this user.
     var isOwn = true

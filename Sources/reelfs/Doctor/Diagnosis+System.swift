@@ -3,7 +3,7 @@ import ReelCache
 /// The facts of the system that decide whether this user can mount, and how files are then read.
 struct SystemFacts {
     var isRoot = true
-    /// The sentence of `UserMount` about a missing requirement; nil: all are met.
+    /// The sentence of `UserMount` about a missing requirement, nil if all are met.
     var lack: String?
     /// Whether CAP_SYS_ADMIN is in effect.
     var mayAdminister = true
@@ -31,7 +31,7 @@ struct CacheFacts {
     var total: Int64 = 0
     /// Bytes that the source has cached there: it can evict them.
     var held: Int64 = 0
-    /// `ext4`; nil: unknown.
+    /// `ext4`, nil if unknown.
     var fileSystem: String?
     /// Whether holes take no space, and can be punched.
     var hasHoles = true

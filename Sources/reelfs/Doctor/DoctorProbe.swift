@@ -6,9 +6,9 @@ import ReelThreads
 /// The requests of `reelfs doctor`, through the transport of mounts. Each ends within a limit.
 struct DoctorProbe {
     let origin: CurlOrigin
-    /// Of one answer.
+    /// The most time for one answer.
     let limit: Duration
-    /// Changes each request before it leaves; nil: no source is known yet.
+    /// Changes each request before it leaves, nil if no source is known yet.
     var source: (any Source)?
 
     /// The answer to one request, as far as it has come.
@@ -16,7 +16,7 @@ struct DoctorProbe {
         var redirects = 0
         var head: ResponseHead?
         var headAt = Duration.zero
-        /// Of the body.
+        /// The bytes of the body.
         var bytes: Int64 = 0
         var lastByteAt = Duration.zero
         /// The body, if it is to be kept.

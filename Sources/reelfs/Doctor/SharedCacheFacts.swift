@@ -14,13 +14,13 @@ struct SharedCacheFacts {
 
     typealias Answer = Result<Piece, OriginFailure>
 
-    /// Of the file at the cache. Only scheme, host and port of it are shown.
+    /// The URL of the file at the cache. Only scheme, host and port of it are shown.
     var url: ResourceURL
     var isGivenCredentials = false
     var first: Answer
-    /// For the same bytes; nil: it was not asked again.
+    /// For the same bytes, nil if it was not asked again.
     var second: Answer?
-    /// For bytes elsewhere in the file; nil: it has no other piece.
+    /// For bytes elsewhere in the file, nil if it has no other piece.
     var other: Answer?
     /// The bytes of the first, from the source.
     var source: Answer?

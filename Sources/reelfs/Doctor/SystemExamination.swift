@@ -31,7 +31,7 @@ func mapsEverybody(_ map: String) -> Bool {
 
 extension CacheFacts {
     /// Tries a file without a name, which is gone when this returns.
-    /// - Parameter source: its part of the cache counts as room; nil: no part does.
+    /// - Parameter source: its part of the cache counts as room, nil if no part does.
     static func gather(_ path: String, source: String?) -> CacheFacts {
         var facts = CacheFacts()
         facts.path = path

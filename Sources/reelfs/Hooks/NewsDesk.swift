@@ -48,7 +48,7 @@ final class NewsDesk: Sendable {
         if !hasWarned.exchange(true, ordering: .relaxed) { logger.warning("\(sentence)") }
     }
 
-    /// What a source tells to; nil: nobody asks. - Parameter folder: of the source in the mount.
+    /// What a source tells to, nil if nobody asks. - Parameter folder: of the source in the mount.
     func news(of folder: [String]) -> TreeNews? {
         guard command != nil || anchor != nil else { return nil }
         let prefix = folder.map { $0 + "/" }.joined()

@@ -12,7 +12,7 @@ struct Catalogue {
         var path: [String]
         /// A URL, or the absolute path of a list.
         var source: String
-        /// Of the mount, of `[defaults]` and of the source; the later ones take precedence.
+        /// The options of the mount, of `[defaults]` and of the source; the later ones take precedence.
         var options: MountOptions
         var line: Int
     }

@@ -13,7 +13,7 @@ struct MountOptions: Hashable, Sendable {
     var cacheSize: Int64 = 10 << 30
     /// What files are known by in the cache.
     var cacheKey = CacheKey.url
-    /// Seconds without use after which cached data is evicted; nil: no limit.
+    /// Seconds without use after which cached data is evicted, nil for no limit.
     var cacheAge: Int64?
     var minimumFree = CacheLimits.Floor.percent(5)
     /// Seconds before a stalled read fails.
@@ -45,7 +45,7 @@ struct MountOptions: Hashable, Sendable {
     var authorityFile: String?
     /// Prints a bearer token.
     var tokenCommand: Command?
-    /// Where the key of an encrypted cache comes from; nil: the cache is plain.
+    /// Where the key of an encrypted cache comes from, nil if the cache is plain.
     var encryption: KeySource?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
@@ -53,33 +53,33 @@ struct MountOptions: Hashable, Sendable {
     var resolver: Command?
     /// Further bases of the source's tree, in order of preference.
     var mirrors: [ResourceURL] = []
-    /// The address of a bucket that mounts share; nil: none.
+    /// The address of a bucket that mounts share, nil if none.
     var tier: String?
     /// The base of the source's tree at a shared HTTP cache, which is asked first.
     var via: ResourceURL?
     /// Whether that cache gets the source's credentials.
     var viaCredentials = false
-    /// Bytes, a power of two; nil: a mebibyte with `via`, else a block.
+    /// Bytes, a power of two, nil for a mebibyte with `via`, else a block.
     var align: Int64?
     var userAgent: String?
-    /// The URL of an S3 service; nil: AWS.
+    /// The URL of an S3 service, nil for AWS.
     var endpoint: ResourceURL?
-    /// The region of a bucket; nil: the one that the environment or the service names.
+    /// The region of a bucket, nil for the one that the environment or the service names.
     var region: String?
-    /// The paths of a private key and of a list of host keys, for SFTP; nil: as ssh(1) has them.
+    /// The paths of a private key and of a list of host keys, for SFTP, nil for those of ssh(1).
     var sshKey: String?
     var sshKnownHosts: String?
     /// The path of a file that gets a line for each request.
     var requestLog: String?
-    /// The address of the HTTP server; nil: there is none.
+    /// The address of the HTTP server, nil if there is none.
     var listen: ListenAddress?
     /// The path of a file with the user and password that its clients must bring.
     var listenCredentials: String?
     /// Run with the paths that a refresh found changed.
     var onChange: Command?
-    /// The name of a file that is there only while the tree can be trusted; nil: there is none.
+    /// The name of a file that is there only while the tree can be trusted, nil if there is none.
     var anchor: String?
-    /// Of all requests together.
+    /// The rate of all requests together.
     var limitRate = RateSchedule.off
     /// Shows only what plays without the network, and asks for nothing.
     var onlyCached = false

@@ -7,7 +7,7 @@
 struct TOMLReader {
     enum Value: Hashable {
         case text(String)
-        /// As it stands, without underscores.
+        /// The number as it stands, without underscores.
         case number(String)
         case flag(Bool)
         case list([String])

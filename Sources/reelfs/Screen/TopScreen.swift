@@ -45,7 +45,7 @@ struct TopScreen {
     private struct Line {
         var text: String
         var style = Style.plain
-        /// Of a file's first line: its number among the choices.
+        /// The choice of a file's first line: its number among the choices.
         var choice: Int?
     }
 

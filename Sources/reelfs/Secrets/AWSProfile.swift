@@ -9,7 +9,7 @@ struct AWSProfile {
 
     /// - Parameters:
     ///   - variable: reads the environment.
-    ///   - home: the user's directory; nil: there is none.
+    ///   - home: the user's directory, nil if there is none.
     ///   - needsKey: false: only the region is looked for.
     init(_ variable: @escaping (String) -> String? = environment, home: String?, needsKey: Bool) throws(Failure) {
         let given = { (name: String) in variable(name).flatMap { $0.isEmpty ? nil : $0 } }

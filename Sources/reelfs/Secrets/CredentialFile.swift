@@ -11,7 +11,7 @@ struct CredentialFile: Hashable, Sendable {
     var user: String?
     var password: String?
     var token: String?
-    /// Of the private key that `key=FILE` names.
+    /// The passphrase of the private key that `key=FILE` names.
     var passphrase: String?
     var headers: [HeaderField] = []
 
@@ -52,7 +52,7 @@ struct CredentialFile: Hashable, Sendable {
     }
 
     /// The source with user and password inside: from here on they are treated as those of a URL are.
-    /// - Parameter address: what the user wrote, whose scheme may name the kind of the source; nil: the URL itself.
+    /// - Parameter address: what the user wrote, whose scheme may name the kind of the source, nil for the URL itself.
     func source(_ source: ResourceURL, givenAs address: String? = nil) -> String {
         let user = user ?? source.credentials?.user ?? ""
         let password = password ?? source.credentials?.password ?? ""

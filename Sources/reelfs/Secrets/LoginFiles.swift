@@ -25,7 +25,7 @@ struct PEMFile {
 }
 
 extension ClientCertificate {
-    /// The certificate and key that options name; nil: none.
+    /// The certificate and key that options name, nil if none.
     init?(_ options: MountOptions, passphrase: String?) throws(Failure) {
         guard let file = options.certificateFile else {
             if options.keyFile != nil { throw .usage("option key needs the certificate that it is of: cert=FILE") }
@@ -96,7 +96,7 @@ extension TransportConfiguration {
     }
 }
 
-/// The one word of an output (RFC 6750, section 2.1); nil: it holds none, or several.
+/// The one word of an output (RFC 6750, section 2.1), nil if it holds none, or several.
 func tokenText(_ output: [UInt8]) -> String? {
     let word = String(decoding: output, as: UTF8.self).split(whereSeparator: \.isWhitespace)
     guard word.count == 1, word[0].utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else { return nil }

@@ -2,7 +2,7 @@ import Glibc
 import ReelHTTP
 
 extension SSHAccess {
-    /// As ssh(1) has it, where the options say nothing else.
+    /// What ssh(1) does, where the options say nothing else.
     /// - Parameters:
     ///   - host: of the source.
     ///   - home: the user's directory; nil if there is none.

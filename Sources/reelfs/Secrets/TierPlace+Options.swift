@@ -6,7 +6,7 @@ import ReelThreads
 import ReelVolume
 
 extension TierPlace {
-    /// The bucket that `--tier` names; nil: none. Its keys come from where AWS's tools look for them: those of
+    /// The bucket that `--tier` names, nil if none. Its keys come from where AWS's tools look for them: those of
     /// `credentials=FILE` are the source's.
     /// - Parameter key: of an encrypted cache, under which the bucket's objects are encrypted as well.
     static func given(_ options: MountOptions, key: SecretBytes?) throws(Failure) -> TierPlace? {

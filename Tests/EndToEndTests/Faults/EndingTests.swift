@@ -96,7 +96,7 @@ extension EndToEnd {
             }
         }
 
-        /// Whether the file is opened twice within ten seconds: the first time was in vain.
+        /// Whether the file is opened twice within ten seconds: the first time brought nothing.
         private func isOpenedTwice(_ watch: Int32) -> Bool {
             // inotify(7): an event without a name is four numbers of 32 bits.
             var bytes = [UInt8](repeating: 0, count: 4096)

@@ -9,7 +9,7 @@ extension EndToEnd {
     /// fails in time, and all is well again soon after the origin's return.
     @Suite(.enabled(if: Network.isPossible || isCI, "a network namespace needs root"), .serialized)
     struct NetworkTests {
-        /// Of all mounts here: `--timeout`.
+        /// The deadline of all mounts here: `--timeout`.
         private static let deadline = Duration.seconds(3)
 
         private func withStage(_ body: (Scene, Stage, () throws -> Mounted) throws -> Void) throws {
@@ -44,7 +44,7 @@ extension EndToEnd {
             #expect(time < .seconds(2), "ls, stat and df")
         }
 
-        /// Of the read alone: an open may have waited for a confirmation before.
+        /// The time of the read alone: an open may have waited for a confirmation before.
         private func timeToFail(_ path: String, at offset: Int64, _ codes: Set<Int32>) throws -> Duration {
             let file = try OpenDescriptor(path)
             return took {
@@ -73,7 +73,8 @@ extension EndToEnd {
                 try cut.cut(stage)
                 mount.dropPages("whole.mkv")
                 try look(mount)
-                // The last confirmation is a moment old, or an open waits for one in vain: two seconds at most.
+                // The last confirmation is a moment old, or an open waits for one that does not come: two seconds at
+                // most.
                 let first = took { #expect(stage.whole.difference(inFile: mount.file("whole.mkv")) == nil) }
                 #expect(first < .seconds(3), "a cached file, first open")
                 let failing = try timeToFail(mount.file("half.mkv"), at: 20 << 20, cut.codes)

@@ -6,7 +6,7 @@ extension EndToEnd {
     /// mount(8) and fstab, as root.
     @Suite(.enabled(if: geteuid() == 0, "needs root")) struct FstabTests {
         static let film = FileOrigin(length: 100_000)
-        /// As fstab has them, behind the server's address.
+        /// The sources as fstab has them, behind the server's address.
         static let sources = [
             "", "films/", "films", "a,b,c/", #"a\040b/"#, "a%20b/", "a#b/", "Käse/", "?q=a,b&c=d/", #"a\134b/"#,
         ]

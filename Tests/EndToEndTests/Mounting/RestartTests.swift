@@ -19,7 +19,7 @@ extension EndToEnd {
             private let state = Mutex<(reads: Int, longest: Duration, error: String?)>((0, .zero, nil))
             private let thread = Mutex<Thread?>(nil)
 
-            /// - Parameter seed: of the places of its pieces; nil: one after the other, and again.
+            /// - Parameter seed: of the places of its pieces, nil for one after the other, and again.
             init(_ film: FileOrigin, _ path: String, seed: UInt64?) {
                 let thread = startThread { [self] in
                     do {
@@ -56,7 +56,7 @@ extension EndToEnd {
 
             var reads: Int { state.withLock { $0.reads } }
 
-            /// - Returns: what went wrong; nil: nothing did.
+            /// - Returns: what went wrong, nil if nothing did.
             func finish() -> String? {
                 isOver.store(true, ordering: .relaxed)
                 thread.withLock { $0 }?.join()

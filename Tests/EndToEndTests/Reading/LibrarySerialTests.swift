@@ -17,7 +17,7 @@ extension EndToEnd {
             /// Words in front of the path of the film, and behind it.
             var words: [String]
             var behind: [String] = []
-            /// Of a film by its suffix.
+            /// The most for a film, by its suffix.
             var most: [String: Cost]
 
             static let all = [
@@ -42,7 +42,7 @@ extension EndToEnd {
             ]
         }
 
-        /// So many make a program known as one that looks into many files.
+        /// This many make a program known as one that looks into many files.
         private static let films = 10
 
         @Test("A program that looks into all films of a library costs each a few requests", arguments: Scanner.all)
@@ -76,7 +76,7 @@ extension EndToEnd {
             }
         }
 
-        /// As Jellyfin asks. What the kernel reads ahead of a program is more than ffprobe reads of such films.
+        /// Asks as Jellyfin does. What the kernel reads ahead of a program is more than ffprobe reads of such films.
         @Test(
             "A probe of a film costs three requests and no more than its index and its beginning",
             arguments: [("behind.mp4", 900_000), ("film.mkv", 700_000)])
@@ -114,7 +114,7 @@ extension EndToEnd {
         private func suffix(_ number: Int) -> String { number % 2 == 0 ? "mp4" : "mkv" }
         private func name(_ number: Int) -> String { "\(number).\(suffix(number))" }
 
-        /// Of 16 MB, every second one an mp4 with its index at the end.
+        /// Makes films of 16 MB, every second one an mp4 with its index at the end.
         private func makeFilms(_ root: String, _ scene: Scene) throws {
             let short = scene.work("short.mkv")
             let picture = ["-f", "lavfi", "-i", "testsrc2=s=1280x720:r=25:duration=1"]

@@ -183,7 +183,7 @@ private final class MusicDaemon {
         }
     }
 
-    /// Those in its database.
+    /// The songs in its database.
     func songs() throws -> Int? {
         let end = try ChildProcess.run(["mpc", "-h", place + "/socket", "stats"])
         let line = end.output.split(separator: "\n").first { $0.hasPrefix("Songs:") }

@@ -69,7 +69,7 @@ extension EndToEnd {
             }
         }
 
-        /// Of a request without any login.
+        /// The status of a request without any login.
         private func status(_ url: String) throws -> String {
             try ChildProcess.run(["curl", "--noproxy", "*", "-so", "/dev/null", "-w", "%{http_code}", url]).output
         }

@@ -7,7 +7,7 @@ import Testing
 
 /// The page of the HTTP server, and the messages that keep it up to date.
 @Suite struct EventTests {
-    /// As the page reads them.
+    /// The news as the page reads them.
     private struct News: Decodable {
         var source: String
         var volume: VolumeStatus

@@ -109,7 +109,8 @@ extension EndToEnd {
             }
         }
 
-        /// As `rclone serve s3` answers: ranges with 200, no condition looked at; as AWS does: another region first.
+        /// Answers as `rclone serve s3` does: ranges with 200, no condition looked at; as AWS does: another region
+        /// first.
         @Test("Keys sign for the service alone and are nowhere to be seen; a range with status 200 is read right")
         func quirks() throws {
             let film = FileOrigin(length: 900_000)

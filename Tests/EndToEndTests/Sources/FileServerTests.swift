@@ -19,7 +19,7 @@ enum FileServer: String, CaseIterable, Sendable {
 
     static let user = "viewer"
     static let password = "open/sesame@home"
-    /// As a URL has it.
+    /// The login as a URL has it.
     static let login = "viewer:open%2Fsesame%40home@"
 
     /// Skips the test where the server is not installed.

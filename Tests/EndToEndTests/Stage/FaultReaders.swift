@@ -58,7 +58,7 @@ final class FaultReaders: Sendable {
         outcome = Mutex(ReadOutcome(seed: seed))
     }
 
-    /// - Parameter passes: how often each reader goes through the file; nil: until `finish`.
+    /// - Parameter passes: how often each reader goes through the file, nil to go on until `finish`.
     func start(passes: Int? = nil) {
         if shape != .atRandom { add(passes ?? .max) { [self] _ in passInOrder() } }
         if shape != .inOrder { add(passes ?? .max) { [self] random in passAtRandom(&random) } }

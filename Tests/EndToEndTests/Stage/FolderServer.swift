@@ -67,7 +67,7 @@ private func listing(_ files: [String: FileOrigin]) -> String {
 }
 
 extension ScriptedServer {
-    /// Of the root, for `reelfs mount`.
+    /// The address of the root, for `reelfs mount`.
     var address: String { "http://127.0.0.1:\(port)/" }
 
     /// Requests for files, the listing's left out.

@@ -8,7 +8,7 @@ enum Login: String, CaseIterable, Sendable {
 
     static let films = (1...6).map { "film \($0).mkv" }
 
-    /// What the server answers without it; nil: nothing at all, or its page.
+    /// What the server answers without it, nil for nothing at all, or its page.
     var refusal: String? {
         switch self {
         case .password, .netrc, .token, .tokenCommand, .digest: "401"

@@ -149,7 +149,7 @@ private func link(_ path: String) -> String? {
     return count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil
 }
 
-/// As the kernel and fstab(5) write spaces and the like: `\` and three octal digits.
+/// What the kernel and fstab(5) write spaces and the like: `\` and three octal digits.
 func unescaped(_ field: String) -> String {
     var bytes: [UInt8] = []
     var rest = Array(field.utf8)[...]

@@ -31,7 +31,7 @@ final class RandomOrigin: Sendable {
         var asked: [String] = []
 
         var now: FileOrigin.Version { versions[versions.count - 1] }
-        /// As in requests.
+        /// The path as in requests.
         var path: String { "/" + escaped(name) }
     }
 

@@ -13,7 +13,7 @@ final class RealServer: Sendable {
 
     let port: UInt16
     private let process: ChildProcess
-    /// Of nginx and Apache alone.
+    /// The log of nginx and Apache alone.
     private let accessLog: String
 
     var url: String { "http://127.0.0.1:\(port)/" }

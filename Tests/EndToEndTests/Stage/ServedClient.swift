@@ -4,7 +4,7 @@ import Testing
 
 /// `reelfs serve` as a child.
 final class Serving {
-    /// As it says on stdout.
+    /// The address as it says on stdout.
     let address: String
     let process: ChildProcess
 
@@ -23,7 +23,7 @@ final class Serving {
         address = String(process.said.output.dropLast())
     }
 
-    /// As a user does. - Returns: its exit status.
+    /// Ends it as a user does. - Returns: its exit status.
     @discardableResult
     func stop(within limit: Duration = .seconds(10)) throws -> Int32 {
         process.signal(SIGTERM)

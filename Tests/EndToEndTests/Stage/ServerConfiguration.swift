@@ -134,7 +134,7 @@ func pythonServer(_ name: String) throws -> String? {
     try server(".build-python/bin/\(name)", by: "Tests/install-python")
 }
 
-/// As `pythonServer`, for those of `Tests/unpack-packages`.
+/// Like `pythonServer`, for those of `Tests/unpack-packages`.
 func unpackedServer(_ name: String) throws -> String? {
     try server(".build-servers/usr/sbin/\(name)", by: "Tests/unpack-packages")
 }

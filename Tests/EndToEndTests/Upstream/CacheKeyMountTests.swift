@@ -37,7 +37,7 @@ extension EndToEnd {
 }
 
 extension RealServer {
-    /// Of all answers about a resource.
+    /// The bytes of all answers about a resource.
     fileprivate func bodyBytes(of path: String) -> Int64 {
         requests.map { $0.split(separator: " ") }.filter { $0.last == path[...] }.reduce(0) { $0 + (Int64($1[1]) ?? 0) }
     }

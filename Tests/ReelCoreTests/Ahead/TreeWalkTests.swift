@@ -16,7 +16,7 @@ import Testing
             return Int.random(in: 0...4, using: &random)
         }
 
-        /// As a program walks that goes into each folder as it comes to it.
+        /// The walk of a program that goes into each folder as it comes to it.
         func walked(from name: String = "0") -> [String] {
             [name] + (0..<children(of: name)).flatMap { walked(from: "\(name).\($0)") }
         }

@@ -161,7 +161,7 @@ import Testing
         #expect(worth(200, [("Content-Length", "7")], known: nil) == .whole)
     }
 
-    /// As `rclone serve s3` answers.
+    /// What `rclone serve s3` answers.
     @Test func aRangeThatComesWithTheStatusOfAWholeIsARange() {
         let (tag, length) = (("ETag", "\"v1\""), ("Content-Length", "100"))
         for known in [Self.known, nil] {

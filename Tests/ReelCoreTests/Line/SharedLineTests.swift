@@ -21,14 +21,14 @@ private struct SharedLine {
     private static let step = Duration.milliseconds(5)
     private static let piece: Int64 = 128 << 10
     private static let trip = Duration.milliseconds(40)
-    /// Of a scanner: what it asks for, and how long it is busy with it.
+    /// The work of a scanner: what it asks for, and how long it is busy with it.
     private static let probe: (bytes: Int64, rest: Duration) = (256 << 10, .milliseconds(60))
     /// What comes of a request that takes no bytes, until its socket is full.
     private static let socket = 512.0 * 1024
 
     let capacity: Double
     let rate: Double
-    /// Of one request; what a server or TCP lets it have.
+    /// The rate of one request; what a server or TCP lets it have.
     var most = Double.infinity
     /// When no byte comes, since the start.
     var silence = Duration.zero..<Duration.zero
@@ -43,14 +43,14 @@ private struct SharedLine {
     private let start = Duration.seconds(100)
     private var now = Duration.seconds(100)
     private var toldAt = Duration.zero
-    /// Of the kernel: what it has asked for, and which of it has not come.
+    /// The kernel's reads: what it has asked for, and which of it has not come.
     private var asked: Int64 = 0
     private var parked: [Ledger.ReadID: ByteRange] = [:]
 
     private(set) var stalls: [Duration] = []
     private(set) var scannedBytes: Int64 = 0
     private(set) var prefetchedBytes: Int64 = 0
-    /// Of the command's request, what stands in its socket; nil: it has not begun.
+    /// The state of the command's request, what stands in its socket, nil if it has not begun.
     private var held: Double?
 
     init(capacity: Double, rate: Double, scanners: Int, seconds: Int64) {
@@ -82,7 +82,7 @@ private struct SharedLine {
         }
     }
 
-    /// As the kernel does: half a mebibyte ahead, in reads of two blocks.
+    /// Asks as the kernel does: half a mebibyte ahead, in reads of two blocks.
     private mutating func askAhead(of place: Int64) {
         while asked < min(ledger.length, place + 4 * BlockSize.block) {
             let range = ByteRange(asked, min(ledger.length, asked + 2 * BlockSize.block))
@@ -125,7 +125,7 @@ private struct SharedLine {
         }
     }
 
-    /// As the gate does for requests that a read waits for, and that are no player's.
+    /// Does what the gate does for requests that a read waits for, and that are no player's.
     private mutating func noteWait() {
         if !ledger.hasPlayer(now: now), share.readerWaits(now: now) { held = nil }
     }

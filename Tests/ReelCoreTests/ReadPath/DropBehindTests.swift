@@ -6,7 +6,7 @@ private let extent = BlockSize.extent
 private let kept = DropBehind.kept
 
 struct DropBehindTests {
-    /// A file of 1 GiB, all of it there but for a block.
+    /// A file of 1 GiB, all of it there except for a block.
     private func ledger(without block: Int? = nil) -> Ledger {
         let length: Int64 = 1 << 30
         let missing = block.map { BlockSize.bytes(of: $0, length: length) } ?? ByteRange(length, length)

@@ -86,7 +86,7 @@ import Testing
         #expect(player.fetched > 4 * BlockSize.block, "\(player.requests)")
     }
 
-    /// Of which nothing is fetched ahead, and of which the kernel asks for little at once.
+    /// A scanner for which nothing is fetched ahead, and of which the kernel asks for little at once.
     @Test func aScannerThatReadsOnDoesNotWaitForEachBlock() {
         var player = Player(length: gigabyte)
         player.ledger.limits.isScan = true
@@ -177,7 +177,7 @@ import Testing
         #expect(player.fetched > index + 2 << 20 && player.ledger.hasPlayer(now: player.now))
     }
 
-    /// A movie's box of so many bytes in front.
+    /// A movie's box of this many bytes in front.
     private func container(_ front: Int64) -> Container {
         let count = (0..<4).reversed().map { UInt8(truncatingIfNeeded: front >> (8 * $0)) }
         let head = count + Array("moov".utf8) + [UInt8](repeating: 0, count: 200)
@@ -633,7 +633,7 @@ import Testing
             ledger.opened()
         }
 
-        /// Then lets the origin send as much as it may, but for `limit`.
+        /// Then lets the origin send as much as it may, except for `limit`.
         mutating func read(_ offset: Int64, _ count: Int64, upTo limit: Int64 = .max) {
             now += .milliseconds(10)
             let range = ByteRange(offset, offset + count)

@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    /// Of nine idle ones requests ahead take six; the next opens a connection of its own.
+    /// Requests ahead take six; the next opens a connection of its own.
     @Test func whoFetchesAheadLeavesIdleConnectionsToWhoWaits() throws {
         let gate = Gate()
         let film = FileOrigin(length: 1000)

@@ -10,7 +10,7 @@ import Testing
         var testDescription: String
         /// Sent first.
         var beginning: String
-        /// Sent after it for ever.
+        /// Sent after it forever.
         var text: String
 
         private static let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// As libcurl would unpack it unasked, a megabyte could become a gigabyte.
+    /// If libcurl unpacked it unasked, a megabyte could become a gigabyte.
     @Test(arguments: ["gzip, chunked", "gzip", "chunked, deflate", "br"])
     func aBodyPackedForTheWayIsRefused(coding: String) throws {
         let server = try ScriptedServer { _ in

@@ -29,7 +29,7 @@ import Testing
     private static let folder = ResourceURL("http://me:secret@host:8080/dav/")!
     static let date: String = "Mon, 06 May 2024 07:08:09 GMT"
 
-    /// - Parameter size: of the pieces in which it comes; nil: in one.
+    /// - Parameter size: of the pieces in which it comes, nil for one.
     static func read(
         _ text: some Sequence<UInt8>, of folder: ResourceURL = folder, known: EntryList? = nil, pieces size: Int? = nil,
         limit: Int = 100
@@ -415,7 +415,7 @@ import Testing
             }
             stream.finish(&pieces)
             ends -= pieces.events.count
-            // A tag that does not end, and what stands before it, wait for ever.
+            // A tag that does not end, and what stands before it, wait forever.
             #expect(whole.events.starts(with: pieces.events), "seed \(random.seed): \(text.joined())")
         }
         #expect(ends < 20_000, "\(ends) of what was told was not told in pieces")

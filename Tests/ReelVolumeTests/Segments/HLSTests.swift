@@ -15,7 +15,7 @@ import Testing
         let text = Shared("")
         let segments: [FileOrigin]
         let server: ScriptedServer
-        /// Answers in the place of a segment or the playlist; nil: as it is.
+        /// Answers in the place of a segment or the playlist, nil to leave it as it is.
         let override = Shared<(@Sendable (ServerRequest) -> [ServerStep]?)?>(nil)
 
         init(_ lengths: [Int64]) throws {

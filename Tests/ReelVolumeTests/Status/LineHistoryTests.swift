@@ -9,7 +9,7 @@ import Testing
         let progress = Mutex(LineProgress())
     }
 
-    /// As a page reads it.
+    /// What a page reads.
     private func past(_ history: LineHistory, _ moment: Duration) throws -> [[Int64]] {
         let text = "{" + String(decoding: history.member(moment), as: UTF8.self) + "}"
         return try #require(try JSONDecoder().decode([String: [[Int64]]].self, from: Data(text.utf8))["past"])

@@ -5,8 +5,8 @@ import TestKit
 
 @testable import ReelVolume
 
-/// Serves a film under links, of which the newest is good until it ends: after so many requests, after a time, or when
-/// the test says so. What ends in time cuts its bodies.
+/// Serves a film under links, of which the newest is good until it ends: after this many requests, after a time, or
+/// when the test says so. What ends in time cuts its bodies.
 final class ExpiringLinks: Sendable {
     private struct State {
         /// Requests that each link has served.
@@ -16,7 +16,7 @@ final class ExpiringLinks: Sendable {
         var refusals = 0
     }
 
-    /// Of the links that end after a time, a connection brings 4 MiB/s.
+    /// A connection brings 4 MiB/s.
     private static let piece = 32 << 10
     private static let pause = Duration.milliseconds(8)
 
@@ -72,7 +72,7 @@ final class ExpiringLinks: Sendable {
 }
 
 /// A volume whose list has one film, under links of which the resolver tells.
-/// - Parameter answer: makes the resolver's answer to a question of this number; nil: the next link.
+/// - Parameter answer: makes the resolver's answer to a question of this number, nil for the next link.
 func withVolume(
     of links: ExpiringLinks, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10),
     answer: (@Sendable (ScriptedServer, Int) -> Result<PlaceAnswer, PlaceFailure>)? = nil,
