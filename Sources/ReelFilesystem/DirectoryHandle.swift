@@ -12,7 +12,7 @@ package protocol DirectoryHandle: AnyObject, Sendable {
 package struct DirectoryItem {
     /// The name in the directory.
     package var name: String
-    /// As in `Attributes.inode`.
+    /// The same number as in `Attributes.inode`.
     package var inode: UInt64
     /// A directory; else a link or a regular file.
     package var isDirectory: Bool

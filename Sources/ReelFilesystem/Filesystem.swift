@@ -9,7 +9,7 @@ package protocol Filesystem: AnyObject, Sendable {
     /// The attributes of a node, without a request.
     func attributes(of node: NodeID, _ completion: @escaping Completion<Attributes>)
 
-    /// The place of a node that the kernel knows, but for the root; nil if it has none any more.
+    /// The place of a node that the kernel knows, except for the root; nil if it has none any more.
     func place(of node: NodeID) -> NodePlace?
 
     /// Opens a node's file, after a request where its version is not known or no longer fresh.

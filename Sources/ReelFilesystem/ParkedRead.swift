@@ -16,7 +16,7 @@ extension ParkedRead {
 
 /// The outcome of a read's first attempt.
 package enum ReadAnswer: Sendable {
-    /// That many bytes are in the buffer; fewer than asked for only at the end of the file.
+    /// This many bytes are in the buffer; fewer than asked for only at the end of the file.
     case read(Int)
     /// The parked read was taken; it will be answered exactly once.
     case parked

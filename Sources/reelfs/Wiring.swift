@@ -196,7 +196,7 @@ extension MountOptions {
 /// Joins tree, cache and origin.
 struct Wiring {
     let volume: any MountedVolume
-    /// Reads the catalogue again, and returns a mistake in it; nil: the source is none.
+    /// Reads the catalogue again, and returns a mistake in it, nil if the source is none.
     let reload: (@Sendable () -> Failure?)?
     private let socket: SocketPlace
     private let store: Store

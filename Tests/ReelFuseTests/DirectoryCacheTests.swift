@@ -9,7 +9,7 @@ import Testing
 struct DirectoryCacheTests {
     private static let count = 2000
 
-    /// As `ls -l` does it: each name, then its attributes. - Returns: how many there were.
+    /// Does what `ls -l` does: each name, then its attributes. - Returns: how many there were.
     private func listLong(_ path: String) -> Int {
         guard let directory = opendir(path) else { return -1 }
         defer { closedir(directory) }

@@ -161,7 +161,7 @@ struct InheritanceTests {
         try withMount([:]) { mount in
             try succeed(mount.session, mount.path, MemoryFilesystem(first)) { session in
                 #expect(read(mount.file("a")) == first["a"]!.bytes(0..<100_000))
-                // As after so many more processes.
+                // As after this many more processes.
                 try succeed(session, mount.path, MemoryFilesystem(second), change: { $0.epoch += 63 }) { session in
                     #expect(read(mount.file("b")) == second["b"]!.bytes(0..<100_000))
                     let file = open(mount.file("b"), O_RDONLY | O_CLOEXEC)

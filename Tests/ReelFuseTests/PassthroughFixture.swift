@@ -86,7 +86,8 @@ func write(_ bytes: [UInt8], to path: String) throws {
     }
 }
 
-/// - Parameter directory: where the file on the disk is made, and what the mount is told of; nil: a directory in /tmp.
+/// - Parameter directory: where the file on the disk is made, and what the mount is told of, nil for a directory in
+///   /tmp.
 func withPassthrough(
     directory: String? = nil, told: String? = nil, isComplete: Bool = true, _ body: (PassthroughFixture) throws -> Void
 ) throws {

@@ -25,7 +25,7 @@ final class ListedFolder: DirectoryHandle {
         self.init(entries.count) { entries[$0] }
     }
 
-    /// Of films with names so long that a few thousand are more than sockets take.
+    /// A folder of films with names so long that a few thousand are more than sockets take.
     static func films(_ count: Int) -> ListedFolder {
         ListedFolder(count) { index in
             let name = "\(index) \(String(repeating: "long name ", count: 20)).mkv"

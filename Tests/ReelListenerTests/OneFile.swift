@@ -18,11 +18,11 @@ final class OneFile: Filesystem {
         static let none = Counts()
     }
 
-    /// Where a read has to wait: for ever, as no bytes come.
+    /// Where a read has to wait: forever, as no bytes come.
     let hole: Int64
     let film: GeneratedBytes
     let length: Int64
-    /// The root as it is listed; nil: it cannot be.
+    /// The root as it is listed, nil if it cannot be.
     private let folder: ListedFolder?
     private let lends: Bool
     private let descriptor: Int32

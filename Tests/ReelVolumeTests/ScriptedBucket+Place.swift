@@ -7,7 +7,7 @@ import TestKit
 @testable import ReelVolume
 
 extension ScriptedBucket {
-    /// As the program names it. - Parameter key: of an encrypted cache.
+    /// The place as the program names it. - Parameter key: of an encrypted cache.
     func place(key: SecretBytes? = nil) -> TierPlace {
         let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
         return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in

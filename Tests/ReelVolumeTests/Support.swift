@@ -12,7 +12,7 @@ extension VolumeFixture {
         volume.status().files.first { $0.path == path }?.cachedBytes ?? 0
     }
 
-    /// As if the last confirmation of every remembered resource lay an hour back.
+    /// Makes it as if the last confirmation of every remembered resource lay an hour back.
     func expire() {
         for object in store.objects() {
             guard let remembered = store.information(for: object.key) else { continue }

@@ -30,7 +30,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let warm: Warming
     private let links: Bool
     private let kinds: [any Source.Type]
-    /// Always the same key; nil: a plain cache.
+    /// Always the same key, nil for a plain cache.
     private let cipher = CacheKind.isEncrypted ? CacheCipher(master: SecretBytes(count: 32)) : nil
     private let running = Mutex<Running?>(nil)
 
@@ -122,13 +122,13 @@ final class VolumeFixture: KernelCaller, Sendable {
         running.store.close()
     }
 
-    /// As umount and mount.
+    /// Does what umount and mount do.
     func restart() throws {
         stop()
         try start()
     }
 
-    /// As umount, and mount of another place with the same cache directory.
+    /// Does what umount does, and then a mount of another place with the same cache directory.
     func restart(at source: String) throws {
         stop()
         place.withLock { $0 = source }

@@ -12,7 +12,7 @@ enum CrashPoint: String, CaseIterable, Sendable {
 
 /// Makes filled blocks and remembered facts durable, and tidies closed files.
 final class Committer: Sendable {
-    /// A commit runs early once so many bytes are filled: a power loss forgets no more, and one fdatasync writes no
+    /// A commit runs early once this many bytes are filled: a power loss forgets no more, and one fdatasync writes no
     /// more.
     static let commitBytes: Int64 = 32 << 20
 

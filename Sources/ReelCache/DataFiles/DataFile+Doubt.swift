@@ -5,7 +5,7 @@ extension DataFile {
     /// Whether the file is as long as it must be, with data in all written places.
     var hasNoHoles: Bool { descriptor.isLong(length) && holes().isEmpty }
 
-    /// Another program has touched the file: its blocks on the disk are verified anew before they count.
+    /// Another program has touched the file: its blocks on the disk are verified again before they count.
     /// - Returns: blocks with holes where bytes were written.
     func doubt() -> [Int] {
         withBlocks { $0.doubt() }

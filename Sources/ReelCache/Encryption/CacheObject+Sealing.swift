@@ -95,7 +95,7 @@ extension CacheObject {
         var failures: Int
     }
 
-    /// - Parameter buffer: holds the bytes, which do not change any more; nil: they are the caller's.
+    /// - Parameter buffer: holds the bytes, which do not change any more, nil if they are the caller's.
     /// - Returns: nil where the bytes are not on the disk.
     private func write(_ bytes: UnsafeRawBufferPointer, _ block: Int, _ buffer: BlockBuffer? = nil) -> Written? {
         let count = Int64(bytes.count)

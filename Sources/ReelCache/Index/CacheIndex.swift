@@ -20,7 +20,7 @@ final class CacheIndex: Sendable {
     private let directory: CacheDirectory
     /// nil: the index is plain.
     var cipher: CacheCipher? { directory.cipher }
-    /// The reason why the index on the disk is not written to; nil: it is.
+    /// The reason why the index on the disk is not written to, nil if it is.
     let failure: CacheError?
 
     /// - Parameter reader: nil: the writer reads as well.
@@ -36,7 +36,7 @@ final class CacheIndex: Sendable {
 
     /// Opens the index of a directory and removes the leftovers of a crash. On a disk that takes no writes the readable
     /// part is copied into memory, and changes only there.
-    /// - Parameter source: the source that the directory must belong to, or belongs to from now on; nil: any.
+    /// - Parameter source: the source that the directory must belong to, or belongs to from now on, nil for any.
     static func open(_ directory: CacheDirectory, source: String?) throws(CacheError) -> CacheIndex {
         do throws(CacheError) {
             if let failure = directory.failure { throw failure }

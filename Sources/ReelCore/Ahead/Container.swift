@@ -3,11 +3,11 @@
 /// The bytes are anybody's: all that they can cause is that these ranges are fetched, which lie in the file, are few,
 /// and are short.
 package struct Container: Hashable, Sendable {
-    /// Of one file.
+    /// The most ranges for one file.
     package static let mostRanges = 4
-    /// Of one file, together: the index of an mp4 of three hours.
+    /// The most bytes for one file, all together: the index of an mp4 of three hours.
     package static let mostBytes: Int64 = 8 << 20
-    /// So many first bytes tell what there is to tell; in all but odd files the first thousand do.
+    /// This many first bytes tell what there is to tell; in all but odd files the first thousand do.
     package static let mostHead: Int64 = 64 << 10
 
     /// Ranges that a program reads before it knows what the file holds, by place; some of them are there already.
@@ -90,7 +90,7 @@ package struct Container: Hashable, Sendable {
 /// The first bytes of a file, read with distrust: past their end there is nothing, and no number traps.
 struct FileBytes {
     private let bytes: [UInt8]
-    /// Of the file.
+    /// The file's length.
     let length: Int64
     /// Bytes that are at hand.
     var count: Int64 { Int64(bytes.count) }

@@ -2,7 +2,7 @@ import Synchronization
 
 /// How many connections the transport has at once: a process may mostly have 1024 files open.
 package enum ConnectionLimit {
-    /// From so many on an origin that has one gets no more, and an origin that has none gets one, up to `most`.
+    /// From this many on an origin that has one gets no more, and an origin that has none gets one, up to `most`.
     package static let usual = 256
     package static let most = usual * 3 / 2
 }
@@ -48,7 +48,7 @@ package struct OriginRequest: Sendable {
     package var url: ResourceURL
     /// The listed URL of the file or folder that it is made for, where `url` is another: a signed link, or a piece.
     package var subject: ResourceURL?
-    /// As it stands in the request's first line.
+    /// The method as it stands in the request's first line.
     package var method = "GET"
     /// Sent to the origin of `url` alone, as they may hold secrets. A redirect elsewhere is followed without them, and
     /// by GET and HEAD alone: headers may decide what another method does (`Depth`).
@@ -58,11 +58,11 @@ package struct OriginRequest: Sendable {
     package var isPublic = false
     /// Sent with the request; empty: none.
     package var body: [UInt8] = []
-    /// Sent by PUT in place of `body`; nil: none.
+    /// Sent by PUT in place of `body`, nil if none.
     package var upload: (any UploadBody)?
     /// Set for a request of S3's interface.
     package var signed: SignedTarget?
-    /// When the signature in the URL ends, in seconds since 1970; nil: never, or it does not say.
+    /// When the signature in the URL ends, in seconds since 1970, nil if it does not end, or does not say.
     package var expires: Int64?
     /// The statuses of answers that the receiver takes; all others are failures, or redirects.
     package var accepted: Set<Int> = [200, 206, 304]
@@ -78,7 +78,7 @@ package struct OriginRequest: Sendable {
     package var reason: Reason
     /// The request ends with `.timedOut` when no byte arrived for this long, unless it pauses.
     package var stallLimit: Duration
-    /// A limit of its own, beside that of the mount; nil: none.
+    /// A limit of its own, beside that of the mount, nil if none.
     package var limit: RateLimit?
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
     /// this (name lookup, TCP and TLS). An old connection would only tell when TCP next tries, not whether the origin
@@ -194,7 +194,7 @@ extension Origin {
         return isWorth
     }
 
-    /// How the origin of `url` is away; nil: requests to it go out.
+    /// How the origin of `url` is away, nil if requests to it go out.
     package func outage(of url: ResourceURL) -> Outage? {
         if line.isOffline { return .offline }
         return if case .away(let outage, _) = standings[url.origin] { outage } else { nil }
@@ -270,7 +270,7 @@ package enum AnswerPlace: String, Sendable {
 package protocol UploadBody: AnyObject, Sendable {
     /// In bytes.
     var length: Int64 { get }
-    /// Copies the bytes at `offset`. - Returns: how many, at least one; nil: they cannot be had, and the request ends
+    /// Copies the bytes at `offset`. - Returns: how many, at least one, nil if they cannot be had, and the request ends
     /// with `.cancelled`.
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int?
 }

@@ -23,7 +23,7 @@ package enum Outage: String, Hashable, Sendable {
 /// a connection each half second, one at a time, and only behind a probe that knew the origin's address: they do not
 /// ask a silent name server again.
 ///
-/// Silence is counted from the moment at which the origin first owed an answer, and begins anew with each sign of life
+/// Silence is counted from the moment at which the origin first owed an answer, and begins again with each sign of life
 /// on any request: one slow resource opens nothing while others are answered, and a probe asks for another one.
 package struct Circuit: Sendable {
     /// The state of the origin; `halfOpen` while a probe is under way.
@@ -50,7 +50,7 @@ package struct Circuit: Sendable {
         case closed, doubtful, open(Outage)
     }
 
-    /// As long as a request's own short retries take (`RetryPolicy`): one refusal may be that of a server that
+    /// The time that a request's own short retries take (`RetryPolicy`): one refusal may be that of a server that
     /// restarts.
     static let refusalsFor = Duration.milliseconds(400)
     /// Refusals further apart than this are no row.
@@ -104,7 +104,7 @@ package struct Circuit: Sendable {
         }
     }
 
-    /// How the origin is away; nil: requests go out.
+    /// How the origin is away, nil if requests go out.
     package var outage: Outage? { if case .open(let outage) = mode { outage } else { nil } }
 
     /// Whether the clock may bring anything.

@@ -44,7 +44,7 @@ package struct ConcurrencyLimit: Sendable {
     /// A reader waits for bytes that were fetched ahead.
     /// - Parameters:
     ///   - file: the file that it reads.
-    ///   - rate: of one connection, bytes a second; nil: unknown.
+    ///   - rate: of one connection, bytes a second, nil if unknown.
     /// - Returns: `share` from now on.
     package mutating func underrun(_ file: ObjectIdentifier, rate: Double?, now: Duration) -> Int {
         lastUnderrun = now

@@ -20,31 +20,31 @@ package final class Line: Sendable {
     @discardableResult
     package func setOffline(_ isOffline: Bool) -> Bool { isCut.exchange(isOffline, ordering: .relaxed) != isOffline }
 
-    /// As `LineShare.tell`.
+    /// Like `LineShare.tell`.
     package func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
         share.withLock { $0.tell(file, ahead: ahead, now: now) }
     }
 
-    /// As `LineShare.readerWaits`.
+    /// Like `LineShare.readerWaits`.
     @discardableResult
     package func readerWaits(now: Duration) -> Bool { share.withLock { $0.readerWaits(now: now) } }
 
-    /// As `LineShare.took`.
+    /// Like `LineShare.took`.
     package func took(_ count: Int64, charged: Int64, by rank: LineRank = .reader, now: Duration) {
         share.withLock { $0.took(count, charged: charged, by: rank, now: now) }
     }
 
-    /// As `LineShare.begin`.
+    /// Like `LineShare.begin`.
     package func begin(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
         share.withLock { $0.begin(count, by: rank, now: now) }
     }
 
-    /// As `LineShare.pause`.
+    /// Like `LineShare.pause`.
     package func pause(of rank: LineRank = .reader, now: Duration) -> Duration? {
         let most = limit.rate(now: now)
         return share.withLock { $0.pause(of: rank, now: now, limit: most) }
     }
 
-    /// As `LineShare.isTight`.
+    /// Like `LineShare.isTight`.
     package func isTight(now: Duration) -> Bool { share.withLock { $0.isTight(now: now) } }
 }

@@ -6,7 +6,7 @@ package final class RateLimit: Sendable {
     private struct State {
         var schedule: RateSchedule
         var bucket = TokenBucket()
-        /// When the time of day was last looked at; nil: not yet, or the schedule is new.
+        /// When the time of day was last looked at, nil if not yet, or if the schedule is new.
         var lookedAt: Duration?
     }
 
@@ -33,16 +33,16 @@ package final class RateLimit: Sendable {
         }
     }
 
-    /// Bytes a second that hold now; nil: no limit.
+    /// Bytes a second that hold now, nil for no limit.
     package func rate(now: Duration) -> Double? {
         look(now)
         return state.withLock { $0.bucket.rate }
     }
 
-    /// As `TokenBucket.took`.
+    /// Like `TokenBucket.took`.
     package func took(_ count: Int64, now: Duration) { state.withLock { $0.bucket.took(count, now: now) } }
 
-    /// As `TokenBucket.pause`.
+    /// Like `TokenBucket.pause`.
     package func pause(now: Duration) -> Duration? {
         look(now)
         return state.withLock { $0.bucket.pause(now: now) }

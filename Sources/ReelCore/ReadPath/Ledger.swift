@@ -68,7 +68,7 @@ package struct Ledger: Sendable {
         counts.unread.count + (acceptsRanges && !planner.isPrefetched ? planner.streams.owed : 0)
     }
 
-    /// Bytes that were read in a row from the beginning of the file on, its index left out; nil: none were.
+    /// Bytes that were read in a row from the beginning of the file on, its index left out, nil if none were.
     package var headRun: Int64? { planner.cursors.headRun }
 
     // MARK: Handles
@@ -338,7 +338,7 @@ package struct Ledger: Sendable {
     /// Bytes came that have no place: their stream was let go of, or the cache takes nothing.
     package mutating func dropped(_ count: Int64) { counts.dropped(count) }
 
-    /// The request of a stream is over; nil: its body came whole. Of a version with an open end `present` knows the
+    /// The request of a stream is over, nil if its body came whole. Of a version with an open end `present` knows the
     /// length by then, and a body that broke off is not asked for again: nothing tells where it would go on.
     /// - Parameter random: from 0 to 1, for the pause before the next attempt.
     package mutating func ended(
@@ -404,7 +404,7 @@ package struct Ledger: Sendable {
         return actions + planner.resume(now: now)
     }
 
-    /// Looks whether bytes have left the cache since the last look: plans anew around them, and counts those that were
+    /// Looks whether bytes have left the cache since the last look: plans again around them, and counts those that were
     /// not read as wasted. - Returns: whether any have.
     @discardableResult
     package mutating func notice() -> Bool {

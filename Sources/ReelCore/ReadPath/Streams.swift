@@ -71,7 +71,7 @@ struct Streams: Sendable {
     /// runs, and where the version is like any other now.
     private(set) var brokenOff: ReadFailure?
     private var nextID: Ledger.StreamID = 1
-    /// Requests begin and end at multiples of so many bytes, as far as the bytes up to there are missing.
+    /// Requests begin and end at multiples of this many bytes, as far as the bytes up to there are missing.
     let alignment: Int64
 
     /// - Parameter alignment: a power of two, of one block or more.

@@ -4,12 +4,12 @@ import ReelFilesystem
 /// What the kernel holds of a mount, in the kernel's numbers, for the process that serves the mount next.
 ///
 /// Directories and open files only. A node of another file is unknown to that process, which answers ESTALE: the
-/// kernel then looks its path up anew, and programs see nothing of it (ESTALE in path_openat, Linux' fs/namei.c).
+/// kernel then looks its path up again, and programs see nothing of it (ESTALE in path_openat, Linux' fs/namei.c).
 package struct Inheritance: Codable, Sendable {
     /// A directory, or a file that is open.
     struct Node: Codable, Sendable {
         var number: NodeID
-        /// Of the kernel's references; 0 where only a node below it is held.
+        /// The count of the kernel's references; 0 where only a node below it is held.
         var references: UInt64
         /// The directory's number.
         var parent: NodeID
@@ -40,7 +40,7 @@ package struct Inheritance: Codable, Sendable {
     }
 
     struct Directory: Codable, Sendable {
-        /// As `File.number`.
+        /// Like `File.number`.
         var number: UInt64
         var node: NodeID
         /// nil if the kernel has read nothing of it.

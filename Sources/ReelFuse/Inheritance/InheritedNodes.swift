@@ -27,7 +27,7 @@ final class InheritedNodes: Sendable {
         let node: Inheritance.Node
         /// The kernel's.
         var references: UInt64
-        /// Those that the filesystem has counted.
+        /// References that the filesystem has counted.
         var counted: UInt64 = 0
         var way = Way.unknown
     }
@@ -47,7 +47,7 @@ final class InheritedNodes: Sendable {
     }
 
     private let state = Lock(State())
-    /// Of this process.
+    /// The epoch of this process.
     private let epoch: UInt64
 
     init(_ nodes: [Inheritance.Node], epoch: UInt64) {
@@ -82,7 +82,7 @@ final class InheritedNodes: Sendable {
         }
     }
 
-    /// As `place`, without a lookup.
+    /// Like `place`, without a lookup.
     func known(_ node: NodeID) -> NodeID? {
         if node == rootNode { return node }
         return state.withLock { state in
@@ -164,8 +164,8 @@ final class InheritedNodes: Sendable {
     /// - Returns: its number; nil where the filesystem has too many.
     func tell(_ node: NodeID) -> NodeID? { state.withLock { $0.tell(node, epoch) } }
 
-    /// As `tell`, of an item in a directory. - Returns: nil also if the kernel has another number of the item that has
-    ///   not been looked up yet: its lookup holds a reference of the node, and proves a file's version.
+    /// Like `tell`, of an item in a directory. - Returns: nil also if the kernel has another number of the item that
+    ///   has not been looked up yet: its lookup holds a reference of the node, and proves a file's version.
     func tell(_ item: DirectoryItem, _ node: NodeID, in parent: NodeID) -> NodeID? {
         state.withLock { $0.missing(item.name, in: parent) == nil ? $0.tell(node, epoch) : nil }
     }

@@ -21,7 +21,7 @@ final class Passthrough: Sendable {
     private struct State: Sendable {
         var device: Int32 = -1
         var isNegotiated = false
-        /// The errno of a refusal for good; nil: there was none.
+        /// The errno of a refusal for good, nil if there was none.
         var refusal: Int32?
         var modes = OpenModes()
     }

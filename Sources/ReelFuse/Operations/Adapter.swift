@@ -13,7 +13,7 @@ final class Adapter: Sendable {
     let pending = PendingTable()
     let passthrough: Passthrough
     let holdings: Holdings
-    /// What an earlier process has left; nil: there was none.
+    /// What an earlier process has left, nil if there was none.
     let inherited: InheritedFilesystem?
     /// Marks the numbers that this process gives; see `KernelNumber`.
     let epoch: UInt64
@@ -55,10 +55,10 @@ final class Adapter: Sendable {
         KernelNumber.handle(address(of: box), epoch)
     }
 
-    /// The box of a file that the kernel names; nil: it is of no process that is known.
+    /// The box of a file that the kernel names, nil if it is of no process that is known.
     func file(_ number: UInt64) -> Unmanaged<FileBox>? { pointer(number).map { Unmanaged.fromOpaque($0) } }
 
-    /// The box of a directory that the kernel names; nil: it is of no process that is known.
+    /// The box of a directory that the kernel names, nil if it is of no process that is known.
     func directory(_ number: UInt64) -> Unmanaged<DirectoryBox>? { pointer(number).map { Unmanaged.fromOpaque($0) } }
 
     private func pointer(_ number: UInt64) -> UnsafeRawPointer? {

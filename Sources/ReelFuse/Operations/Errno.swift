@@ -33,7 +33,7 @@ extension VolumeError {
         case .unsupported: EOPNOTSUPP
         /// Over 255 bytes, as every local filesystem says.
         case .nameTooLong: ENAMETOOLONG
-        /// As openat2(2) says with RESOLVE_BENEATH.
+        /// The errno of openat2(2) with RESOLVE_BENEATH.
         case .leadsOut: EXDEV
         }
     }

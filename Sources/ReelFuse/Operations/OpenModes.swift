@@ -23,7 +23,7 @@ struct OpenModes {
 
     private struct Opens {
         var count: Int
-        /// The file that the kernel has taken, and the number that it gave; nil: served.
+        /// The file that the kernel has taken, and the number that it gave, nil if served.
         var backing: Backing?
         /// An earlier process had the file registered, after it had verified all of it.
         var isInherited = false

@@ -12,7 +12,7 @@ func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutableP
         let number = adapter.number(of: box)
         answer.fh = number
         // The kernel keeps the names, and drops them at the next open unless it knows their attributes too: without
-        // those it would look up one name after the other, where reading all anew takes a few requests.
+        // those it would look up one name after the other, where reading all again takes a few requests.
         answer.cache_readdir = 1
         answer.keep_cache = handle.isHeldByKernel ? 1 : 0
         adapter.holdings.add(directory: number, node)

@@ -7,7 +7,7 @@ import Synchronization
 final class PendingTable: Sendable {
     private struct Row: Sendable {
         weak let reply: PendingReply?
-        /// Counted in `shares`; nil: it is not.
+        /// Counted in `shares`, nil if it is not.
         var owner: ParkedShares.Owner?
     }
 

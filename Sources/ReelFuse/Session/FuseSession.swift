@@ -24,12 +24,12 @@ package final class FuseSession: @unchecked Sendable {
         package var allowOther: Bool
         /// The number of threads that serve the kernel's requests.
         package var workers: Int
-        /// The directory whose files the kernel may read itself (`FileHandle.passthroughFile`), on one filesystem; nil:
-        /// no passthrough.
+        /// The directory whose files the kernel may read itself (`FileHandle.passthroughFile`), on one filesystem, nil
+        /// for no passthrough.
         package var backingDirectory: String?
         /// A mount that was made by another process, instead of one to be made; the session closes its descriptor.
         package var device: MountDevice?
-        /// What an earlier process has left of the mount, whose `device` is given; nil: there was none.
+        /// What an earlier process has left of the mount, whose `device` is given, nil if there was none.
         package var inheritance: Inheritance?
         /// The kernel's calls, which tests replace.
         package var backingCalls = BackingCalls.kernel

@@ -41,7 +41,7 @@ package struct Mount: Sendable, Hashable {
         }
     }
 
-    /// The topmost mount on a directory; nil: there is none.
+    /// The topmost mount on a directory, nil if there is none.
     package static func on(_ mountpoint: String) -> Mount? { all().last { $0.isOn(mountpoint) } }
 
     /// Whether it is on this directory, byte for byte.

@@ -1,8 +1,8 @@
 /// What a file server tells of one file.
 struct FileFacts: Equatable {
-    /// Bytes; nil: it does not say.
+    /// Bytes, nil if it does not say.
     var length: Int64?
-    /// Seconds since 1970; nil: it does not say.
+    /// Seconds since 1970, nil if it does not say.
     var modified: Int64?
 }
 
@@ -10,7 +10,7 @@ struct FileFacts: Equatable {
 struct FileAnswer {
     /// The request asks for length and date alone.
     private(set) var asksHead = false
-    /// Known before the body begins; nil: curl tells them with its first byte.
+    /// Known before the body begins, nil if curl brings them with its first byte.
     private(set) var facts: FileFacts?
     /// The last line of the control connection.
     private(set) var reply: [UInt8] = []
@@ -41,7 +41,7 @@ struct FileAnswer {
     /// The receiver did not take these bytes, which are before all others of the surplus.
     mutating func putBack(_ bytes: [UInt8]) { surplus = bytes + surplus }
 
-    /// The next bytes of the surplus; nil: there are none, or the request takes no more.
+    /// The next bytes of the surplus, nil if there are none or the request takes no more.
     mutating func takePiece() -> [UInt8]? {
         guard !surplus.isEmpty, !isOver else { return nil }
         defer { surplus.removeFirst(min(surplus.count, Self.pieceSize)) }

@@ -2,17 +2,17 @@ import ReelCore
 
 /// What is known of an origin that is a file server: the connections of FTP, the files of SFTP.
 struct FileServerState {
-    /// Of an FTP server, the newest last.
+    /// The lanes of an FTP server, the newest last.
     private var lanes: [SessionLane] = []
     /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
     private var files: [String: FileFacts] = [:]
 
     /// More than run at once: the oldest that no handle uses goes with its connection.
     private static let mostLanes = 8
-    /// As many as programs have open at a time.
+    /// The most that programs have open at a time.
     private static let mostFiles = 256
 
-    /// A lane that no handle uses; nil: no memory.
+    /// A lane that no handle uses, nil if there is no memory.
     /// - Parameter isNew: without a connection.
     mutating func freeLane(isNew: Bool) -> SessionLane? {
         if !isNew {

@@ -40,7 +40,7 @@ struct KeptBodies {
     /// The longest kept first.
     private var all: [KeptBody] = []
 
-    /// When the first is kept too long; nil: there is none.
+    /// When the first is kept too long, nil if there is none.
     var end: ContinuousClock.Instant? { all.first.map { $0.keptAt + Self.longest } }
 
     mutating func keep(_ body: KeptBody) { all.append(body) }

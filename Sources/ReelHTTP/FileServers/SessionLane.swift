@@ -10,7 +10,7 @@ import Glibc
 /// Belongs to the transport's thread.
 final class SessionLane {
     private let share: UnsafeMutableRawPointer
-    /// Those of its connections.
+    /// The sockets of its connections.
     private var sockets: Set<curl_socket_t> = []
 
     /// nil: no memory.

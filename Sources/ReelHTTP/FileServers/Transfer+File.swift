@@ -16,7 +16,7 @@ extension Transfer {
             && !answer.file.asksHead
     }
 
-    /// Where its body goes on behind it; nil: it has none to go on with.
+    /// Where its body goes on behind it, nil if it has none to go on with.
     var rest: Int64? {
         guard keepsBody, let range = request.range, answer.isAccepted else { return nil }
         return range.lower + answer.received
@@ -159,7 +159,7 @@ extension Transfer {
         return true
     }
 
-    /// The verdict on curl's result where no byte has come; nil: the answer is whole.
+    /// The verdict on curl's result where no byte has come, nil if the answer is whole.
     func verdictOnFile(_ result: CURLcode) -> Verdict? {
         if result == CURLE_OK || isEmptyFile(result) {
             return answer.file.asksHead ? verdictOnHead() : beginFile() ? nil : answer.verdict

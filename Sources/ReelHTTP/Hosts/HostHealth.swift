@@ -8,7 +8,7 @@ struct HostHealth {
     /// The request that a probe repeats: the last one that was answered, else the last one that went out.
     private(set) var example: OriginRequest?
     private var isExampleAnswered = false
-    /// When it went away, in seconds since 1970; nil: it has not.
+    /// When it went away, in seconds since 1970, nil if it has not.
     private var awaySince: Int64?
     /// The standing that other threads know (`TransportNews`).
     private(set) var standing: OriginStanding?

@@ -31,7 +31,7 @@ struct LineGate {
     /// Paid for at the start of a request, as so much is on its way before anything can hold it back.
     private static let advance = BlockSize.block
     /// So often the request that has got nothing for longest goes before all others, if that is as long: where players
-    /// take all that a limit lets through, nothing waits for ever.
+    /// take all that a limit lets through, nothing waits forever.
     private static let patience = Duration.seconds(5)
 
     private let line: Line
@@ -41,7 +41,7 @@ struct LineGate {
 
     init(_ line: Line) { self.line = line }
 
-    /// The time after which one of those held back may go on; nil: none is.
+    /// The time after which one of those held back may go on, nil if none is.
     var wait: Duration? {
         guard !waiting.isEmpty || !throttled.isEmpty else { return nil }
         let moment = now()
@@ -92,8 +92,8 @@ struct LineGate {
         return true
     }
 
-    /// Those that may go on, as many as the line has room for: first those of players, then those that readers wait
-    /// for.
+    /// Takes the transfers that may go on, as many as the line has room for: first those of players, then those that
+    /// readers wait for.
     mutating func takeReady() -> [Transfer] {
         guard !waiting.isEmpty || !throttled.isEmpty else { return [] }
         let moment = now()
@@ -133,13 +133,13 @@ struct LineGate {
 
     /// A request is over.
     mutating func forget(_ transfer: Transfer) {
-        // What was paid and did not come.
+        // Refund bytes that were charged and never arrived.
         if transfer.payment.toLimit > 0 { payLimit(-transfer.payment.toLimit, for: transfer, now()) }
         if transfer.payment.isGated { waiting.removeAll { $0 === transfer } }
         if transfer.stage == .paused { throttled.removeAll { $0 === transfer } }
     }
 
-    /// The time for which a request is held back; nil: it is not.
+    /// The time for which a request is held back, nil if it is not.
     private func pause(_ transfer: Transfer, _ moment: Duration) -> Duration? {
         let rank = transfer.rank
         // No share is looked up for a player.

@@ -17,9 +17,9 @@ final class OriginHost {
     var login = HostLogin()
     var fileServer = FileServerState()
     var health = HostHealth()
-    /// The region that it names as its bucket's (`SignedTarget`); nil: it has named none.
+    /// The region that it names as its bucket's (`SignedTarget`), nil if it has named none.
     private(set) var region: String?
-    /// The reach of the address that last answered for it; nil: not known, or hidden by a proxy.
+    /// The reach of the address that last answered for it, nil if not known, or hidden by a proxy.
     private(set) var reach: AddressReach?
     /// When the newest connection that has answered since the loop last looked was opened.
     private var reached: ContinuousClock.Instant?
@@ -56,12 +56,12 @@ final class OriginHost {
 
     /// A connection has answered. - Parameter opened: when it was opened.
     func answered(on opened: ContinuousClock.Instant) { reached = max(opened, reached ?? opened) }
-    /// When the newest connection that has answered since the last call was opened; nil: none has.
+    /// When the newest connection that has answered since the last call was opened, nil if none has.
     func takeReached() -> ContinuousClock.Instant? { reached.take() }
 
     // MARK: Requests that can go
 
-    /// A running request whose rest no reader needs, and whose slot lets a demanded one run; nil: there is none.
+    /// A running request whose rest no reader needs, and whose slot lets a demanded one run, nil if there is none.
     func dispensable() -> Transfer? {
         guard queue.hasDemanded else { return nil }
         let running = active.values.filter { $0.stage == .running && queue.wouldMakeRoom($0.resource) }

@@ -33,7 +33,7 @@ final class OutageWatch {
 
     func noteInterest(in host: OriginHost) { _ = tell(host) { $0.isWorthAsking($1) } }
 
-    /// An answer has come. - Parameter request: the request whose head came; nil: bytes behind a head.
+    /// An answer has come. - Parameter request: the request whose head came, nil for bytes behind a head.
     func answered(_ host: OriginHost, _ request: OriginRequest?) {
         if let request { host.health.answered(request) }
         act(on: host, tell(host) { $0.answered($1) })

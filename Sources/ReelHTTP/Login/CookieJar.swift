@@ -17,9 +17,9 @@ final class CookieJar {
     /// Set-Cookie lines since the cookies were last counted.
     private var lines = 0
 
-    /// After so many lines the cookies are counted: most lines set again what is there.
+    /// After this many lines the cookies are counted: most lines set again what is there.
     private static let countInterval = 64
-    /// As many as libcurl sends at a time; RFC 6265, section 6.1, asks for 50.
+    /// The most that libcurl sends at a time; RFC 6265, section 6.1, asks for 50.
     private static let limit = 150
 
     /// - Parameters:

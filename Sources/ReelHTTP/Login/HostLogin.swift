@@ -11,7 +11,7 @@ struct HostLogin {
 
     // MARK: Cookies
 
-    /// Its jar, made where it has none; nil: no memory.
+    /// Its jar, made where it has none, nil if there is no memory.
     /// - Parameter origin: `ResourceURL.origin`.
     mutating func cookieJar(
         of origin: String, _ configuration: TransportConfiguration, _ sum: CookieSum
@@ -28,13 +28,13 @@ struct HostLogin {
 
     // MARK: Digest
 
-    /// That of the next login; nil: there is none yet.
+    /// The nonce of the next login, nil if there is none yet.
     var nonce: String? { digest?.nonce }
 
     /// The origin has asked for a Digest login of any form.
     mutating func wantsDigest() { asksForDigest = true }
 
-    /// As `DigestLogin.answer`; nil also where there is no challenge that is known here.
+    /// Answers as `DigestLogin.answer`; nil also where there is no challenge that is known here.
     mutating func answer(_ method: String, _ target: String, _ pair: ResourceURL.Credentials) -> String? {
         digest?.answer(method, target, pair)
     }

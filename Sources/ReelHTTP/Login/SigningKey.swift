@@ -7,7 +7,7 @@ package struct SigningKey: Hashable, Sendable, CustomStringConvertible, CustomRe
     /// The access key, which signed requests show.
     package let id: String
     private let secret: String
-    /// The token of a session, which is sent with each request; nil: the keys are permanent.
+    /// The token of a session, which is sent with each request, nil if the keys are permanent.
     private let token: String?
 
     package init(id: String, secret: String, token: String?) {

@@ -87,7 +87,7 @@ final class TransferLoop {
 
     // MARK: Commands
 
-    /// As `Origin.start`.
+    /// Like `Origin.start`.
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         if handle.isCancelled.load(ordering: .relaxed) { return receiver.ended(.cancelled) }
         if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
@@ -99,12 +99,12 @@ final class TransferLoop {
         start(Transfer(handle, request, receiver, of: home, in: self))
     }
 
-    /// As `Origin.cancel`.
+    /// Like `Origin.cancel`.
     func cancel(_ handle: RequestHandle) {
         if let transfer = transfers[handle] { cancel(transfer) }
     }
 
-    /// As `Origin.promote`.
+    /// Like `Origin.promote`.
     func promote(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], !transfer.request.isDemanded else { return }
         transfer.promote()
@@ -113,7 +113,7 @@ final class TransferLoop {
         hosts.enqueue(transfer)
     }
 
-    /// As `Origin.resume`.
+    /// Like `Origin.resume`.
     func resume(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], transfer.stage == .paused else { return }
         transfer.resume()
@@ -136,17 +136,17 @@ final class TransferLoop {
         }
     }
 
-    /// As `Origin.watchOutages`.
+    /// Like `Origin.watchOutages`.
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
         watch = OutageWatch(deadline: deadline, news, report)
     }
 
-    /// As `Origin.noteInterest`.
+    /// Like `Origin.noteInterest`.
     func noteInterest(in url: ResourceURL) {
         if let host = hosts.known(url.origin) { watch?.noteInterest(in: host) }
     }
 
-    /// As `Origin.trust`.
+    /// Like `Origin.trust`.
     func trust(_ origins: Set<String>) {
         guard let known = configuration.trustedOrigins else { return }
         configuration.trustedOrigins = known.union(origins)

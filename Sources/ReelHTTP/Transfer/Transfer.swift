@@ -29,7 +29,7 @@ final class Transfer {
 
     let id: RequestHandle
     private(set) var request: OriginRequest
-    /// As queues have it: the URL, or the method of what reads none.
+    /// The name that queues have it: the URL, or the method of what reads none.
     let resource: String
     let receiver: any OriginReceiver
     /// nil: it is a receiver's request.
@@ -53,7 +53,7 @@ final class Transfer {
     var payment = LinePayment()
     /// When a byte last came, or began to be waited for.
     private(set) var lastByte = ContinuousClock.now
-    /// Bytes that the receiver gets at the end of the round; nil: none came (`BufferPool`).
+    /// Bytes that the receiver gets at the end of the round, nil if none came (`BufferPool`).
     var gathered: GatheredBytes?
 
     init(
@@ -144,7 +144,7 @@ final class Transfer {
     /// When it has stalled, if it runs and no byte comes.
     var stallEnd: ContinuousClock.Instant { answer.drainEnd ?? lastByte + request.stallLimit }
 
-    /// When it ends if nothing happens; nil: never.
+    /// When it ends if nothing happens, nil if never.
     var deadline: ContinuousClock.Instant? {
         switch stage {
         case .paused: nil
@@ -241,7 +241,7 @@ final class Transfer {
         return true
     }
 
-    /// The verdict on curl's result, unless there is one already; nil: the body came whole.
+    /// The verdict on curl's result, unless there is one already, nil if the body came whole.
     func verdict(of result: CURLcode) -> Verdict? {
         if case .failed(.status) = answer.verdict {
             if isElsewhere(answer.refused("Region")) { return .askOriginal }

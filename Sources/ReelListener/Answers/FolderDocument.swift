@@ -20,7 +20,7 @@ package struct FolderPage: TextPieces {
     private let title: String
     private let forget: @Sendable (NodeID) -> Void
     private var part = Part.head
-    /// Of the next item of the directory.
+    /// The offset of the next item of the directory.
     private var offset = Self.first
 
     /// Behind `.` and `..`: a reading from the beginning would count as the kernel's.
@@ -111,7 +111,7 @@ package struct FolderPlaylist: TextPieces {
     private let base: String
     /// Offsets of the directory's items, in the order of their names: four bytes for each.
     private let order: [UInt32]
-    /// Of `order`; nil: nothing was sent.
+    /// An index into `order`, nil if nothing was sent.
     private var place: Int?
 
     /// Sorts the names, which takes seconds for 100,000.

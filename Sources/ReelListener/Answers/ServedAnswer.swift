@@ -49,9 +49,9 @@ package struct ServedFile: Sendable {
     package var length: Int64?
     /// nil: the origin told nothing that names the version.
     package var entityTag: EntityTag?
-    /// Seconds since 1970; nil: the origin told no date of the version.
+    /// Seconds since 1970, nil if the origin gave no date of the version.
     package var modified: Int64?
-    /// As the origin tells it.
+    /// The type as the origin sends it.
     package var originType: String?
 
     package init(name: String, length: Int64?, entityTag: EntityTag?, modified: Int64?, originType: String? = nil) {

@@ -11,7 +11,7 @@ struct Client: Sendable {
     let connections: Connections
     /// The time to take a piece of a text.
     let patience: TimeAmount
-    /// Of the request.
+    /// The request's version.
     let version: HTTPVersion
     let isHead: Bool
     let keepsAlive: Bool

@@ -8,7 +8,7 @@ import ReelFilesystem
 ///
 /// One thread of its own serves all connections and never waits for a disk: a task answers each request.
 package final class Listener: Sendable {
-    /// As a client names it: a URL, or `unix:PATH`.
+    /// The address as a client names it: a URL, or `unix:PATH`.
     package let address: String
 
     private let group: MultiThreadedEventLoopGroup
@@ -34,7 +34,7 @@ package final class Listener: Sendable {
     /// - Parameters:
     ///   - documents: what is served beside the tree, by path.
     ///   - calls: what can be asked for, by path.
-    ///   - credentials: that each request must bring; nil: none.
+    ///   - credentials: that each request must bring, nil if none.
     ///   - token: as for ``Admission``.
     ///   - patience: the time that a client has for a request, until the next one, and for a piece of a text.
     ///   - eachSecond: called each second until the end, on the thread of all connections.

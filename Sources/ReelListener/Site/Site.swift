@@ -229,7 +229,7 @@ struct Site: Sendable {
         try await tree.read(file, offset, count: Int(end - offset), into: &buffer)
     }
 
-    /// Of a file whose length is not known.
+    /// The range of a file whose length is not known.
     private static let unbounded = ByteRange(0, BlockSize.openEnd)
 
     private static let missing = ServedAnswer(VolumeError.notFound)

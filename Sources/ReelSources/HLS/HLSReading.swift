@@ -22,7 +22,7 @@ struct HLSReading {
     // Of a master playlist.
     private var stream: HLSAttributes?
     private var known: Set<String> = []
-    /// Of renditions of sound, by group: where they are; nil: in the variant itself.
+    /// The places of renditions of sound, by group: where they are, nil if in the variant itself.
     private var sounds: [String: [ResourceURL?]] = [:]
     /// The groups of the variants' sound, in the variants' order.
     private var soundGroups: [String?] = []
@@ -220,7 +220,7 @@ struct HLSReading {
         return split.url
     }
 
-    /// `length@offset`. - Parameter start: the offset where none is given; nil: it has to be.
+    /// `length@offset`. - Parameter start: the offset where none is given, nil if it has to be.
     private func byteRange(_ text: ArraySlice<UInt8>, after start: Int64?) -> ByteRange? {
         var cursor = ByteCursor(trimmedBytes(text))
         guard let length = cursor.number() else { return nil }

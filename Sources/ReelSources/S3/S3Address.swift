@@ -13,7 +13,7 @@ package struct S3Address: Hashable, Sendable {
     package let root: ResourceURL
 
     /// nil: the text is no such address.
-    /// - Parameter endpoint: the URL of the service, above its buckets; nil: AWS, unless the text names an endpoint.
+    /// - Parameter endpoint: the URL of the service, above its buckets, nil for AWS, unless the text names an endpoint.
     package init?(_ text: String, endpoint: ResourceURL? = nil) {
         var (rest, endpoint) = (Array(text.utf8)[...], endpoint)
         if rest.starts(with: "s3+".utf8), let mark = rest.firstIndex(of: UInt8(ascii: "#")) {

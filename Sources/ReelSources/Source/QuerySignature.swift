@@ -6,15 +6,15 @@ import ReelThreads
 package struct QuerySignature: Hashable, Sendable {
     /// The whole query, as it is sent.
     let query: String
-    /// Seconds since 1970; nil: it does not say.
+    /// Seconds since 1970, nil if it does not say.
     let expires: Int64?
 
     /// The parameters of a service's signature, in lower case.
     private struct Scheme {
-        /// Of all URLs that it signs.
+        /// The parameters that all URLs that it signs have.
         var marks: Set<String>
         var others: Set<String> = []
-        /// Of all its parameters.
+        /// The prefix of all its parameters.
         var prefix: String?
     }
 
@@ -42,7 +42,7 @@ package struct QuerySignature: Hashable, Sendable {
         "md5",
     ]
 
-    /// The URL without the parameters of a well-known signature, and of those with the usual names; nil: it has none.
+    /// The URL without the parameters of a well-known signature, and of those with the usual names, nil if it has none.
     /// A parameter with a usual name may tell more than who may read: only where validator and length agree are two
     /// such URLs one file.
     static func unsigned(_ url: ResourceURL) -> ResourceURL? {
@@ -56,7 +56,7 @@ package struct QuerySignature: Hashable, Sendable {
     }
 
     /// Tells a URL from its signature.
-    /// - Returns: the URL without the parameters of a well-known signature, and the signature; nil: it has none.
+    /// - Returns: the URL without the parameters of a well-known signature, and the signature, nil if it has none.
     static func split(_ url: ResourceURL) -> (url: ResourceURL, signature: QuerySignature)? {
         guard let query = url.query else { return nil }
         var values: [String: Substring] = [:]
@@ -124,12 +124,12 @@ extension ResourceURL {
 final class QuerySignatures: Sendable {
     private let signatures = Lock<[String: QuerySignature]>([:])
 
-    /// As many as a list may have entries.
+    /// The most entries that a list may have.
     private static let most = Playlist.mostEntries
 
     func replace(with news: [String: QuerySignature]) { signatures.withLock { $0 = news } }
 
-    /// Those of one of several lists; where they become too many, its alone are kept.
+    /// Adds the signatures of one of several lists; where they become too many, its alone are kept.
     func add(_ news: [String: QuerySignature]) {
         if news.isEmpty { return }
         signatures.withLock { signatures in

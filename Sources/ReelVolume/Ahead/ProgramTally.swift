@@ -19,7 +19,7 @@ final class ProgramTally: Sendable {
     /// A program that begins as many files in a minute looks for something; a person does not play them.
     private static let scannersFiles = 8
     private static let scannersTime = Duration.seconds(60)
-    /// So many of its files tell what it reads of each; and no longer rows than this one, as those are no look.
+    /// This many of its files tell what it reads of each; and no longer rows than this one, as those are no look.
     private static let tellingRuns = 3
     private static let longestRun: Int64 = 8 << 20
     /// A library has films, songs, subtitles, pictures.
@@ -76,7 +76,7 @@ final class ProgramTally: Sendable {
         }
     }
 
-    /// As `SpeculationBudget.allowsEarly`: half of the mount's is one program's.
+    /// Like `SpeculationBudget.allowsEarly`: half of the mount's is one program's.
     func allowsEarly(now: Duration) -> Bool { state.withLock { $0.budget.allowsEarly($0.early, now: now) } }
 
     var status: VolumeStatus.Program {
@@ -118,7 +118,7 @@ final class ProgramTallies: Sendable {
     /// Whether any looks into many files one after another.
     func areScanning(now: Duration) -> Bool { tallies.contains { $0.isScanning(now: now) } }
 
-    /// Those first for which most was fetched.
+    /// The programs, those first for which most was fetched.
     var status: [VolumeStatus.Program] {
         tallies.map(\.status).sorted { ($0.fetchedBytes, $0.name) > ($1.fetchedBytes, $1.name) }
     }

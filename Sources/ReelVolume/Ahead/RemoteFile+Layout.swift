@@ -14,7 +14,7 @@ struct FileLayout {
     /// - Parameters:
     ///   - count: first bytes that are there.
     ///   - limit: of those that are looked at.
-    /// - Returns: whether they are worth a look: twice as many as at the last one, or all.
+    /// - Returns: true if the prefix should be parsed again: it has doubled since the last attempt, or is complete.
     mutating func wants(_ count: Int64, of limit: Int64) -> Bool {
         guard !isOver, count > looked, count >= 2 * looked || count == limit else { return false }
         looked = count
@@ -96,7 +96,7 @@ extension RemoteFile {
 /// Learns for which names the end of a file is worth asking for before its first bytes have told where programs look:
 /// the films of a library come from one program as a rule.
 final class TailGuess: Sendable {
-    /// So many files in a row need no end before it is not asked for any more.
+    /// This many files in a row need no end before it is not asked for any more.
     private static let patience = 3
     /// Hostile listings have any number of suffixes.
     private static let mostNames = 64

@@ -138,7 +138,7 @@ final class TailPrefetch: OriginReceiver {
             return state.file
         }
         if failure?.meaning.isContradiction ?? false { services.doubt(url) }
-        // No reader was promised these bytes: one that waits for them by now asks in a way that is tried again.
+        // Ends as cancelled, not as failed: a read that waits for these bytes by now starts a request of its own.
         if let (file, stream) = file { file.ended(stream, .cancelled, of: url) }
     }
 }

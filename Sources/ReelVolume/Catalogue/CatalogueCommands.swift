@@ -102,7 +102,7 @@ struct CatalogueCommands: CacheCommands {
         }
     }
 
-    /// - Parameter body: gets the path in the source; nil: all of it.
+    /// - Parameter body: gets the path in the source, nil for all of it.
     private func each(
         _ path: String, _ watch: MaintenanceWatch,
         _ body: (Maintenance, String?) throws(MaintenanceFailure) -> MaintenanceReport
@@ -171,7 +171,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
 }
 
 extension VolumeStatus {
-    /// Adds the numbers and the files of a source, but for what all sources share.
+    /// Adds the numbers and the files of a source, except for what all sources share.
     mutating func add(_ part: VolumeStatus, at name: String) {
         numbers.add(part.numbers)
         details.add(part.details, at: name)

@@ -1,6 +1,6 @@
 import ReelFilesystem
 
-/// The folders of a catalogue: those of its sources, and those above them. A value, made anew when the catalogue is
+/// The folders of a catalogue: those of its sources, and those above them. A value, made again when the catalogue is
 /// read again.
 struct CatalogueFolders: Sendable {
     struct Child: Sendable, Equatable {

@@ -27,7 +27,7 @@ final class CatalogueFile: FileHandle {
 final class CatalogueSnapshot: DirectoryHandle {
     private let number: UInt64
     private let directory: any DirectoryHandle
-    /// Of the folder above, where this is the source's own folder.
+    /// The number of the folder above, where this is the source's own folder.
     private let parentInode: UInt64?
 
     init(_ number: UInt64, _ directory: any DirectoryHandle, parentInode: UInt64?) {
@@ -78,7 +78,7 @@ final class CatalogueFolderSnapshot: DirectoryHandle {
 }
 
 extension Entry {
-    /// As the mount names it.
+    /// The entry as the mount names it.
     func of(_ source: UInt64) -> Entry { Entry(node: sourceNode(node, of: source), attributes: attributes) }
 }
 

@@ -41,7 +41,7 @@ package struct CatalogueConnection: Sendable {
     let end: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - finder: the user's resolver for this source; nil: files are asked for at their URLs.
+    ///   - finder: the user's resolver for this source, nil if files are asked for at their URLs.
     ///   - end: ends the transport.
     package init(_ origin: any Origin, finder: (any PlaceFinder)? = nil, end: @escaping @Sendable () -> Void) {
         self.origin = origin
@@ -83,7 +83,7 @@ final class CatalogueSource: Sendable {
         var attempt: (@Sendable () -> Void)?
         var waiting: [Int: (completion: Completion<Volume>, opens: Bool)] = [:]
         var next = 0
-        /// Why the last attempt failed, and when (seconds since 1970); nil: it did not.
+        /// Why the last attempt failed, and when (seconds since 1970), nil if it did not.
         var trouble: (sentence: String, error: VolumeError, since: Int64)?
         /// Handles of programs.
         var handles = 0
@@ -111,7 +111,7 @@ final class CatalogueSource: Sendable {
         state.withLock(notifying: false) { if case .open(let running) = $0.phase { running.volume } else { nil } }
     }
 
-    /// Why the source is not open; nil: it is, or was not tried yet.
+    /// Why the source is not open, nil if it is, or was not tried yet.
     var trouble: (sentence: String, since: Int64)? {
         state.withLock(notifying: false) { $0.trouble.map { ($0.sentence, $0.since) } }
     }
@@ -304,7 +304,7 @@ final class CatalogueServices: Sendable {
 }
 
 extension VolumeError {
-    /// Of a folder whose source cannot be opened.
+    /// For a folder whose source cannot be opened.
     fileprivate init(_ error: SourceError) {
         switch error {
         case .notFound, .notUsable: self = .failed

@@ -12,9 +12,9 @@ import Synchronization
 package final class CatalogueVolume: MountedVolume {
     private struct State: Sendable {
         var folders = CatalogueFolders()
-        /// Those of the catalogue, and those that have left it while a file of theirs is open, by number.
+        /// The sources of the catalogue, and those that have left it while a file of theirs is open, by number.
         var sources: [UInt64: CatalogueSource] = [:]
-        /// Those of the catalogue, in its order.
+        /// The sources of the catalogue, in its order.
         var order: [UInt64] = []
         var last: UInt64 = 0
         var socketPath: String?
@@ -26,7 +26,7 @@ package final class CatalogueVolume: MountedVolume {
     private let shared: CatalogueServices
     private let state = Monitor(State())
     private let isEnding = Atomic(false)
-    /// Of the catalogue's folders, in seconds since 1970.
+    /// The date of the catalogue's folders, in seconds since 1970.
     private let mountedAt: Int64
 
     /// Shows the folders of all sources at once, and opens the sources in the background.

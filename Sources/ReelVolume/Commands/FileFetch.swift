@@ -21,7 +21,7 @@ final class FileFetch: Sendable {
 
     fileprivate struct State: Sendable {
         var phase = Phase.idle
-        /// Of the last attempt; nil: it goes well.
+        /// The failure of the last attempt, nil if it goes well.
         var failure: (reason: String, isFinal: Bool)?
         /// Failures in a row without a byte.
         var attempts = 0
@@ -172,7 +172,7 @@ final class FileFetch: Sendable {
         }
         if remote.isComplete { return .done }
         if remote.object.isInMemory { return .failed("the cache cannot be written") }
-        // Bytes leave as others come: two of each that are fetched again and again would be no end.
+        // Blocks are evicted while others come: without a bound of twice the file's length this would never end.
         if !remote.isOpenEnded, state.withLock({ $0.came }) > 2 * remote.length {
             return .failed("the cache has no room for it beside what is pinned and open")
         }

@@ -101,7 +101,7 @@ final class FileWalk {
         }
     }
 
-    /// The next file; nil: that was all. A file's folder is held until the next call.
+    /// The next file, nil if that was all. A file's folder is held until the next call.
     func next(_ watch: MaintenanceWatch) throws(MaintenanceFailure) -> Found? {
         if let file {
             if levels.isEmpty {

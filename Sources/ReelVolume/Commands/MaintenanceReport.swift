@@ -47,7 +47,7 @@ package struct MaintenanceReport: Codable, Sendable {
     package var refetchedBlocks = 0
     /// The files with damaged blocks, at most a hundred.
     package var damagedFiles: [String] = []
-    /// Why not all damaged blocks were fetched again; nil: they were, or no repair was wanted.
+    /// Why not all damaged blocks were fetched again, nil if they were, or no repair was wanted.
     package var failure: String?
     /// Directories that were left out because they have not been listed yet.
     package var unlistedDirectories = 0
@@ -60,7 +60,7 @@ package struct MaintenanceReport: Codable, Sendable {
     /// - Parameters:
     ///   - used: of the cache.
     ///   - isOver: nobody wants the rest any more.
-    ///   - free: frees about so many bytes; 0 ends the work.
+    ///   - free: frees about this many bytes; 0 ends the work.
     package static func pruning<Failure: Error>(
         _ bytes: Int64, of used: Int64, _ progress: (MaintenanceProgress) -> Void, isOver: () -> Bool = { false },
         _ free: (Int64) throws(Failure) -> Int64

@@ -12,7 +12,7 @@ package final class PrefetchJobs: Sendable {
 
     /// Each has a thread, and up to `PrefetchJob.mostAtOnce` files open.
     private static let mostRunning = 8
-    /// Those that are over, for people who look later.
+    /// The most that are kept when they are over, for people who look later.
     private static let mostKept = 16
 
     private let state = Monitor(State())

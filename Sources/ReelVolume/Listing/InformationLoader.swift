@@ -33,7 +33,7 @@ final class InformationLoader: Sendable {
 
     /// Joins the request for the same resource, if there is one.
     /// - Parameters:
-    ///   - file: the joined file that has the resource as a piece; nil: it is a file itself.
+    ///   - file: the joined file that has the resource as a piece, nil if it is a file itself.
     ///   - isDemanded: a caller waits: the request goes before those made in advance, and the call ends at the
     ///     deadline of a read, counted from here.
     func load(
@@ -95,7 +95,7 @@ final class InformationLoader: Sendable {
         }
     }
 
-    /// - Parameter time: of its request; nil: there was none, which says nothing of the origin.
+    /// - Parameter time: of its request, nil if there was none, which says nothing of the origin.
     private func end(_ entry: Entry, _ result: Result<ContentInformation, VolumeError>, after time: Duration?) {
         finish(
             state.withLock { state in
@@ -115,7 +115,7 @@ extension InformationLoader {
         let file: ResourceURL
         let number: UInt64
         var waiting: [Completion<ContentInformation>]
-        /// Of the first call that waits, on the clock of `now()`; nil: none does.
+        /// The deadline of the first call that waits, on the clock of `now()`, nil if none does.
         var deadline: Duration?
         var isRunning = false
         /// It runs as one in advance.

@@ -172,7 +172,7 @@ final class ListingRefresher: Sendable {
 }
 
 extension EntryList {
-    /// Of the directories in it.
+    /// The keys of the directories in it.
     fileprivate var folderKeys: Set<String> {
         Set(indices.lazy.filter { isDirectory(at: $0) }.map { SourcePlace.url(url(at: $0)).key })
     }

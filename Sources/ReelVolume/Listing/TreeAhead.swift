@@ -23,8 +23,8 @@ final class TreeAhead: Ticking {
         isEnabled = tree.source.listsAhead
     }
 
-    /// A program begins to read a directory. - Returns: for `answered`, once the directory's listing is there; nil: it
-    ///   is of no walk.
+    /// A program begins to read a directory. - Returns: for `answered`, once the directory's listing is there, nil if
+    ///   it is of no walk.
     func reads(_ node: Node, _ directory: Directory) -> NodeID? {
         guard isEnabled else { return nil }
         let isListed = directory.listing != nil

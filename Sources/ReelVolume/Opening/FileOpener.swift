@@ -27,7 +27,7 @@ final class FileOpener: Sendable {
     }
 
     /// - Parameters:
-    ///   - thread: of the program that opens it; nil: it is not known.
+    ///   - thread: of the program that opens it, nil if it is not known.
     ///   - isAhead: for a command: no program reads it, its requests go after those that callers wait for, and another
     ///     item of a queue stays the next.
     func open(
@@ -244,7 +244,7 @@ final class FileOpener: Sendable {
         }
     }
 
-    /// - Parameter end: on the clock of `now()`; nil: the mount's timeout from now.
+    /// - Parameter end: on the clock of `now()`, nil for the mount's timeout from now.
     private func firstOpen(
         _ node: Node, _ url: ResourceURL, until end: Duration? = nil, _ completion: @escaping Completion<RemoteFile>
     ) {

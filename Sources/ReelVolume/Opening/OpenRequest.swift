@@ -49,8 +49,8 @@ final class OpenRequest: OriginReceiver {
     /// - Parameters:
     ///   - head: bytes to ask for.
     ///   - tail: fetches the end at the same time.
-    ///   - demand: tells whether a caller waits; nil: one does.
-    ///   - end: on the clock of `now()`; nil: the mount's timeout from now.
+    ///   - demand: tells whether a caller waits, nil if one does.
+    ///   - end: on the clock of `now()`, nil for the mount's timeout from now.
     ///   - finished: called when a resource of unknown length has come to its end.
     static func start(
         _ url: ResourceURL, head: Int64 = Readahead.first, tail: TailPrefetch?, demand: CallDemand? = nil,
@@ -127,7 +127,7 @@ final class OpenRequest: OriginReceiver {
         case .asked: completion(.failure(failure ?? .interrupted("no answer")))
         case .late: completion(.failure(.interrupted("the last reader was just leaving")))
         case .file(let file, let stream):
-            // First: a reader that sees the end may open the file anew, and has to find the complete version.
+            // First: a reader that sees the end may open the file again, and has to find the complete version.
             if failure == nil { plan.files.settle(file, stream, plan.finished) }
             file.ended(stream, failure, of: plan.url)
         }

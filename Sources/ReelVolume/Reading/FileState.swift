@@ -20,19 +20,19 @@ struct FileState {
     private(set) var reader: (thread: Int32, program: ProgramTally?) = (0, nil)
     /// The commands that fetch the file, each with the function that hears of the end of each request.
     private var prefetches: [ObjectIdentifier: PrefetchReport] = [:]
-    /// Those of the ledger's streams.
+    /// Requests of the ledger's streams.
     private var requests: [Ledger.StreamID: RequestHandle] = [:]
     private var reported = ReportedStatistics()
     private var rate = RateMeter()
     /// The volume has gone: nothing starts any more.
     private(set) var isOver = false
     private var isPlayers = false
-    /// That opened the file or had to wait for bytes of it, the last one last.
+    /// Programs that opened the file or had to wait for bytes of it, the last one last.
     private var programs: [(tally: ProgramTally, hasWaited: Bool)] = []
     private var askedNeed = Duration.zero
     /// When bytes came last.
     private var lastBytes = Duration.zero
-    /// The origin's thread is between asking where bytes go and telling that they are there.
+    /// Set while the transport's thread writes received bytes to the cache.
     private var isWriting = false
     /// Reads that kept a reader waiting, since the first open, and the last of them.
     private(set) var stalls: (count: Int, last: ReadWait.Stall?) = (0, nil)
@@ -207,12 +207,12 @@ struct FileState {
         requests[id] = request
     }
 
-    /// As `LineShare.tell` takes it.
+    /// The need as `LineShare.tell` takes it.
     struct Need {
         var ahead: Double?
     }
 
-    /// What the file's player needs of the line; nil: it was asked a moment ago. Puts the file's requests in their
+    /// What the file's player needs of the line, nil if it was asked a moment ago. Puts the file's requests in their
     /// rank.
     /// - Parameter isNews: it may be another one than a moment ago.
     mutating func need(_ now: Duration, isNews: Bool) -> Need? {

@@ -8,7 +8,7 @@ import ReelFilesystem
 struct ParkedReads {
     struct Read: Sendable {
         let caller: any ParkedRead
-        /// Of the handle.
+        /// The node of the handle.
         let node: NodeID
         var range: ByteRange
         let deadline: Duration
@@ -21,7 +21,7 @@ struct ParkedReads {
     /// Four for each place in a file that readahead keeps track of.
     static let limit = 4 * Readahead.cursorLimit
 
-    /// Those of the ledger.
+    /// The reads of the ledger.
     private var held: [Ledger.ReadID: Read] = [:]
     /// Oldest first.
     private var queue: [Read] = []
@@ -45,7 +45,7 @@ struct ParkedReads {
     }
 
     /// Tells the waits of the reads that the ledger holds.
-    /// - Parameter range: only of those that want some of these bytes; nil: of all.
+    /// - Parameter range: only of those that want some of these bytes, nil for all.
     mutating func tellWaits(of range: ByteRange? = nil, _ event: (inout ReadWait) -> Void) {
         for id in held.keys where held[id]?.wait != nil {
             if let range, held[id]?.range.overlaps(range) == false { continue }

@@ -6,8 +6,8 @@ import ReelThreads
 /// Does what the ledger decides, and tells it what came of it.
 extension RemoteFile {
     /// - Parameters:
-    ///   - reason: of the requests that it starts; nil: as the ledger knows them.
-    ///   - limit: of these requests; nil: that of the mount alone.
+    ///   - reason: of the requests that it starts, nil for what the ledger has.
+    ///   - limit: of these requests, nil for that of the mount alone.
     func perform(_ actions: [Ledger.Action], for reason: OriginRequest.Reason? = nil, limit: RateLimit? = nil) {
         for action in actions {
             switch action {
@@ -29,7 +29,7 @@ extension RemoteFile {
         }
     }
 
-    /// - Parameter part: the bytes that the read gets; nil: all.
+    /// - Parameter part: the bytes that the read gets, nil for all.
     private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
         guard var read = decide({ $0.take(id, now: now()) }) else { return }
         if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
@@ -128,7 +128,7 @@ extension RemoteFile {
     func ended(_ id: Ledger.StreamID, _ failure: OriginFailure?, of url: ResourceURL) {
         if let failure, failure != .cancelled { services.logger.info("\(url): \(failure)") }
         concurrency.value.withLock { $0.ended(failure, now: now()) }
-        // Before a reader hears of it: it may open the file anew at once.
+        // Before a reader hears of it: it may open the file again at once.
         if failure?.meaning.isContradiction ?? false { services.doubt(url) }
         let (actions, reports) = decide {
             $0.ended(id, failure, now: now(), random: Double.random(in: 0...1))

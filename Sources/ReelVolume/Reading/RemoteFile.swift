@@ -52,7 +52,7 @@ final class RemoteFile: Sendable {
     var length: Int64 { object.length }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
 
-    /// As the first answer told it, with the length once it is known.
+    /// The information of the first answer, with the length once it is known.
     var information: ContentInformation {
         var information = told
         if information.length == nil, !isOpenEnded { information.length = length }
@@ -202,7 +202,7 @@ final class RemoteFile: Sendable {
     func abandon(_ caller: any ParkedRead) { decide { $0.abandon(caller) } }
 
     /// Answers a read whose bytes have come, on the `answers` thread. Where they were evicted again already it waits
-    /// anew.
+    /// again.
     func answer(_ read: ParkedReads.Read, _ buffer: UnsafeMutableRawBufferPointer) {
         let moment = now()
         if let count = hit(read.range, into: buffer, of: read.node, at: moment, wasParked: true) {

@@ -5,7 +5,7 @@ import ReelThreads
 final class StreamReceiver: OriginReceiver {
     private let file: RemoteFile
     private let id: Ledger.StreamID
-    /// As the request left.
+    /// The URL as the request left.
     private let url: ResourceURL
     private let range: ByteRange
     private let place = Lock(AnswerPlace.origin)

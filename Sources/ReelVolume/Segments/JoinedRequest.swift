@@ -194,7 +194,7 @@ final class JoinedRequest: ForwardingReceiver {
     func connecting() { if !state.withLock({ $0.hasHead }) { receiver.connecting() } }
     func redirected() { if !state.withLock({ $0.hasHead }) { receiver.redirected() } }
 
-    /// Of a piece, which agrees with what is known of it.
+    /// The head of a piece, which agrees with what is known of it.
     func head(_: ResponseHead) -> OriginFailure? {
         let failure = tell()
         if failure != nil { state.withLock { $0.isStopped = true } }

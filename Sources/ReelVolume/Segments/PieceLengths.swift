@@ -113,7 +113,7 @@ final class PieceLengths: Sendable {
 
     // MARK: One piece
 
-    /// What the index has of a piece; nil: something is missing, or was contradicted.
+    /// What the index has of a piece, nil if something is missing, or was contradicted.
     private func remembered(_ piece: PieceList.Piece) -> JoinedVersion.Part? {
         guard let known = services.store.information(for: piece.url.text), known.checkedAt != Services.doubted,
             case .success(let length) = stored(piece, of: known.information)

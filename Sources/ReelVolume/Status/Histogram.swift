@@ -28,7 +28,7 @@ final class Histogram: @unchecked Sendable {
         nanoseconds.add(spent * weight, ordering: .relaxed)
     }
 
-    /// As it stands.
+    /// The counts as they stand.
     var value: HistogramCounts {
         HistogramCounts(
             counts: (0...HistogramCounts.bounds.count).map { counts[$0].load(ordering: .relaxed) },
@@ -45,7 +45,7 @@ package struct HistogramCounts: Sendable, Hashable {
         30_000_000_000,
     ]
 
-    /// Of each class; the last one has no bound.
+    /// The count of each class; the last one has no bound.
     package private(set) var counts = [Int64](repeating: 0, count: bounds.count + 1)
     /// The sum of all durations.
     package private(set) var nanoseconds: Int64 = 0

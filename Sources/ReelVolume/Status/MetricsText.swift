@@ -1,4 +1,3 @@
-
 /// The numbers of a mount in Prometheus' text form, version 0.0.4.
 package func metricsText(_ status: VolumeStatus) -> String {
     var text = ""

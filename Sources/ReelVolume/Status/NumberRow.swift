@@ -117,7 +117,7 @@ extension VolumeNumbers {
     }
 }
 
-/// As members of the JSON object that holds them.
+/// The numbers are members of the JSON object that holds them.
 extension VolumeNumbers: Codable {
     private struct Key: CodingKey {
         let stringValue: String

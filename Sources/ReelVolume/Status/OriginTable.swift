@@ -7,7 +7,7 @@ final class OriginTable: Sendable {
         var lastUse = Duration.zero
         /// Seconds.
         var firstByte: Double?
-        /// Of all times to the first byte.
+        /// Counts all times to the first byte.
         let firstBytes = Histogram()
         var rate = RateMeter()
         var bytes: Int64 = 0
@@ -17,7 +17,7 @@ final class OriginTable: Sendable {
 
     /// A playlist may name many hosts: the one unused for longest makes room.
     static let most = 32
-    /// Of a new time to the first byte, in the smoothed one.
+    /// The weight of a new time to the first byte, in the smoothed one.
     private static let weight = 0.2
 
     private let records = Lock<[String: Record]>([:])

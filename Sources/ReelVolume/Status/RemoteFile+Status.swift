@@ -28,8 +28,8 @@ extension RemoteFile {
         shown.neededRate = needed(shown.seconds, readers)
     }
 
-    /// The rate that a player needs, in bytes a second; nil: no player reads the file, or it is not known. Waits for no
-    /// disk.
+    /// The rate that a player needs, in bytes a second, nil if no player reads the file, or it is not known. Waits for
+    /// no disk.
     var playersNeed: Int64? {
         let moment = now()
         let (readers, seconds) = ask { state in

@@ -8,23 +8,23 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var when: String
     /// The URL as the source lists it, without its query.
     package var file: String
-    /// The first and the last byte that it asked for; nil: all.
+    /// The first and the last byte that it asked for, nil for all.
     package var range: [Int64]?
-    /// As `OriginRequest.Reason`.
+    /// One of `OriginRequest.Reason`.
     package var why: String
     /// The program whose read or open led to it, as far as it is known.
     package var program: String?
-    /// As `AnswerPlace`; `via`: a shared cache; `cache`: that of the mount, without a request (``CacheReads``).
+    /// One of `AnswerPlace`; `via`: a shared cache; `cache`: that of the mount, without a request (``CacheReads``).
     package var from = "origin"
-    /// Scheme, host and port of the place that was asked; nil: the cache.
+    /// Scheme, host and port of the place that was asked, nil for the cache.
     package var host: String?
-    /// Of the answer; nil where none came.
+    /// The status of the answer; nil where none came.
     package var status: Int?
-    /// Of the body, as far as it came.
+    /// The bytes of the body, as far as it came.
     package var bytes: Int64
     /// From the request to the end of its answer, its wait for a connection included.
     package var milliseconds: Int64
-    /// Why it failed; nil: it did not, or was let go of.
+    /// Why it failed, nil if it did not, or was let go of.
     package var failure: String?
 }
 
@@ -48,7 +48,7 @@ private struct RecentEntries<Value> {
         if entries.count > Self.most { entries.removeFirst(Self.most / 8) }
     }
 
-    /// Those of one file, the oldest first.
+    /// The records of one file, the oldest first.
     subscript(url: ResourceURL) -> [Value] {
         let start = now() - Self.longest
         return entries.filter { $0.end > start && $0.url == url }.map(\.value)

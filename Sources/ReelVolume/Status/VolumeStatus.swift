@@ -28,26 +28,26 @@ package struct VolumeStatus: Sendable {
         package var openHandles: Int
         /// The rate from the origin, over the last seconds.
         package var rate: Int64
-        /// A player reads it, and goes before others; nil: not told.
+        /// A player reads it, and goes before others, nil if not reported.
         package var isPlayed: Bool?
-        /// It never leaves the cache of itself; nil: not told.
+        /// It never leaves the cache by itself, nil if not reported.
         package var isPinned: Bool?
-        /// The program whose read last had to wait; nil: none had to, or it is not known.
+        /// The program whose read last had to wait, nil if none had to, or it is not known.
         package var program: String?
-        /// Of an open file: a character for each of its parts, as `FileMap` has them; nil: not told.
+        /// The map of an open file: a character for each of its parts, as `FileMap` has them, nil if not reported.
         package var map: String?
-        /// Of an open file: the one active last first; nil: not told.
+        /// The readers of an open file: the one active last first, nil if not reported.
         package var readers: [Reader]?
         /// The rate that a player needs to go on: of the film if its duration is known, else that at which it reads;
         /// nil: not known.
         package var neededRate: Int64?
-        /// The duration of the film or the music; nil: not known.
+        /// The duration of the film or the music, nil if not known.
         package var seconds: Double?
-        /// For so long the read has waited that waits longest, in milliseconds; nil: none waits.
+        /// For so long the read has waited that waits longest, in milliseconds, nil if none waits.
         package var waiting: Int64?
-        /// Since the file was opened first: reads that kept a reader waiting; nil: not told.
+        /// Since the file was opened first: reads that kept a reader waiting, nil if not reported.
         package var stalls: Int?
-        /// The last of them; nil: there was none.
+        /// The last of them, nil if there was none.
         package var lastStall: Stall?
     }
 
@@ -57,7 +57,7 @@ package struct VolumeStatus: Sendable {
         package var position: Int64
         /// Bytes in a row from there on that are cached.
         package var ahead: Int64
-        /// The rate at which it reads; nil: not known yet.
+        /// The rate at which it reads, nil if not known yet.
         package var rate: Int64?
         /// It plays, or may: it goes before others.
         package var isPlayer: Bool
@@ -85,7 +85,7 @@ package struct VolumeStatus: Sendable {
         package var origin: String
         /// `well`, `doubtful` (it is silent), or the kind of its outage: `unreachable` or `silent`.
         package var health: String
-        /// From a request to the head of its answer, in milliseconds, smoothed over the last ones; nil: none came.
+        /// From a request to the head of its answer, in milliseconds, smoothed over the last ones, nil if none came.
         package var firstByte: Int64?
         /// The rate at which it sends, over the last seconds.
         package var rate: Int64
@@ -106,7 +106,7 @@ package struct VolumeStatus: Sendable {
 
     /// A program that opened files, or had to wait for bytes.
     package struct Program: Codable, Hashable, Sendable {
-        /// As ps(1) shows it.
+        /// The name as ps(1) shows it.
         package var name: String
         /// The files that it read.
         package var files: Int
@@ -144,23 +144,23 @@ package struct VolumeStatus: Sendable {
         package var isAvoided: Bool
         /// The versions of files that it has otherwise, and that it is not asked for.
         package var leftOut: Int
-        /// The last of them, and why; nil: none.
+        /// The last of them, and why, nil if none.
         package var lastLeftOut: String?
-        /// What a shared cache says of its answers; nil: it is none.
+        /// What a shared cache says of its answers, nil if it is none.
         package var shared: SharedCache.Tally?
     }
 
     /// The bucket between disk and origin (`--tier`).
     package struct Tier: Codable, Sendable {
-        /// As the user wrote it.
+        /// The name as the user wrote it.
         package var name: String
         /// Bytes of files that came from it.
         package var readBytes: Int64
         /// Bytes of files that this mount has written into it.
         package var writtenBytes: Int64
-        /// Those that wait to be written.
+        /// Bytes that wait to be written.
         package var waitingBytes: Int64
-        /// Those that were not written, as too many waited, or it did not take them.
+        /// Bytes that were not written, as too many waited, or it did not take them.
         package var leftOutBytes: Int64
         /// Whether it failed or was too slow a moment ago, so that the origin is asked in its place.
         package var isAvoided: Bool
@@ -191,7 +191,7 @@ package struct VolumeStatus: Sendable {
     package struct Warming: Codable, Sendable {
         /// The folders that are done.
         package var folders: Int
-        /// Those of them that could not be listed.
+        /// The folders that could not be listed.
         package var failed: Int
         /// Whether none is left.
         package var isOver: Bool
@@ -201,7 +201,7 @@ package struct VolumeStatus: Sendable {
     package struct ClosedSource: Codable, Sendable {
         /// The path of its folder inside the mount.
         package var path: String
-        /// Why, as a sentence; nil: the first attempt is under way.
+        /// Why, as a sentence, nil if the first attempt is under way.
         package var trouble: String?
         /// Seconds since 1970.
         package var since: Int64?

@@ -22,13 +22,13 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
 
     private let url: ResourceURL
     private let name: String
-    /// Of the request that the claim is for: it has the same part of the line.
+    /// The handle of the request that the claim is for: it has the same part of the line.
     private let owner: RequestHandle
     private let isDemanded: Bool
     private let claims: TierClaims
     private var step = Step.look
     private var isConditional = false
-    /// Of the claim that was found: seconds, nil where the service tells no dates; and what it holds.
+    /// The age of the claim that was found: seconds, nil where the service tells no dates; and what it holds.
     private var age: Int64?
     private var words: [UInt8] = []
     /// Another mount takes no longer from its look to the end of its write, or twice what this one took.

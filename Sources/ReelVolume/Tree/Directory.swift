@@ -19,7 +19,7 @@ final class Directory: Sendable {
         /// Lengths and dates of single resources, which the origin told later and the listing contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
         /// The listing whose entries the kernel was last told, all with their attributes, and when that began (on the
-        /// clock of `now()`); nil: none.
+        /// clock of `now()`), nil if none.
         var told: (entries: EntryList, at: Duration)?
     }
 
@@ -33,7 +33,7 @@ final class Directory: Sendable {
         var fetchedAt: Int64
         /// When the origin first told it, in seconds since 1970: the date of a directory that has none.
         var changedAt: Int64
-        /// Asks whether it has changed; nil: the answer told nothing to ask with.
+        /// Asks whether it has changed, nil if the answer gave nothing to ask with.
         var mark: FolderMark?
 
         private static let lastSerial = Atomic<UInt64>(0)

@@ -41,7 +41,7 @@ final class DirectorySnapshot: DirectoryHandle {
         let first = max(offset, 0)
         if first == 0 { state.withLock { $0.telling = (next: 0, beganAt: now()) } }
         var offset = first
-        // What one mount's kernel got of a part says nothing of the others'.
+        // A view of cached files is one mount's own: reading it does not count as the kernel having the directory.
         var isWhole = withAttributes && !isCachedOnly
         while offset < entries.count + 2 {
             guard offset < 2 || isShown(offset - 2) else {

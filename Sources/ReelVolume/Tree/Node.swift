@@ -17,7 +17,7 @@ final class Node: Sendable {
     let directory: Directory?
     /// The listing's facts when the node was made; the listing may have another date of a directory now.
     let listed: Facts
-    /// As `Source.keepsDates`.
+    /// Like `Source.keepsDates`.
     private let keepsDate: Bool
     private let state: Lock<State>
 
@@ -52,7 +52,7 @@ final class Node: Sendable {
         var information: ContentInformation?
         /// The path leads to another node now.
         var isSuperseded = false
-        /// The opens that wait while the first of them asks the origin; nil: none asks.
+        /// The opens that wait while the first of them asks the origin, nil if none asks.
         var opening: (demand: CallDemand, waiting: [Completion<any FileHandle>])?
         /// The last open file whose end is not known.
         weak var growing: RemoteFile?
@@ -87,7 +87,7 @@ final class Node: Sendable {
             length: information.length, modified: keepsDate ? listed.modified ?? told : told ?? listed.modified)
     }
 
-    /// The version that the kernel was told; nil: none yet.
+    /// The version that the kernel was told, nil if none yet.
     var information: ContentInformation? { state.withLock { $0.information } }
 
     /// The path leads to another node now.
@@ -108,7 +108,7 @@ final class Node: Sendable {
         }
     }
 
-    /// Of the opens that wait; nil: none does.
+    /// The demand of the opens that wait, nil if none does.
     var openDemand: CallDemand? { state.withLock { $0.opening?.demand } }
 
     /// Ends the wait. - Returns: the opens that waited.

@@ -12,7 +12,7 @@ final class NodeTable: Sendable {
     /// A `NodeID` is the slot's number and, above it, the number of its earlier uses in 20 bits, so that none comes
     /// again soon. The highest 12 bits are 0: a catalogue has the number of the source there.
     fileprivate struct Slot {
-        /// A count at its largest value stays, and the node with it: the kernel never counts so many.
+        /// A count at its largest value stays, and the node with it: the kernel never counts this many.
         var references: UInt32 = 0
         var generation: UInt32
         /// The slot of the directory.
@@ -37,7 +37,7 @@ final class NodeTable: Sendable {
         var slots = [Slot(generation: 0), Slot(references: 1, generation: 0)]
         var free = NodeTable.noPlace
         var families: [UInt32: Family] = [:]
-        /// As `Source.keepsDates`.
+        /// Like `Source.keepsDates`.
         var keepsDates = false
     }
 
@@ -61,7 +61,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// As the subscript, with one reference more.
+    /// Like the subscript, with one reference more.
     func hold(_ id: NodeID) -> Node? {
         state.withLock { state in
             guard let slot = state.slot(id) else { return nil }

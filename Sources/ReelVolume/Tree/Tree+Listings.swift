@@ -82,7 +82,7 @@ extension Tree {
         }
     }
 
-    /// Lists the root anew in the background, where a remembered listing is shown.
+    /// Lists the root again in the background, where a remembered listing is shown.
     func refreshRoot() {
         listing(of: root) { [self] _ in
             if let directory = root.directory, directory.listing != nil { refresher.contradicted(root, directory) }

@@ -20,7 +20,7 @@ final class Tree: Sendable {
     private let information: InformationLoader
     /// The date of files without one: when the source was first mounted, in seconds since 1970.
     private let firstMountedAt: Int64
-    /// The value of `user.reelfs.socket` on the root; nil: no such attribute.
+    /// The value of `user.reelfs.socket` on the root, nil if there is no such attribute.
     private let socketPath = Lock<String?>(nil)
 
     /// - Parameter inode: of the root; all others are made from it.

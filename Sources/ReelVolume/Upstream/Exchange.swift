@@ -14,7 +14,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         var place: Mirrors.Place
         /// The origin that is asked.
         var origin: String
-        /// Of the resolver's answer that the request was sent to; nil: of none.
+        /// The number of the resolver's answer that the request was sent to, nil if of none.
         var resolved: UInt64?
         var range: ByteRange?
         /// The transport has it.
@@ -26,7 +26,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         var status: Int?
         var bytes: Int64 = 0
         let start = now()
-        /// It has left the queue; nil: not yet, or its answer has begun.
+        /// It has left the queue, nil if not yet, or if its answer has begun.
         var sentAt: Duration?
         /// Seconds since 1970.
         let startedAt = wallClock()
@@ -50,7 +50,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     /// The places left to ask, the next one first.
     private var places: [Mirrors.Place]
     private var moves = 0
-    /// The version that answers have to be of; nil: it is not known yet.
+    /// The version that answers have to be of, nil if it is not known yet.
     private var version: ContentInformation?
     /// The receiver has got a head, with this status.
     private var toldStatus: Int?
@@ -61,15 +61,15 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var refused: OriginFailure?
     /// Bytes that the receiver has got.
     private var delivered: Int64 = 0
-    /// Of the first place that failed.
+    /// The failure of the first place that failed.
     private var firstFailure: OriginFailure?
     /// The place beside which a second try was made, until that try has brought bytes.
     private var slow: Mirrors.Place?
 
     /// - Parameters:
     ///   - request: as the source sends it.
-    ///   - version: that the answer has to be of; nil: the remembered one.
-    ///   - place: the only one to ask; nil: all that there are.
+    ///   - version: that the answer has to be of, nil for the remembered one.
+    ///   - place: the only one to ask, nil for all that there are.
     init(
         _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle,
         to receiver: any OriginReceiver, _ services: Services, at place: Mirrors.Place? = nil
@@ -197,7 +197,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         }
     }
 
-    /// - Parameter headers: of the place itself; nil: it is the request's own.
+    /// - Parameter headers: of the place itself, nil if it is the request's own.
     private func send(
         _ url: ResourceURL, _ headers: [(name: String, value: String)]?, _ condition: OriginRequest.Condition?
     ) {
@@ -384,7 +384,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     private func finish(_ failure: OriginFailure?) { receiver.ended(failure) }
 
-    /// That of the first place, unless another one has served a part.
+    /// Returns the failure of the first place, unless another one has served a part.
     private func reported(_ failure: OriginFailure) -> OriginFailure {
         delivered > 0 || failure == .cancelled ? failure : firstFailure ?? failure
     }

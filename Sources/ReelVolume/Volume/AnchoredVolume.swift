@@ -15,7 +15,7 @@ package final class AnchoredVolume: MountedVolume {
 
     private struct State {
         var kernel: (any KernelCache)?
-        /// As the last look found it; nil: there was none. Only a look changes it: answers to the kernel that did so
+        /// What the last look found, nil if there was none. Only a look changes it: answers to the kernel that did so
         /// too would take the change away from the look that tells the kernel of it.
         var isThere: Bool?
     }

@@ -10,21 +10,21 @@ package protocol MountedVolume: Filesystem {
     /// The prefetches of the mount.
     var prefetches: PrefetchJobs { get }
 
-    /// As `lookup`, of what is cached whole; nothing is asked for.
+    /// Like `lookup`, of what is cached whole; nothing is asked for.
     func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
 
-    /// As `open`, of a file that is cached whole; nothing is asked for, also by its reads.
+    /// Like `open`, of a file that is cached whole; nothing is asked for, also by its reads.
     func openCached(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>)
 
-    /// As `read`, of bytes that are cached. It never parks.
+    /// Like `read`, of bytes that are cached. It never parks.
     func readCached(
         _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
     ) -> ReadAnswer
 
-    /// As `readLink`, of a link whose file is cached whole; nothing is asked for.
+    /// Like `readLink`, of a link whose file is cached whole; nothing is asked for.
     func readLinkCached(_ node: NodeID, _ completion: @escaping Completion<String>)
 
-    /// As `openDirectory`, with the items that are cached whole; nothing is asked for.
+    /// Like `openDirectory`, with the items that are cached whole; nothing is asked for.
     func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
 
     /// Tells this cache from here on when something has changed that the kernel may have kept.
@@ -72,7 +72,7 @@ package protocol CacheCommands: Sendable {
     func pin(_ path: String, _ isPinned: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
         -> MaintenanceReport
 
-    /// Frees the cached bytes of files, pinned or not, but for those that readers need at this moment.
+    /// Frees the cached bytes of files, pinned or not, except for those that readers need at this moment.
     func evict(_ path: String, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
 
     /// Evicts the longest unused data until `bytes` are freed; pinned and open files stay.

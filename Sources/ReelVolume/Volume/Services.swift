@@ -57,7 +57,7 @@ final class Services: Sendable {
     private let isEnding = Atomic(false)
 
     /// - Parameters:
-    ///   - source: as the user names it; nil: a local list.
+    ///   - source: as the user names it, nil for a local list.
     ///   - scope: of the source, which tells it from others in the tier.
     ///   - finder: the user's resolver.
     init(
@@ -123,7 +123,7 @@ final class Services: Sendable {
     func connect(_ joined: JoinedFiles) { self.joined.withLock { $0 = joined } }
 
     /// Starts a request the way that the source wants it to be sent.
-    /// - Parameter version: that the answer has to be of, with which a mirror is compared; nil: the remembered one.
+    /// - Parameter version: that the answer has to be of, with which a mirror is compared, nil for the remembered one.
     @discardableResult
     func send(
         _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle = RequestHandle(),
@@ -134,7 +134,7 @@ final class Services: Sendable {
             return handle
         }
         let sent = made(request)
-        // A listing that waited for a listing would wait for ever.
+        // A listing that waited for a listing would wait forever.
         guard isExpired(sent), request.reason != .listing else {
             Exchange(sent, of: version, as: handle, to: receiver, self).begin()
             return handle
@@ -168,17 +168,17 @@ final class Services: Sendable {
     /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
     func place(of url: ResourceURL) -> SourcePlace { source.withLock { $0 }?.joined(url)?.playlist ?? .url(url) }
 
-    /// As `Origin.cancel`.
+    /// Like `Origin.cancel`.
     func cancel(_ handle: RequestHandle) {
         if tier?.withRequest(handle, self, { $0.cancel() }) != true { cancelBehindTier(handle) }
     }
 
-    /// As `Origin.promote`.
+    /// Like `Origin.promote`.
     func promote(_ handle: RequestHandle) {
         if tier?.withRequest(handle, self, { $0.promote() }) != true { promoteBehindTier(handle) }
     }
 
-    /// As `Origin.resume`.
+    /// Like `Origin.resume`.
     func resume(_ handle: RequestHandle) {
         if tier?.withRequest(handle, self, { $0.resume() }) != true { resumeBehindTier(handle) }
     }
@@ -218,7 +218,7 @@ final class Services: Sendable {
     var hasEnded: Bool { isEnding.load(ordering: .relaxed) }
 
     /// Does a job on the `chores` queue; at once where the mount has ended the queue, so that no caller waits for the
-    /// job for ever.
+    /// job forever.
     func later(_ job: @escaping @Sendable () -> Void) {
         if !chores.add(job) { job() }
     }
@@ -267,19 +267,19 @@ package struct VolumeOptions: Sendable {
     package let cacheKey: CacheKey
     /// Further bases of the source's tree, in order of preference.
     package let mirrors: [ResourceURL]
-    /// The bucket between disk and origin; nil: none.
+    /// The bucket between disk and origin, nil if none.
     package let tier: TierPlace?
-    /// Asked before the source; nil: there is none.
+    /// Asked before the source, nil if there is none.
     package let via: SharedCache?
-    /// Requests for parts of a file begin and end at multiples of so many bytes: a power of two, a block or more.
+    /// Requests for parts of a file begin and end at multiples of this many bytes: a power of two, a block or more.
     package let alignment: Int64
     /// Which folders to list once the source is open.
     package let warm: Warming
     /// Shows `NAME.rclonelink` as the symbolic link NAME.
     package let links: Bool
-    /// Told of each request that has ended, on a thread that may wait for a disk; nil: nobody asks.
+    /// Told of each request that has ended, on a thread that may wait for a disk, nil if nobody asks.
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
-    /// Told what becomes of the tree; nil: nobody asks.
+    /// Told what becomes of the tree, nil if nobody asks.
     package let news: TreeNews?
     /// Opens a list on the local disk.
     let openList: @Sendable (String) -> OpenedList

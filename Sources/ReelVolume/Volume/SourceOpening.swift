@@ -30,14 +30,14 @@ struct SourceOpening {
 
     struct Opened {
         let source: any Source
-        /// Of the root, where it was just listed.
+        /// The listing of the root, where it was just listed.
         var listed: (entries: EntryList, mark: FolderMark?)?
     }
 
-    /// As long as an open waits for a confirmation.
+    /// The time that an open waits for a confirmation.
     private static let knownLimit = Duration.seconds(2)
 
-    /// What is remembered of a source with its listing, without a request; nil: not enough to show it.
+    /// What is remembered of a source with its listing, without a request, nil if not enough to show it.
     func remembered(_ address: String) -> Opened? {
         let own = own(address)
         guard let known = remembered(own, own?.root ?? ResourceURL(address).map { .url($0) } ?? .path(address)),
@@ -73,7 +73,7 @@ struct SourceOpening {
         }
     }
 
-    /// That an origin is away says less than the request that found it so.
+    /// Prefers the failure of the request that found the origin away: it says more.
     private func reason(of failure: OriginFailure, at url: ResourceURL) -> String {
         guard case .away = failure else { return failure.reason }
         let reasons = services.requests.records(of: url.with(credentials: nil)).compactMap(\.failure)
@@ -128,7 +128,7 @@ struct SourceOpening {
         return folder
     }
 
-    /// Lists a remembered source by requests of its own, such as PROPFIND; nil: it has none, or the origin refuses
+    /// Lists a remembered source by requests of its own, such as PROPFIND, nil if it has none, or the origin refuses
     /// them.
     private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
         guard let known, known.hasOwnRequests else { return nil }
@@ -184,7 +184,7 @@ struct SourceOpening {
         for source in kinds.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
             switch list(source, nil, until: deadline, inAll) {
             case .source(let opened): return .source(opened)
-            // It is there for others.
+            // The source exists, but not with these credentials.
             case .failure(.status(401, let retryAfter)): return .failure(.status(401, retryAfter: retryAfter))
             case .refused, .failure: break
             }
@@ -210,7 +210,7 @@ struct SourceOpening {
             default: return found
             }
         }
-        // It is there for others.
+        // The source exists, but not with these credentials.
         return login.map { .failure($0) } ?? .refused(refusal)
     }
 
@@ -268,7 +268,7 @@ struct SourceOpening {
         return wasFile ? own.file.flatMap { remembered(.url($0)) } : nil
     }
 
-    /// The source that is remembered of the place; nil: none that could be mounted.
+    /// The source that is remembered of the place, nil if none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {
         // The user names a local file, and is told where it is missing. Of most kinds nothing else is asked for.
         if case .path(let path) = place, services.store.setting("kind") == HLSSource.kind {
@@ -287,7 +287,7 @@ struct SourceOpening {
 }
 
 extension Services {
-    /// How old the listing of a folder may be; nil: it never changes.
+    /// How old the listing of a folder may be, nil if it never changes.
     func longestAge(of folder: SourcePlace, in source: any Source) -> Duration? {
         source.longestAge(of: folder, refresh: options.refresh)
     }

@@ -16,7 +16,7 @@ package final class Volume: Sendable {
     let opener: FileOpener
     let prebuffer: Prebuffer
     let ahead: TreeAhead
-    /// Lists the whole tree; nil: it was not asked for.
+    /// Lists the whole tree, nil if it was not asked for.
     let warming: FolderWalk?
     /// The commands on the mount's cache.
     package let commands: Maintenance
@@ -30,9 +30,9 @@ package final class Volume: Sendable {
     /// - Parameters:
     ///   - source: a URL, or the path of a list.
     ///   - kinds: the kinds of sources, in the order in which they are asked.
-    ///   - finder: the user's resolver; nil: files are asked for at their URLs.
+    ///   - finder: the user's resolver, nil if files are asked for at their URLs.
     ///   - inode: the inode number of the root.
-    ///   - asks: false: a source that is remembered is opened without a request, and listed anew in the background.
+    ///   - asks: false: a source that is remembered is opened without a request, and listed again in the background.
     /// - Throws: a sentence for the user.
     package static func open(
         _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,

@@ -24,7 +24,7 @@ struct Entrance {
         }
     }
 
-    /// As ``ListenSocket/address``.
+    /// The same as ``ListenSocket/address``.
     var address: String { socket.address }
 
     /// Begins to answer.

@@ -36,7 +36,7 @@ private final class Top {
     private let mountpoint: String?
     private var screen: TopScreen
     private var choice: TopScreen.Choice?
-    /// Of the work that a key has begun, once it is done.
+    /// The outcome of the work that a key has begun, once it is done.
     private let outcome = Monitor<String?>(nil)
 
     init(_ terminal: Terminal, _ mountpoint: String?) {
@@ -135,7 +135,7 @@ private final class Top {
         thread?.detach()
     }
 
-    /// - Returns: a sentence; nil: it is done.
+    /// - Returns: a sentence, nil if it is done.
     private static func outcome(of request: ControlRequest, on mount: Mount) -> String? {
         do throws(Failure) {
             guard let answer = try ControlClient(of: mount).ask(request, { _ in }) else { return ControlClient.silence }

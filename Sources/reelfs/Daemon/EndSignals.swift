@@ -7,8 +7,8 @@ import ReelThreads
 /// their disk may hang, and SIGTERM has to be heard. A mount with neither ends.
 ///
 /// opening → mounting → serving. Before a mount is tried, a signal ends the process at once: the origin may keep it
-/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept, and does then what
-/// it does to a mount that serves.
+/// waiting for a minute, and the cache stands being left like that. While mounting, a signal is kept, and does then
+/// what it does to a mount that serves.
 final class EndSignals: Sendable {
     private enum Phase: Sendable {
         case opening

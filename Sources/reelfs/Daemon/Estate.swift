@@ -6,7 +6,7 @@ import ReelFuse
 /// The mounts that the daemon before this one leaves: itself, or to the service manager that keeps them meanwhile.
 struct Estate {
     private var mounts: [(left: LeftMount, device: Int32, watcher: Watcher?)] = []
-    /// Keeps them; nil: the daemon itself.
+    /// Keeps them, nil for the daemon itself.
     private var keeper: ServiceManager?
 
     /// Has the daemon leave its mounts, and returns when its cache is free. From then on this process serves them, or

@@ -82,7 +82,7 @@ final class MountTable: Sendable {
         }
     }
 
-    /// Whether the kernel reads complete files itself, in one of the mounts; nil: there is none.
+    /// Whether the kernel reads complete files itself, in one of the mounts, nil if there is none.
     var isPassthroughPossible: Bool? {
         let sessions = state.withLock(notifying: false) { $0.rows.map(\.session) }
         return sessions.isEmpty ? nil : sessions.contains { $0.isPassthroughPossible }
@@ -150,7 +150,7 @@ final class MountTable: Sendable {
         return nil
     }
 
-    /// Of a mount that another process has made.
+    /// The options of a mount that another process has made.
     private func options(
         _ mountpoint: String, _ ownership: Ownership, _ device: MountDevice
     ) -> FuseSession.Options {
@@ -249,7 +249,7 @@ final class MountTable: Sendable {
 }
 
 extension FuseSession.Options {
-    /// As the command line has it.
+    /// The configuration as the command line has it.
     init(_ configuration: FilesystemConfiguration) {
         let request = configuration.request
         let options = request.options

@@ -5,7 +5,7 @@ import ReelSources
 enum SourceFacts {
     case file
     /// - kind: `directory listing (HTML)`.
-    /// - chosen: the name of the entry to examine; nil: no entry is a file.
+    /// - chosen: the name of the entry to examine, nil if no entry is a file.
     /// - remark: what the source says of itself, in a sentence.
     case tree(kind: String, entries: Int, chosen: String?, remark: String? = nil)
     /// A document that lists nothing.
@@ -18,7 +18,7 @@ struct OriginFacts {
     var url: ResourceURL
     /// The first request, its head judged as a mount does.
     var first: Probe
-    /// A second request, for the file's end; nil: not sent.
+    /// A second request, for the file's end, nil if not sent.
     var second: Probe?
     /// Whether the second request used the first one's connection.
     var keepsConnections = true
@@ -49,7 +49,7 @@ struct OriginFacts {
         var bytes: Double = 0
         var received: Int64 = 0
         var elapsed = Duration.zero
-        /// Of one of the requests.
+        /// The failure of one of the requests.
         var failure: OriginFailure?
     }
 }

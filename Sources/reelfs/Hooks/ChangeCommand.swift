@@ -10,7 +10,7 @@ final class ChangeCommand: Sendable {
     fileprivate struct State {
         /// Paths that no run has had; `["/"]` if all may have changed.
         var paths: Set<ExactText> = []
-        /// Those of the last run, if it has failed and they were new to it.
+        /// The paths of the last run, if it has failed and they were new to it.
         var failed: Set<ExactText> = []
         /// When the first and the last of them came, on the clock of `now()`.
         var first = Duration.zero

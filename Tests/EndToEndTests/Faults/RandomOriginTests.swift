@@ -142,7 +142,7 @@ final class RandomFindings: Sendable {
         get { state.withLock { $0.round } }
         set { state.withLock { $0.round = newValue } }
     }
-    /// Whether the program has ended of itself.
+    /// Whether the program has ended by itself.
     var hasEnded: Bool {
         get { state.withLock { $0.hasEnded } }
         set { state.withLock { $0.hasEnded = newValue } }

@@ -13,7 +13,7 @@ struct CacheFolder {
         ((try? names(in: path)) ?? []).map { "\(path)/\($0)" }.filter { access($0 + "/lock", F_OK) == 0 }
     }
 
-    /// Of the one source.
+    /// The index of the one source.
     var index: String { (sources.first ?? path) + "/index.sqlite" }
     var objects: String { (sources.first ?? path) + "/objects" }
 
@@ -76,7 +76,7 @@ struct CacheFolder {
 
     var committedBlocks: Int { (committed ?? [:]).values.reduce(0) { $0 + $1.nonzeroBitCount } }
 
-    /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem anew, and a filesystem
+    /// Writes the index's files back. Then a change of a mapped page has to ask the filesystem again, and a filesystem
     /// that refuses answers SIGBUS: what a sick disk comes to when it has been sick for a while.
     func syncIndex() {
         for end in ["", "-wal", "-shm"] {

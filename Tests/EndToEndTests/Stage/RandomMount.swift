@@ -100,7 +100,7 @@ struct RandomMount {
         }
     }
 
-    /// Whether the program has ended of itself, which is a finding.
+    /// Whether the program has ended by itself, which is a finding.
     func hasEnded() -> Bool {
         if findings.hasEnded || findings.isCrashed { return findings.hasEnded }
         var words = ""

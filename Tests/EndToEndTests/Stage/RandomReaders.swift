@@ -206,7 +206,7 @@ private struct RandomRead {
         return versions.map { $0.contains { $0.bytes == newest.bytes } } ?? (newest.length == 0)
     }
 
-    /// - Returns: what is wrong with the bytes; nil: nothing.
+    /// - Returns: what is wrong with the bytes, nil if nothing.
     mutating func take(_ bytes: ArraySlice<UInt8>, at offset: Int64) -> String? {
         let all = origin.versions(of: file)
         let possible = versions ?? all

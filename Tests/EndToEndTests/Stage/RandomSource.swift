@@ -26,7 +26,7 @@ final class RandomSource: Sendable {
     /// Empty, or with the `/` behind it.
     var folder: String { state.withLock { $0.folder } }
 
-    /// As a mount has it first. - Parameter isAlone: it is the root of the mount.
+    /// Begins as a mount has it first. - Parameter isAlone: it is the root of the mount.
     func enter(isAlone: Bool, hasMirror: Bool) {
         state.withLock { ($0.folder, $0.isListed, $0.hasMirror) = (isAlone ? "" : "\(number)/", true, hasMirror) }
     }
@@ -47,7 +47,7 @@ final class RandomSource: Sendable {
         }
     }
 
-    /// As in a catalogue; empty for one that has left it.
+    /// Its table in a catalogue, empty for one that has left it.
     var table: String {
         state.withLock { state in
             guard state.isListed else { return "" }

@@ -14,8 +14,8 @@ struct RandomTier {
 
     var options: [String] { ["--tier", "s3://shared/films", "--endpoint", bucket.server.url("/").text] }
 
-    /// Now and then trouble of another kind begins, or none, or some objects go. It begins well, as a mount asks nothing
-    /// of a bucket for half a minute once that has failed.
+    /// Now and then trouble of another kind begins, or none, or some objects go. It begins well, as a mount asks
+    /// nothing of a bucket for half a minute once that has failed.
     mutating func storm(_ random: inout SeededGenerator) {
         let count = [0, 1000, 65_536, 200_001].randomElement(using: &random)!
         let faults: [ScriptedBucket.Fault?] = [

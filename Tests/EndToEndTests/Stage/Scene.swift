@@ -68,7 +68,7 @@ final class Scene: Sendable {
         return Mounted(path: mount.path, pid: pid)
     }
 
-    /// As a user sees it: exit status and sentence.
+    /// What a user sees: exit status and sentence.
     /// - Parameter through: words before the program's own, such as those that run it in another network.
     func tryMount(
         _ source: String, _ options: [String] = [], on name: String = "mount", through prefix: [String] = [],
@@ -153,15 +153,15 @@ func withMount(
 /// A running mount.
 struct Mounted {
     var path: String
-    /// Of the daemon.
+    /// The daemon's pid.
     var pid: pid_t
 
     func file(_ name: String) -> String { path + "/" + name }
 
-    /// As `reelfs umount`, which waits until the cache is written.
+    /// Like `reelfs umount`, which waits until the cache is written.
     func unmount() throws {
         let end = try ChildProcess.run([program, "umount", path])
-        // It waits for a busy disk, though not for ever.
+        // It waits for a busy disk, though not forever.
         #expect(end.status == 0 || end.errors.contains("is still writing the cache"), "\(end.errors)")
         #expect(eventually(within: .seconds(60)) { !isRunning(pid) }, "the daemon stays")
     }
@@ -177,7 +177,7 @@ struct Mounted {
         #expect(isFrozen)
     }
 
-    /// As a crash: the mount stays behind.
+    /// Ends like a crash: the mount stays behind.
     func crash() {
         kill(pid, SIGKILL)
         eventually { !isRunning(pid) }

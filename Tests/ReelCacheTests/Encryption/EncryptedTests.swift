@@ -45,7 +45,7 @@ struct EncryptedTests {
         try store.pin(["http://secret.host/pinned"])
         store.commit()
         images.append(try fixture.crashImage())
-        // What a crash leaves is taken up, written anew, and left again.
+        // What a crash leaves is taken up, written again, and left again.
         for image in images {
             let store = try image.open(owner: "/mnt/films")
             store.commit()
@@ -189,7 +189,7 @@ struct EncryptedTests {
         store.close()
     }
 
-    /// Version 3 of an encrypted index: the same but for what the sealed columns of `objects` belong to.
+    /// Version 3 of an encrypted index: the same except for what the sealed columns of `objects` belong to.
     @Test func anIndexOfTheFormatBeforeIsTakenOver() throws {
         let fixture = Fixture(isEncrypted: true)
         var store = try fixture.open()

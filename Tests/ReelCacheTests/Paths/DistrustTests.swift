@@ -74,7 +74,7 @@ import Testing
         defer { store.close() }
         let object = try store.fill(version(blocks: 4), 0..<4)
         let (file, length) = (object.file, object.version.length)
-        // No disk counts so many blocks for this file.
+        // No disk counts this many blocks for this file.
         let tooMany: Int64 = 1 << 40
         for _ in 0..<63 { #expect(!file.hasLostBytes(of: tooMany)) }
         #expect(!file.hasLostBytes(of: length))

@@ -13,7 +13,7 @@ import Testing
         var words: [String]
         /// nil where the first bytes do not tell it.
         var seconds: Double?
-        /// What stands at the only place that an open reads behind the first bytes; nil: there is none.
+        /// What stands at the only place that an open reads behind the first bytes, nil if there is none.
         var opening: [UInt8]?
         /// The same of the first seek.
         var seeking: [UInt8]?
@@ -84,7 +84,7 @@ import Testing
         #expect(container.opening.last == Readahead.tail(of: 9_000_000))
     }
 
-    /// As mkvmerge writes them: tags behind the cues.
+    /// What mkvmerge writes them: tags behind the cues.
     @Test func tagsBehindAFilmAreReadAtItsOpenAndCuesAtItsFirstSeek() throws {
         func element(_ id: [UInt8], _ body: [UInt8]) -> [UInt8] { id + [0x40, UInt8(body.count)] + body }
         func seek(_ id: [UInt8], _ place: Int) -> [UInt8] {

@@ -201,7 +201,7 @@ import Testing
 
     // MARK: Expectations
 
-    /// What was fetched of the next item is not in vain as long as a film may last; then it is.
+    /// What was fetched of the next item does not count as wasted as long as a film may last; then it is.
     @Test func theNextItemIsExpectedForLong() throws {
         try withFolder(["a1.mkv", "a2.mkv", "a3.mkv"]) { fixture, film, server in
             let file = try fixture.open("a1.mkv").get()

@@ -69,7 +69,7 @@ import Testing
         return Film(length: 50 * mebibyte, parts: [0: head])
     }()
 
-    /// - Parameter gate: that the answer to a range waits for; nil: it waits for none.
+    /// - Parameter gate: that the answer to a range waits for, nil if it waits for none.
     private func withFilms(
         _ films: [String: Film], gate: @escaping @Sendable (ByteRange) -> Gate? = { _ in nil },
         _ body: (VolumeFixture, ScriptedServer) throws -> Void
@@ -104,7 +104,7 @@ import Testing
         #expect((try? fixture.read(file, offset, count).get()) == wanted, "at \(offset)")
     }
 
-    /// As ffprobe reads it, with what the kernel asks for by itself: its beginning, its index, its beginning.
+    /// Reads as ffprobe does, with what the kernel asks for by itself: its beginning, its index, its beginning.
     @Test(arguments: [true, false]) func anIndexIsFetchedInOneRequestOnceItsPlaceIsKnown(isBehind: Bool) throws {
         let film = Self.mp4(isBehind: isBehind)
         try withFilms(["film.mp4": film]) { fixture, server in

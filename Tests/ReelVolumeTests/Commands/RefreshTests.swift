@@ -24,7 +24,7 @@ import Testing
         let sub = Shared(Page.names(["three.mkv"]))
         /// Sent with each listing; an equal If-None-Match is answered with 304.
         let tag = Shared<String?>(nil)
-        /// Of all directories.
+        /// The date of all directories.
         let date = Shared("21-Nov-2026 10:00")
         let server: ScriptedServer
 

@@ -25,9 +25,9 @@ import Testing
         /// What a GET of a collection gets, and a PROPFIND instead of its answer.
         let page: Shared<[ServerStep]>
         let failure = Shared<[ServerStep]?>(nil)
-        /// Of `/films/`.
+        /// The names in `/films/`.
         let names = Shared(["one.mkv"])
-        /// Of its members: the property `getetag`.
+        /// The tag of its members: the property `getetag`.
         let tag = Shared("")
 
         init(page: [ServerStep]) throws {
@@ -211,7 +211,7 @@ import Testing
         }
     }
 
-    /// Of the same length and date: a moment after an open no other question would be asked.
+    /// A version of the same length and date: a moment after an open no other question would be asked.
     @Test func anotherEntityTagInTheListingIsAnotherVersionOfTheFile() throws {
         try withLibrary { fixture, library in
             library.tag.set("<D:getetag>\"v1\"</D:getetag>")

@@ -288,7 +288,7 @@ import Testing
         }
     }
 
-    /// Of several servers one may have another version for a while.
+    /// One of several servers may have another version for a while.
     @Test(arguments: [nil, "W/\"v1\""])
     func aVersionThatComesBackIsReadAgain(_ tag: String?) throws {
         try withFilm { fixture, film, _ in

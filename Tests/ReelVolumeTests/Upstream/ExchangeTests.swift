@@ -115,7 +115,7 @@ private final class Receiver: OriginReceiver {
 
     private let state: Monitor<State>
 
-    /// - Parameter refusals: so many heads are refused.
+    /// - Parameter refusals: this many heads are refused.
     init(refusals: Int = 0) { state = Monitor(State(refusals: refusals)) }
 
     var bytes: [UInt8] { state.withLock { $0.bytes } }

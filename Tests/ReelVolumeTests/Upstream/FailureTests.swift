@@ -8,8 +8,9 @@ import Testing
 
 @testable import ReelVolume
 
-/// What each part of the program answers to each failure of a request. `ReadTests.failure` holds the errno of each error
-/// of the volume, `DiagnosisTests.failure` what `doctor` advises, `RedirectTests` when a redirect is followed again.
+/// What each part of the program answers to each failure of a request. `ReadTests.failure` holds the errno of each
+/// error of the volume, `DiagnosisTests.failure` what `doctor` advises, `RedirectTests` when a redirect is followed
+/// again.
 @Suite struct FailureTests {
     enum Answer: Hashable, Sendable {
         /// The pause of its `Retry-After` is kept.

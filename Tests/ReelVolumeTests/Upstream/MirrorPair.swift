@@ -70,7 +70,7 @@ struct MirrorPair: Sendable {
         }
     }
 
-    /// - Parameter length: of each file; nil: the listing tells none.
+    /// - Parameter length: of each file, nil if the listing has none.
     static func page(_ names: [String], _ length: Int64? = MirrorPair.length) -> [ServerStep] {
         let size = length.map { "\($0)" } ?? "-"
         let links = names.map { "<a href=\"\($0)\">\($0)</a> 01-Jan-2024 10:00 \(size)\n" }.joined()

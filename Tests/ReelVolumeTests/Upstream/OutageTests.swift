@@ -226,7 +226,7 @@ import Testing
         let again = try fixture.open("film.mkv").get()
         #expect(fixture.readAll(again).isRight(film, 0, 1_000_000))
         fixture.volume.close(again)
-        // Any other answer begins the count anew: what was counted of the five seconds is lost.
+        // Any other answer starts the count again: what was counted of the five seconds is lost.
         let soon = ContinuousClock.now + .seconds(2)
         #expect(eventually { ContinuousClock.now > soon })
         film.fault = .status(403, retryAfter: nil)

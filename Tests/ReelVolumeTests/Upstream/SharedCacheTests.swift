@@ -23,8 +23,8 @@ import Testing
         let marks = Shared<[(name: String, value: String)]>([])
 
         /// - Parameters:
-        ///   - kept: what the cache has; nil: the same.
-        ///   - listed: the length in the listing; nil: it tells none.
+        ///   - kept: what the cache has, nil for the same.
+        ///   - listed: the length in the listing, nil if it gives none.
         init(
             _ kept: FileOrigin.Version? = nil, listed: Int64? = SharedCacheTests.length, credentials: String? = nil,
             getsCredentials: Bool = false, isDown: Bool = false
@@ -312,7 +312,7 @@ import Testing
 }
 
 extension ResourceURL {
-    /// As a user writes it. - Parameter credentials: nil: without.
+    /// The login as a user writes it. - Parameter credentials: nil: without.
     fileprivate func withLogin(_ credentials: String?) -> String {
         credentials.map { text.replacing("http://", with: "http://\($0)@", maxReplacements: 1) } ?? text
     }

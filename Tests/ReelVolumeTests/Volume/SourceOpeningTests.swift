@@ -7,9 +7,9 @@ import Testing
 
 @testable import ReelVolume
 
-/// Documents that take long to read, or would take for ever.
+/// Documents that take long to read, or would take forever.
 @Suite struct SourceOpeningTests {
-    /// A tree whose `sub/` is a page of so many bytes that hold no entry at all.
+    /// A tree whose `sub/` is a page of this many bytes that hold no entry at all.
     private static func library(_ size: Int) throws -> ScriptedServer {
         let root = "<title>Index of /</title><pre><a href=\"sub/\">sub/</a>\n</pre>"
         let page = "<title>Index of /sub/</title><pre>" + String(repeating: "<b>&amp;", count: size / 8)

@@ -17,7 +17,7 @@ struct ControlTests {
         }
     }
 
-    /// Sends bytes and reads so many lines, or to the end.
+    /// Sends bytes and reads this many lines, or to the end.
     private func lines(_ path: String, _ bytes: [UInt8], _ count: Int) -> [String] {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         defer { close(descriptor) }

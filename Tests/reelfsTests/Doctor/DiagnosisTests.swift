@@ -85,7 +85,7 @@ struct DiagnosisTests {
         return facts
     }
 
-    /// Of a cap of 10 GiB and a floor of 5 %.
+    /// The caches with a cap of 10 GiB and a floor of 5 %.
     static let caches: [(CacheFacts, String)] = [
         (cache { _ in }, "ok the cache /c/reelfs on ext4 has room for 10.0 GiB"),
         (cache { $0.fileSystem = nil }, "ok the cache /c/reelfs has room for 10.0 GiB"),
