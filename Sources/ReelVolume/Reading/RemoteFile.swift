@@ -239,9 +239,9 @@ final class RemoteFile: Sendable {
         let isShared = object.isShared
         if isShared { object.useAll() } else { object.touch() }
         let isLast = decide { $0.close(now: now(), isReadWhole: isShared) }
-        // What is opened next must not wait for a player that has gone.
-        if isLast { tellLine(now(), isNews: true) }
         guard isLast else { return false }
+        // What is opened next must not wait for a player that has gone.
+        tellLine(now(), isNews: true)
         let (program, run, url) = ask { ($0.reader.program, $0.ledger.headRun, $0.url) }
         if let program, let run { program.ends(url.fileExtension, bytes: run) }
         return true
