@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelFilesystem
 import ReelFuse
 import TestKit
 import Testing

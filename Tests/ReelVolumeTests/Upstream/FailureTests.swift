@@ -124,7 +124,7 @@ import Testing
         }
         try withServices(VolumeOptions(mirrors: [ResourceURL("http://b/")!])) { services, origin, store in
             if isSentAgain(.head, services, origin, failure) { answers.insert(.mirror) }
-            if services.origins.metrics.first(where: { $0.name == "http://a" })?.failed == 1 { answers.insert(.unwell) }
+            if services.origins.failures["http://a"] == 1 { answers.insert(.unwell) }
             try addDoubt(to: &answers, services, store, failure)
         }
         try withServices(VolumeOptions(via: SharedCache(ResourceURL("http://c/")!))) { services, origin, _ in
