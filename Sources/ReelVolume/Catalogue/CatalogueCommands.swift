@@ -178,11 +178,28 @@ extension VolumeStatus {
     }
 }
 
+extension VolumeStatus {
+    /// Adds what only grows of a source that has left the catalogue: counters never fall.
+    mutating func addCounters(of part: VolumeStatus) {
+        numbers.addCounters(part.numbers)
+        details.addCounters(of: part.details)
+    }
+}
+
 extension VolumeStatus.Details {
-    fileprivate mutating func add(_ part: VolumeStatus.Details, at name: String) {
+    fileprivate mutating func addCounters(of part: VolumeStatus.Details) {
         if let one = part.tier {
             if tier == nil { tier = one } else { tier! += one }
         }
+        if let more = part.stalls {
+            var sum = stalls ?? VolumeStatus.Stalls(origin: 0, queue: 0, disk: 0)
+            sum += more
+            stalls = sum
+        }
+    }
+
+    fileprivate mutating func add(_ part: VolumeStatus.Details, at name: String) {
+        addCounters(of: part)
         addLive(part, at: name)
         if let warming = part.warming {
             let before = self.warming ?? VolumeStatus.Warming(folders: 0, failed: 0, isOver: true)
@@ -209,11 +226,6 @@ extension VolumeStatus.Details {
     }
 
     private mutating func addLive(_ part: VolumeStatus.Details, at name: String) {
-        if let more = part.stalls {
-            var sum = stalls ?? VolumeStatus.Stalls(origin: 0, queue: 0, disk: 0)
-            sum += more
-            stalls = sum
-        }
         origins = (origins ?? []) + (part.origins ?? [])
         leaving =
             (leaving ?? [])

@@ -85,6 +85,8 @@ final class CatalogueSource: Sendable {
         var next = 0
         /// Why the last attempt failed, and when (seconds since 1970), nil if it did not.
         var trouble: (sentence: String, error: VolumeError, since: Int64)?
+        /// The volume, also after its end: its counters stay in those of the mount.
+        var counted: Volume?
         /// Handles of programs.
         var handles = 0
         var isAttempting = false
@@ -110,6 +112,9 @@ final class CatalogueSource: Sendable {
     var volume: Volume? {
         state.withLock(notifying: false) { if case .open(let running) = $0.phase { running.volume } else { nil } }
     }
+
+    /// What it has counted.
+    var counters: VolumeStatus? { state.withLock(notifying: false) { $0.counted }?.status() }
 
     /// Why the source is not open, nil if it is, or was not tried yet.
     var trouble: (sentence: String, since: Int64)? {
@@ -208,7 +213,7 @@ final class CatalogueSource: Sendable {
         shared.connectKernel(running.volume, number)
         let waiting: [Completion<Volume>]? = state.withLock { state in
             guard case .opening = state.phase else { return nil }
-            state.phase = .open(running)
+            (state.phase, state.counted) = (.open(running), running.volume)
             state.attempt = nil
             state.trouble = nil
             state.handles += state.waiting.values.count { $0.opens }

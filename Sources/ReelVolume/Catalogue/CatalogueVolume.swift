@@ -16,6 +16,9 @@ package final class CatalogueVolume: MountedVolume {
         var sources: [UInt64: CatalogueSource] = [:]
         /// The sources of the catalogue, in its order.
         var order: [UInt64] = []
+        /// Sources that have left the catalogue and have not ended yet, and what those that have ended counted.
+        var leaving: [CatalogueSource] = []
+        var left = VolumeStatus()
         var last: UInt64 = 0
         var socketPath: String?
         /// Sources whose end is under way.
@@ -61,7 +64,9 @@ package final class CatalogueVolume: MountedVolume {
             }
             let before = state.folders
             (state.folders, state.order) = (folders, order)
-            return (before, folders, new, old.filter { !order.contains($0.number) })
+            let gone = old.filter { !order.contains($0.number) }
+            state.leaving += gone
+            return (before, folders, new, gone)
         }
         for source in new { source.start() }
         for source in gone { retire(source) }
@@ -82,7 +87,10 @@ package final class CatalogueVolume: MountedVolume {
         state.withLock { $0.ending += 1 }
         let end: @Sendable () -> Void = { [self] in
             source.endOnceUnused { [self] in isEnding.load(ordering: .relaxed) }
+            let counters = source.counters
             state.withLock { state in
+                if let counters { state.left.addCounters(of: counters) }
+                state.leaving.removeAll { $0 === source }
                 // The end of the mount ends the others.
                 if !isEnding.load(ordering: .relaxed) { state.sources[source.number] = nil }
                 state.ending -= 1
@@ -140,7 +148,11 @@ package final class CatalogueVolume: MountedVolume {
     package var isTrusted: Bool { sources.allSatisfy { $0.volume?.isTrusted ?? false } }
 
     package func status() -> VolumeStatus {
+        let (sources, leaving, left) = state.withLock(notifying: false) { state in
+            (state.order.compactMap { state.sources[$0] }, state.leaving, state.left)
+        }
         var status = catalogueStatus(sources, shared.store)
+        for counters in [left] + leaving.compactMap(\.counters) { status.addCounters(of: counters) }
         status.prefetches = prefetches.all
         (status.isOffline, status.limitRate) = (line.isOffline, line.limit.schedule.text)
         return status

@@ -115,6 +115,11 @@ extension VolumeNumbers {
     mutating func add(_ other: VolumeNumbers) {
         for row in NumberTable.rows { row.add(&self, other) }
     }
+
+    /// Adds what only grows of the numbers of a source that is no longer shown.
+    mutating func addCounters(_ other: VolumeNumbers) {
+        for row in NumberTable.rows where row.kind != .gauge { row.add(&self, other) }
+    }
 }
 
 /// The numbers are members of the JSON object that holds them.
@@ -200,10 +205,13 @@ package struct Labelled<Value: NumberValue>: NumberValue {
     package mutating func add(_ other: Labelled) { merge(other) { $0.add($1) } }
 
     mutating func merge(_ other: Labelled, _ combine: (inout Value, Value) -> Void) {
+        // Sources of a catalogue may each know thousands of origins.
+        var places = Dictionary(uniqueKeysWithValues: items.enumerated().map { ($0.element.label, $0.offset) })
         for (label, value) in other.items {
-            if let place = items.firstIndex(where: { $0.label == label }) {
+            if let place = places[label] {
                 combine(&items[place].value, value)
             } else {
+                places[label] = items.count
                 items.append((label, value))
             }
         }

@@ -220,6 +220,7 @@ extension ScriptedServer {
         #expect(fixture.kernel.forgotten.withLock { $0 }.contains("left"))
         #expect(fixture.kernel.forgotten.withLock { $0 }.contains("new"))
         #expect(fixture.names("new") == .success(["a.mkv", "b.mkv"]))
+        #expect(fixture.volume.status().bytesServed == 65536, "a source that leaves takes its counters along")
         // It is read on to its end.
         #expect(fixture.readAll(file).isRight(film, 0, 3 << 20))
         fixture.volume.close(file)
@@ -227,6 +228,7 @@ extension ScriptedServer {
             eventually {
                 fixture.wait { fixture.volume.attributes(of: gone, $0) }.map { _ in true } == .failure(.stale)
             }, "a source that is not used ends")
+        #expect(fixture.volume.status().bytesServed == 65536 + 3 << 20)
         #expect(server.requests[asked...].allSatisfy { $0.path != "/" || $0["x-login"] == "y" })
     }
 
