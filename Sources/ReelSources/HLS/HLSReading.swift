@@ -53,7 +53,7 @@ struct HLSReading {
         case "#EXT-X-BYTERANGE": subrange = value
         // Before the first segment it parts nothing.
         case "#EXT-X-DISCONTINUITY" where segments > 0:
-            refuse("it has discontinuities (EXT-X-DISCONTINUITY), behind which clocks and codecs begin anew")
+            refuse("it has discontinuities (EXT-X-DISCONTINUITY), behind which clocks and codecs begin again")
         case "#EXT-X-GAP": refuse("some of its segments are missing (EXT-X-GAP)")
         case "#EXT-X-SKIP": refuse("it leaves segments out (EXT-X-SKIP)")
         case "#EXT-X-I-FRAMES-ONLY": refuse("it holds single pictures alone (EXT-X-I-FRAMES-ONLY)")
@@ -190,6 +190,11 @@ struct HLSReading {
 
     consuming func end() throws(SourceRefusal) -> HLSPlaylist {
         guard playlist.variants.isEmpty else {
+            // Addresses with variables in them are none.
+            if playlist.obstacle != nil {
+                playlist.variants = []
+                return playlist
+            }
             // A rendition may stand behind the variants that use it.
             playlist.variants = zip(playlist.variants, soundGroups).map { variant, group in
                 let places = group.flatMap { sounds[$0] } ?? []

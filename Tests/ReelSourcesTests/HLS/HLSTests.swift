@@ -112,6 +112,13 @@ extension HLSPlaylist {
         #expect(list.pieces.isEmpty)
     }
 
+    @Test("A master playlist with variables stays a playlist")
+    func masterWithVariables() throws {
+        let text = "#EXTM3U\n#EXT-X-DEFINE:NAME=\"x\",VALUE=\"a\"\n#EXT-X-STREAM-INF:BANDWIDTH=1\n{$x}/v.m3u8\n"
+        let list = try HLSPlaylist.parse(Array(text.utf8), base: base)
+        #expect(list.obstacle?.contains("EXT-X-DEFINE") == true && list.variants.isEmpty)
+    }
+
     @Test("A list without an end is live, whatever else it is")
     func live() throws {
         let list = try media("#EXT-X-PLAYLIST-TYPE:EVENT\na.ts", end: "")
