@@ -270,13 +270,15 @@ struct FileState {
         return ledger.ended(id, failure, now: now, random: 0)
     }
 
-    /// The request of a stream is over. - Returns: the commands that fetch the file hear of it after the actions.
+    /// The request of a stream is over. The commands that fetch the file hear of it after the actions (`reports`).
     mutating func ended(
         _ id: Ledger.StreamID, _ failure: OriginFailure?, now: Duration, random: Double
-    ) -> (actions: [Ledger.Action], reports: [PrefetchReport]) {
+    ) -> [Ledger.Action] {
         requests[id] = nil
-        return (ledger.ended(id, failure, now: now, random: random), Array(prefetches.values))
+        return ledger.ended(id, failure, now: now, random: random)
     }
+
+    var reports: [PrefetchReport] { Array(prefetches.values) }
 
     /// The body of a version with an open end cannot be had again.
     mutating func breakOff() { ledger.breakOff(.failed) }

@@ -8,7 +8,7 @@ struct ReportedStatistics {
     private var readBytes: Int64 = 0
 
     /// Adds what is new to the counters, and to those of the program that reads the file. Called under the file's lock,
-    /// where an atomic addition is no call out.
+    /// over which the program's may be taken: a leaf.
     mutating func report(_ ledger: Ledger, to counters: Counters, _ program: ProgramTally?) {
         let ahead = ledger.ahead
         if ahead != self.ahead {

@@ -160,7 +160,7 @@ struct CacheRekeyCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
         commandName: "rekey", abstract: "Change the key of an encrypted cache, mounted or not.",
         discussion: """
-            Nothing is fetched or encrypted anew: the key of --encrypt only seals the one that the data is encrypted \
+            Nothing is fetched or encrypted again: the key of --encrypt only seals the one that the data is encrypted \
             with. Who has the old key and a copy of the old file `key` can still read the data.
             """)
 

@@ -7,7 +7,7 @@ import ReelVolume
 
 struct TopCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
-        commandName: "top", abstract: "Show what mounts do, each second anew.",
+        commandName: "top", abstract: "Show what mounts do, updated each second.",
         discussion: """
             Keys: j, k and the arrows choose a file; p prefetches it, P pins or unpins it, e evicts it, r lists its \
             directory again; o makes its mount offline or ends that; q ends. Without a terminal, shows one screen and ends.

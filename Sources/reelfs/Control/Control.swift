@@ -13,7 +13,7 @@ struct ControlRequest: Codable {
     /// `cancel-prefetch`, `offline`, `limit-rate`, `attach`, `detach`, `await-unmount`,
     /// `describe` or `leave`.
     var command: String
-    /// Inside the mount, without a leading `/`; empty for all of it. Of `pin`, `unpin`, `evict`, `refresh`,
+    /// Inside the mount, without a leading `/`; empty for all of it. For `pin`, `unpin`, `evict`, `refresh`,
     /// `verify`, `cancel-prefetch`.
     var path: String?
     /// The size to which `prune` reduces the cache.
@@ -37,7 +37,7 @@ struct ControlRequest: Codable {
     /// For `attach`. Two descriptors come with it: the mount's `/dev/fuse`, and the pipe of its watcher; without them
     /// the daemon tells only whether it would take the mount.
     var handover: Handover?
-    /// For `offline`, the mount that the user names; nil if it is all. Of `detach`, the mount to end, and of
+    /// For `offline`, the mount that the user names; nil if it is all. For `detach`, the mount to end, and for
     /// `await-unmount`, the one whose end is waited for; as in mountinfo. The answer to the latter comes when others
     /// are left; with the last mount the connection ends, once the cache is written.
     var device: String?

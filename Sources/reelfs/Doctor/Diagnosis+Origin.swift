@@ -245,6 +245,8 @@ extension Diagnosis {
                 : "Put user and password into a file for --credentials, or into ~/.netrc."
         case .status where meaning.isMissing: remedy = "Check the path of the URL; a directory's ends with a slash."
         case .status where meaning.isOverloaded: remedy = "The server is overloaded, or limits requests: try later."
+        case .status where meaning.retry != nil && !meaning.isUnwell:
+            remedy = "The file is locked, or it is too early: try later; a mount retries for a while."
         case .status where meaning.retry != nil: remedy = "Ask the server's administrator; a mount retries for a while."
         case .status: remedy = "Check the URL; a browser may show what the server wants."
         case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."

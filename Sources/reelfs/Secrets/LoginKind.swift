@@ -44,7 +44,7 @@ enum LoginKind: String, Sendable {
         case .tokenCommand, .token: "it may have expired, or allow less than reading."
         case .password: "check both; special characters of a URL are written as %XX, those of a file are not."
         case .certificate: "ask the server's administrator whether its authority is known there."
-        case .cookies: "log in with the browser again, and export its cookies anew."
+        case .cookies: "log in with the browser again, and export its cookies again."
         }
     }
 }

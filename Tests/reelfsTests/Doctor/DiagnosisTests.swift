@@ -310,7 +310,7 @@ struct DiagnosisTests {
     static let failures: [(OriginFailure, String, String)] =
         [
             (401, "~/.netrc"), (403, "--credentials"), (404, "path of the URL"), (410, "path of the URL"),
-            (408, "administrator"), (418, "browser"), (423, "administrator"), (425, "administrator"),
+            (408, "administrator"), (418, "browser"), (423, "try later"), (425, "try later"),
             (429, "try later"), (500, "administrator"), (501, "browser"), (503, "try later"), (600, "administrator"),
         ].map { (.status($0, retryAfter: nil), "bad https://host: the origin answers \($0)", $1) } + [
             (.timedOut, "bad https://host: the origin did not answer in time", "firewall"),
