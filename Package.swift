@@ -96,7 +96,8 @@ let package = Package(
         .testTarget(
             name: "reelfsTests",
             dependencies: [
-                "reelfs", "ReelCore", "ReelFilesystem", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume", "ReelFuse", "ReelListener",
+                "reelfs", "ReelCore", "ReelFilesystem", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume",
+                "ReelFuse", "ReelListener",
                 "TestKit",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], exclude: ["Golden"]),
