@@ -97,8 +97,7 @@ let package = Package(
             name: "reelfsTests",
             dependencies: [
                 "reelfs", "ReelCore", "ReelFilesystem", "ReelThreads", "ReelCache", "ReelHTTP", "ReelVolume",
-                "ReelFuse", "ReelListener",
-                "TestKit",
+                "ReelFuse", "ReelListener", "TestKit",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ], exclude: ["Golden"]),
         .testTarget(

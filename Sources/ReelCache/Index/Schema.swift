@@ -3,8 +3,8 @@ import CSQLite
 /// The index's tables. A change of these texts is a change of the format: raise `Schema.version` with it.
 enum Schema {
     /// The number in `user_version`; 0 is a new file. An index of version 1, without checksums, is set aside like a
-    /// damaged one. One of version 2 is taken over. The number keeps out programs that know no more than that: they would
-    /// take a mirror's number in the column `weak` for a weak tag, and its bytes for the source's.
+    /// damaged one. One of version 2 is taken over. The number keeps out programs that know no more than that: they
+    /// would take a mirror's number in the column `weak` for a weak tag, and its bytes for the source's.
     static let version = 5
     private static let olderVersion = 2
     /// The number of an encrypted index: the same tables, whose texts are sealed. One of version 3 is taken over.
