@@ -134,6 +134,8 @@ struct RandomMount {
     }
 
     private func write() throws {
+        // Without a source it is no catalogue.
+        if sources.allSatisfy(\.table.isEmpty) { sources.first?.list() }
         let tables = sources.map(\.table).joined()
         try writeFile(Self.catalogue(scene), (tables + (hasMistake ? "\(Self.mistake) = 3\n" : "")).utf8)
         kill(pid, SIGHUP)
