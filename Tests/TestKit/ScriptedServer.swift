@@ -43,8 +43,8 @@ package final class ScriptedServer: Sendable {
         }
         listener = descriptor
         port = bound
-        let first = startThread { [self] in acceptConnections() }
-        threads.withLock { $0.append(first) }
+        // Under the lock: the first one of all, also where a client comes at once.
+        threads.withLock { $0.append(startThread { [self] in acceptConnections() }) }
     }
 
     /// - Parameter host: `localhost` is another host than `127.0.0.1` to the client, and the same server.
