@@ -7,14 +7,18 @@ import TestKit
 @testable import ReelVolume
 
 extension ScriptedBucket {
-    /// The place as the program names it. - Parameter key: of an encrypted cache.
-    func place(key: SecretBytes? = nil) -> TierPlace {
+    /// The place as the program names it.
+    /// - Parameters:
+    ///   - key: of an encrypted cache.
+    ///   - connections: to the bucket at once.
+    func place(key: SecretBytes? = nil, connections: Int = 16) -> TierPlace {
         let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
         return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
             var configuration = TransportConfiguration(version: "test")
             configuration.usesProxies = false
             configuration.connectTimeout = .seconds(1)
             configuration.followsRedirects = false
+            configuration.connectionsPerOrigin = connections
             configuration.line = line
             guard let origin = try? CurlOrigin(configuration) else { return nil }
             return TierConnection(origin) { origin.shutdown() }

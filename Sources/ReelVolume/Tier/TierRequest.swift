@@ -44,6 +44,10 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     /// The claim of another mount whose slices it waits for.
     private var claim: String?
     private var isWaiting = false
+    /// Claims that it has looked for.
+    private var looks = 0
+    /// The request to the tier under way has left its queue.
+    private var hasLeft = false
 
     /// So often the tier is asked again.
     private static let pause = Duration.milliseconds(50)
@@ -83,6 +87,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     func promote() {
         isDemanded = true
+        limitWait()
         if let read { tier.origin.promote(read.handle) } else if part != nil { services.promoteBehindTier(handle) }
     }
 
@@ -120,9 +125,23 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     private func askTier(_ slice: TierSlice) {
         let read = SliceRead(slice, rest, as: RequestHandle(for: handle), for: self, tier, services)
-        self.read = read
+        (self.read, hasLeft) = (read, false)
         tier.asks(handle, url, rest.clamped(to: slice.range))
         read.begin(request, isDemanded: isDemanded)
+        limitWait()
+    }
+
+    /// A reader waits no longer than for a silent tier also where the tier is busy with others: a request that has not
+    /// left its queue gets no second try, and no end as long as bytes of others come.
+    private func limitWait() {
+        guard isDemanded, let read, !hasLeft else { return }
+        afterPatience { [self] in
+            if read === self.read, !hasLeft { tier.origin.cancel(read.handle) }
+        }
+    }
+
+    private func afterPatience(_ job: @escaping @Sendable () -> Void) {
+        services.ticker.after(Self.patience) { [services] in services.origin.perform(job) } atEnd: {}
     }
 
     private func askOrigin(upTo upper: Int64) {
@@ -158,7 +177,11 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     // MARK: From the tier
 
-    func sent(_ read: SliceRead) { if read === self.read, !hasHead { receiver.sent() } }
+    func sent(_ read: SliceRead) {
+        guard read === self.read else { return }
+        hasLeft = true
+        if !hasHead { receiver.sent() }
+    }
 
     /// A block that its seal has proven.
     func took(_ record: [UInt8], at place: ByteRange, _ read: SliceRead) {
@@ -223,6 +246,16 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         // A reader that goes on makes short requests, too.
         guard isLong || tier.claims.knows(name) else { return false }
         isWaiting = true
+        looks += 1
+        let look = looks
+        // The look may wait for its turn as well.
+        if isDemanded {
+            afterPatience { [self] in
+                guard isWaiting, look == looks else { return }
+                source = .origin(upTo: range.upper)
+                goOn()
+            }
+        }
         tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] since in
             services.origin.perform { [self] in found(name, range, since) }
         }

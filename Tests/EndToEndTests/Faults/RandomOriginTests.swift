@@ -93,7 +93,8 @@ extension EndToEnd {
                 }
                 guard let difference else { continue }
                 let asked = origin.files[index].asked.joined(separator: "\n")
-                findings.find("the origin is well, and after 20 s \(difference); it was asked:\n\(asked)")
+                let told = readers.explanation(ofFile: index)
+                findings.find("the origin is well, and after 20 s \(difference); it was asked:\n\(asked)\n\(told)")
             }
         }
 

@@ -57,6 +57,14 @@ final class RandomReaders: Sendable {
         return read.isNewest ? nil : "\(origin.files[index].name): an older version"
     }
 
+    /// What the program says of its requests for a file, and of the mount.
+    func explanation(ofFile index: Int) -> String {
+        [["explain", path(index)], ["status", "--json", mountpoint]].map { words in
+            guard let end = try? ChildProcess.run([program] + words) else { return "\(words): no answer" }
+            return end.output + end.errors
+        }.joined(separator: "\n")
+    }
+
     private func act(_ random: inout SeededGenerator) {
         let index = origin.files.indices.randomElement(using: &random)!
         let path = path(index)

@@ -14,20 +14,29 @@ import Testing
         let film: FileOrigin
         let server: ScriptedServer
         let bucket: ScriptedBucket
+        /// The origin answers no request that begins here.
+        let held: Shared<ByteRange?>
         private let mounts = Mutex<[VolumeFixture]>([])
 
         init(length: Int64 = 3 << 20 + 12_345, version: FileOrigin.Version? = nil) throws {
             let film = FileOrigin(version ?? FileOrigin.Version(length: length))
-            self.film = film
+            let held = Shared<ByteRange?>(nil)
+            (self.film, self.held) = (film, held)
             server = try ScriptedServer { request in
-                request.path == "/film.mkv" ? film.answer(request) : ServerStep.answer(404)
+                if let held = held.value, request.range(of: film.version.length).map({ held.contains($0.lower) }) == true {
+                    return [.wait(Gate())]
+                }
+                return request.path == "/film.mkv" ? film.answer(request) : ServerStep.answer(404)
             }
             bucket = try ScriptedBucket()
         }
 
-        func mount(key: SecretBytes? = nil, timeout: Duration = .seconds(10)) throws -> VolumeFixture {
+        func mount(
+            key: SecretBytes? = nil, timeout: Duration = .seconds(10), connections: Int = 16
+        ) throws -> VolumeFixture {
             let fixture = try VolumeFixture(
-                server.url("/film.mkv").text, timeout: timeout, prebuffer: 0, tier: bucket.place(key: key))
+                server.url("/film.mkv").text, timeout: timeout, prebuffer: 0,
+                tier: bucket.place(key: key, connections: connections))
             mounts.withLock { $0.append(fixture) }
             return fixture
         }
@@ -311,6 +320,23 @@ import Testing
         // One that is old is looked at, taken over, and looked at once more.
         if age == 0 { #expect(now() - start < .seconds(6)) } else { #expect(fleet.bucket.looks == looks + 2) }
         #expect(eventually { fleet.bucket.objects.count == fleet.slices })
+    }
+
+    @Test func aBucketWhoseConnectionsAreAllBusyKeepsNoReadWaiting() throws {
+        let fleet = try Fleet(length: 12 << 20)
+        defer { fleet.end() }
+        try fleet.fill()
+        let second = try fleet.mount(connections: 1)
+        let file = try second.open("film.mkv").get()
+        defer { second.volume.close(file) }
+        // Bytes come, and so slowly that no block is whole for long.
+        fleet.bucket.fault = .drip
+        fleet.held.change { $0 = ByteRange(7 << 20, 8 << 20) }
+        let asked = fleet.bucket.server.requests.count
+        let slow = second.park(file, 7 << 20, 4096)
+        #expect(eventually { fleet.bucket.server.requests.count > asked })
+        #expect(second.read(file, 3 << 20, 4096).isRight(fleet.film, 3 << 20, 4096))
+        #expect(slow.answerCount == 0, "the bucket was not busy")
     }
 
     @Test func aSeekReadsTheBlocksThatItWantsAndLittleElse() throws {
