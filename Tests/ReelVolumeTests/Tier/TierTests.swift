@@ -23,7 +23,9 @@ import Testing
             let held = Shared<ByteRange?>(nil)
             (self.film, self.held) = (film, held)
             server = try ScriptedServer { request in
-                if let held = held.value, request.range(of: film.version.length).map({ held.contains($0.lower) }) == true {
+                if let held = held.value, let asked = request.range(of: film.version.length),
+                    held.contains(asked.lower)
+                {
                     return [.wait(Gate())]
                 }
                 return request.path == "/film.mkv" ? film.answer(request) : ServerStep.answer(404)
