@@ -141,7 +141,10 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func afterPatience(_ job: @escaping @Sendable () -> Void) {
-        services.ticker.after(Self.patience) { [services] in services.origin.perform(job) } atEnd: {}
+        services.ticker.after(Self.patience) { [services] in
+            services.origin.perform(job)
+        } atEnd: {
+        }
     }
 
     private func askOrigin(upTo upper: Int64) {
