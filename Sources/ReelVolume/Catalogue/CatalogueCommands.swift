@@ -176,9 +176,7 @@ extension VolumeStatus {
         numbers.add(part.numbers)
         details.add(part.details, at: name)
     }
-}
 
-extension VolumeStatus {
     /// Adds what only grows of a source that has left the catalogue: counters never fall.
     mutating func addCounters(of part: VolumeStatus) {
         numbers.addCounters(part.numbers)
