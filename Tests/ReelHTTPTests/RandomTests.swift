@@ -35,14 +35,14 @@ import Testing
                 running.append((origin.start(request, recorder), range, recorder))
                 let other = running.randomElement(using: &random)!
                 if Int.random(in: 0..<10, using: &random) == 0 {
-                    origin.cancel(other.id)
+                    other.id.cancel()
                 } else {
-                    origin.resume(other.id)
+                    other.id.resume()
                 }
             }
             #expect(
                 eventually(within: .seconds(30)) {
-                    for (id, _, recorder) in running where !recorder.isEnded { origin.resume(id) }
+                    for (id, _, recorder) in running where !recorder.isEnded { id.resume() }
                     return running.allSatisfy { $0.recorder.isEnded }
                 }, "seed \(seed)")
             for (_, range, recorder) in running {

@@ -7,7 +7,7 @@ import TestKit
 @testable import ReelVolume
 
 /// An origin whose every answer waits until the test gives it.
-final class HeldOrigin: Origin {
+final class HeldOrigin: Transport, RequestControl {
     private struct State {
         var sent: [(handle: RequestHandle, request: OriginRequest, receiver: any OriginReceiver)] = []
         var ended: Set<RequestHandle> = []
@@ -31,7 +31,8 @@ final class HeldOrigin: Origin {
             // It goes on at another place.
             state.ended.remove(handle)
         }
-        if handle.isCancelled.load(ordering: .relaxed) { cancel(handle) }
+        handle.isTaken(by: self)
+        if handle.isCancelled { cancel(handle) }
     }
 
     private func take(_ handle: RequestHandle) -> (request: OriginRequest, receiver: any OriginReceiver)? {
@@ -43,7 +44,6 @@ final class HeldOrigin: Origin {
     }
 
     func cancel(_ handle: RequestHandle) {
-        handle.isCancelled.store(true, ordering: .relaxed)
         if let sent = take(handle) { perform { sent.receiver.ended(.cancelled) } }
     }
 
@@ -83,7 +83,7 @@ final class HeldOrigin: Origin {
 
     /// Whether a request was cancelled. - Parameter number: of the request, in their order.
     func isCancelled(_ number: Int) -> Bool {
-        state.withLock { $0.sent[number].handle }.isCancelled.load(ordering: .relaxed)
+        state.withLock { $0.sent[number].handle }.isCancelled
     }
 
     func perform(_ job: @escaping @Sendable () -> Void) { thread.add(job) }

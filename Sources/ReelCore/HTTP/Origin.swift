@@ -1,3 +1,4 @@
+import ReelThreads
 import Synchronization
 
 /// How many connections the transport has at once: a process may mostly have 1024 files open.
@@ -105,27 +106,75 @@ package struct OriginRequest: Sendable {
 
 /// One request of an `Origin`, made before it starts, so that its receiver and its owner know it from the beginning.
 ///
-/// `cancel` and `promote` count from then on: a request that is cancelled before its start ends at its start.
+/// It knows which layer has the request, so that a call goes straight there. `cancel` and `promote` count from the
+/// beginning on: a request that is cancelled before its start ends at its start.
 package final class RequestHandle: Sendable, Hashable {
-    /// Set by `Origin.cancel`, alone: the mark by itself ends nothing.
-    package let isCancelled = Atomic(false)
-    /// Set by `Origin.promote`, alone.
-    package let isPromoted = Atomic(false)
-    /// A player reads the file: the request goes before those of others (`LineShare`). It may change at any time.
-    package let isForPlayer = Atomic(false)
+    /// No cycle: a control holds its handle.
+    private struct Link {
+        weak var control: (any RequestControl)?
+    }
+
+    private let link = Lock(Link())
+    private let cancelled = Atomic(false)
+    private let promoted = Atomic(false)
+    private let player = Atomic(false)
+    /// Its request is the one that this one is made for, nil if there is none.
+    private let original: RequestHandle?
 
     /// The handle of a request that has not started.
-    package init() {}
+    package init() { original = nil }
 
     /// The handle of a request that is made for another one, and goes before others as that does.
-    package init(for other: RequestHandle) {
-        isForPlayer.store(other.isForPlayer.load(ordering: .relaxed), ordering: .relaxed)
+    package init(for other: RequestHandle) { original = other.original ?? other }
+
+    /// A layer has the request from now on. The layer looks at `isCancelled` afterwards: what comes later goes to it.
+    package func isTaken(by control: any RequestControl) { link.withLock { $0.control = control } }
+
+    private var control: (any RequestControl)? { link.withLock { $0.control } }
+
+    /// Ends the request early: its receiver gets `ended(.cancelled)` unless it has ended already. A request that was not
+    /// started yet ends so at its start. Never blocks.
+    package func cancel() {
+        cancelled.store(true, ordering: .relaxed)
+        control?.cancel(self)
+    }
+
+    /// Makes the request a demanded one: if it stands in line, it goes with those from now on. Never blocks.
+    package func promote() {
+        promoted.store(true, ordering: .relaxed)
+        control?.promote(self)
+    }
+
+    /// Lets the request go on whose receiver answers `.pause`; a receiver that is about to answer so counts. Never
+    /// blocks.
+    package func resume() { control?.resume(self) }
+
+    /// `cancel` was called.
+    package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
+    /// `promote` was called.
+    package var isPromoted: Bool { promoted.load(ordering: .relaxed) }
+    /// A player reads the file: the request goes before those of others (`LineShare`), and so do those that are made
+    /// for it. It may change at any time.
+    package var isForPlayer: Bool {
+        get { (original ?? self).player.load(ordering: .relaxed) }
+        set { player.store(newValue, ordering: .relaxed) }
     }
 
     /// Whether both name the same request.
     package static func == (a: RequestHandle, b: RequestHandle) -> Bool { a === b }
     /// By identity.
     package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
+/// Has requests that are under way: a layer, or its part for one request. `RequestHandle` alone calls it, from any thread
+/// and once its own mark is set. Never blocks; a request that has ended is left alone.
+package protocol RequestControl: AnyObject, Sendable {
+    /// As `RequestHandle.cancel`.
+    func cancel(_ handle: RequestHandle)
+    /// As `RequestHandle.promote`.
+    func promote(_ handle: RequestHandle)
+    /// As `RequestHandle.resume`.
+    func resume(_ handle: RequestHandle)
 }
 
 /// The state of an origin that does not simply answer (`Circuit`).
@@ -136,26 +185,20 @@ package enum OriginStanding: Hashable, Sendable {
     case away(Outage, since: Int64)
 }
 
-/// The transport: sends requests, and hands the answers to receivers. The program has one, over libcurl.
+/// Answers requests: the transport, or a layer in front of it, which answers a request itself or hands it on to the
+/// layer below.
 package protocol Origin: AnyObject, Sendable {
-    /// Starts a request. Callable from any thread; never blocks and never calls the receiver before it returns.
+    /// Starts a request, under a handle by which it is cancelled, promoted and resumed. Callable from any thread; never
+    /// blocks and never calls the receiver before it returns.
     /// - Parameter handle: a new one, or that of a request that has ended, which goes on as this one.
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver)
+}
 
-    /// Ends a request early: its receiver gets `ended(.cancelled)` unless it has ended already. A request that was not
-    /// started yet ends so at its start. Never blocks.
-    func cancel(_ handle: RequestHandle)
-
+/// The lowest layer: sends requests, and hands the answers to receivers. The program has one, over libcurl.
+package protocol Transport: Origin {
     /// Does a short job on the thread that calls the receivers, after what was asked before; not at all once the origin
     /// is shut down. Never blocks.
     func perform(_ job: @escaping @Sendable () -> Void)
-
-    /// Lets a request go on whose receiver answers `.pause`; a receiver that is about to answer so counts. Never
-    /// blocks.
-    func resume(_ handle: RequestHandle)
-
-    /// Makes a request a demanded one: if it stands in line, it goes with those from now on. Never blocks.
-    func promote(_ handle: RequestHandle)
 
     /// What all transports of a mount share.
     var line: Line { get }
@@ -185,7 +228,9 @@ extension Origin {
         start(handle, request, receiver)
         return handle
     }
+}
 
+extension Transport {
     /// Before a question that can be answered from memory as well: false while the origin is away, or in doubt.
     package func isWorthAsking(_ url: ResourceURL) -> Bool {
         if line.isOffline { return false }
@@ -279,7 +324,7 @@ package protocol UploadBody: AnyObject, Sendable {
 package enum BodyAnswer: Sendable {
     /// These bytes were taken; more are wanted.
     case more
-    /// These bytes were taken; no more of them until `Origin.resume`.
+    /// These bytes were taken; no more of them until `RequestHandle.resume`.
     case pause
     /// These bytes were taken; the request ends now with `.cancelled`.
     case stop

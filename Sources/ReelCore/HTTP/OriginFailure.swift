@@ -21,7 +21,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case away(Outage)
     /// Not asked: the user's resolver tells no place.
     case unresolved
-    /// Ended by `Origin.cancel`, or by the receiver.
+    /// Ended by `RequestHandle.cancel`, or by the receiver.
     case cancelled
 }
 

@@ -2,9 +2,9 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// The program's one `Origin`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls all
+/// The program's one `Transport`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls all
 /// receivers. It follows redirects and remembers them, and retries nothing but a redirect that has expired.
-package final class CurlOrigin: Origin {
+package final class CurlOrigin: Transport {
     private let mailbox: Mailbox
     private let news = TransportNews()
     package let line: Line
@@ -52,19 +52,8 @@ package final class CurlOrigin: Origin {
     package var counters: TransportCounters { news.counters.withLock { $0 } }
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        handle.isTaken(by: mailbox)
         if !mailbox.put({ $0.start(handle, request, receiver) }) { late.withLock { $0.receivers.append(receiver) } }
-    }
-
-    package func cancel(_ handle: RequestHandle) {
-        handle.isCancelled.store(true, ordering: .relaxed)
-        mailbox.put { $0.cancel(handle) }
-    }
-
-    package func resume(_ handle: RequestHandle) { mailbox.put { $0.resume(handle) } }
-
-    package func promote(_ handle: RequestHandle) {
-        handle.isPromoted.store(true, ordering: .relaxed)
-        mailbox.put { $0.promote(handle) }
     }
 
     package func perform(_ job: @escaping @Sendable () -> Void) { mailbox.put { _ in job() } }

@@ -1,3 +1,4 @@
+import ReelCore
 import ReelThreads
 
 /// Commands of other threads, which run on the transport's thread; the loop that they get cannot leave it.
@@ -46,4 +47,10 @@ final class Mailbox: Sendable {
             return (state.commands, state.isShutDown)
         }
     }
+}
+
+extension Mailbox: RequestControl {
+    func cancel(_ handle: RequestHandle) { put { $0.cancel(handle) } }
+    func promote(_ handle: RequestHandle) { put { $0.promote(handle) } }
+    func resume(_ handle: RequestHandle) { put { $0.resume(handle) } }
 }

@@ -89,22 +89,22 @@ final class TransferLoop {
 
     /// Like `Origin.start`.
     func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
-        if handle.isCancelled.load(ordering: .relaxed) { return receiver.ended(.cancelled) }
+        if handle.isCancelled { return receiver.ended(.cancelled) }
         if let failure = Transfer.refusal(of: request) { return receiver.ended(failure) }
         if configuration.line.isOffline { return receiver.ended(.away(.offline)) }
         var request = request
-        if handle.isPromoted.load(ordering: .relaxed) { request.isDemanded = true }
+        if handle.isPromoted { request.isDemanded = true }
         let home = hosts.host(request.url.origin)
         if let outage = watch?.ask(request, of: home) { return receiver.ended(.away(outage)) }
         start(Transfer(handle, request, receiver, of: home, in: self))
     }
 
-    /// Like `Origin.cancel`.
+    /// Like `RequestHandle.cancel`.
     func cancel(_ handle: RequestHandle) {
         if let transfer = transfers[handle] { cancel(transfer) }
     }
 
-    /// Like `Origin.promote`.
+    /// Like `RequestHandle.promote`.
     func promote(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], !transfer.request.isDemanded else { return }
         transfer.promote()
@@ -113,7 +113,7 @@ final class TransferLoop {
         hosts.enqueue(transfer)
     }
 
-    /// Like `Origin.resume`.
+    /// Like `RequestHandle.resume`.
     func resume(_ handle: RequestHandle) {
         guard let transfer = transfers[handle], transfer.stage == .paused else { return }
         transfer.resume()

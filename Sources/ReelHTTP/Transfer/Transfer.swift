@@ -80,7 +80,7 @@ final class Transfer {
 
     /// A probe is one byte.
     var rank: LineRank {
-        if probe != nil || id.isForPlayer.load(ordering: .relaxed) { return .player }
+        if probe != nil || id.isForPlayer { return .player }
         // What is written into a tier is for other machines, whose readers wait for it.
         guard !request.isDemanded, request.isReading else { return .reader }
         return request.reason == .prefetch || request.reason == .head ? .command : .reader

@@ -94,7 +94,7 @@ final class TailPrefetch: OriginReceiver {
             state.isUnwanted = true
             state.bytes = []
         }
-        services.cancel(handle)
+        handle.cancel()
     }
 
     var program: String? { state.withLock { $0.file?.0 }?.program }

@@ -36,14 +36,14 @@ package struct CatalogueEntry: Sendable {
 
 /// How one source of a catalogue is asked.
 package struct CatalogueConnection: Sendable {
-    let origin: any Origin
+    let origin: any Transport
     let finder: (any PlaceFinder)?
     let end: @Sendable () -> Void
 
     /// - Parameters:
     ///   - finder: the user's resolver for this source, nil if files are asked for at their URLs.
     ///   - end: ends the transport.
-    package init(_ origin: any Origin, finder: (any PlaceFinder)? = nil, end: @escaping @Sendable () -> Void) {
+    package init(_ origin: any Transport, finder: (any PlaceFinder)? = nil, end: @escaping @Sendable () -> Void) {
         self.origin = origin
         self.finder = finder
         self.end = end

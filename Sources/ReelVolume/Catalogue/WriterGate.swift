@@ -13,11 +13,11 @@ final class WriterGate: Sendable {
 }
 
 /// The transport of one source of several: its receivers pass the gate.
-final class GatedOrigin: Origin {
-    private let origin: any Origin
+final class GatedOrigin: Transport {
+    private let origin: any Transport
     private let gate: WriterGate
 
-    init(_ origin: any Origin, _ gate: WriterGate) {
+    init(_ origin: any Transport, _ gate: WriterGate) {
         self.origin = origin
         self.gate = gate
     }
@@ -28,9 +28,6 @@ final class GatedOrigin: Origin {
 
     func perform(_ job: @escaping @Sendable () -> Void) { origin.perform { [gate] in gate.pass(job) } }
 
-    func cancel(_ handle: RequestHandle) { origin.cancel(handle) }
-    func resume(_ handle: RequestHandle) { origin.resume(handle) }
-    func promote(_ handle: RequestHandle) { origin.promote(handle) }
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
         origin.watchOutages(deadline: deadline, report)
     }

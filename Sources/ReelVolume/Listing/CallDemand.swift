@@ -28,24 +28,24 @@ final class CallDemand: Sendable {
     func begins() { state.withLock { ($0.request, $0.isGivenUp) = (nil, false) } }
 
     /// A request of the fetch begins. - Returns: whether a caller waits for it.
-    func begins(_ request: RequestHandle, _ services: Services) -> Bool {
+    func begins(_ request: RequestHandle) -> Bool {
         let (isDemanded, isGivenUp) = state.withLock { state in
             state.request = request
             return (state.callers > 0, state.isGivenUp)
         }
-        if isGivenUp { services.cancel(request) }
+        if isGivenUp { request.cancel() }
         return isDemanded
     }
 
     /// A caller waits from now on. - Returns: false where the fetch under way was given up, so that the caller needs
     ///   another one.
-    func wait(_ services: Services, _ program: String? = nil) -> Bool {
+    func wait(_ program: String? = nil) -> Bool {
         let (request, isGivenUp) = state.withLock { state in
             state.callers += 1
             state.program = state.program ?? program
             return (state.callers == 1 ? state.request : nil, state.isGivenUp)
         }
-        if let request { services.promote(request) }
+        request?.promote()
         return !isGivenUp
     }
 
@@ -53,12 +53,12 @@ final class CallDemand: Sendable {
     func waited() { state.withLock { $0.callers -= 1 } }
 
     /// Ends the fetch under way, unless a caller waits for it.
-    func giveUp(_ services: Services) {
+    func giveUp() {
         let request = state.withLock { state -> RequestHandle? in
             guard state.callers == 0 else { return nil }
             state.isGivenUp = true
             return state.request
         }
-        if let request { services.cancel(request) }
+        request?.cancel()
     }
 }

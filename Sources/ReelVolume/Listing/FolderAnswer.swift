@@ -111,7 +111,7 @@ final class FolderAnswer: OriginReceiver {
             state.isPaused = false
             return true
         }
-        if goesOn { services.resume(handle) }
+        if goesOn { handle.resume() }
     }
 
     func ended(_ failure: OriginFailure?) {

@@ -162,9 +162,9 @@ final class FolderFetch: Sendable {
             request.stallLimit = left
             (request.reason, request.subject) = (.listing, subject)
             let handle = RequestHandle()
-            if let demand { request.isDemanded = demand.begins(handle, services) }
+            if let demand { request.isDemanded = demand.begins(handle) }
             // This ends a body that never stops dripping, too.
-            let cancel = { @Sendable [services] in services.cancel(handle) }
+            let cancel = { @Sendable in handle.cancel() }
             let timer = services.ticker.after(left, cancel, atEnd: cancel)
             let answer = FolderAnswer(self, handle, limit: longest, services) { [services] end in
                 services.ticker.cancel(timer)

@@ -115,7 +115,7 @@ final class FolderWalk: Sendable {
             state.limit = 0
             return Array(state.running.values)
         }
-        for directory in running { directory.demand.giveUp(tree.services) }
+        for directory in running { directory.demand.giveUp() }
     }
 
     /// Ends the walk and lets go of what it holds; what a caller waits for goes on.
@@ -182,7 +182,7 @@ final class FolderWalk: Sendable {
         case .ahead: tree.listAhead(folder.node, directory, done)
         }
         // The walk may have been told to rest between its step and this.
-        if state.withLock({ $0.limit == 0 }) { directory.demand.giveUp(tree.services) }
+        if state.withLock({ $0.limit == 0 }) { directory.demand.giveUp() }
     }
 
     /// May be called inside of `list`.

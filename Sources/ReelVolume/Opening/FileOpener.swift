@@ -47,7 +47,7 @@ final class FileOpener: Sendable {
             files.close(growing)
         }
         let (demand, isFirst) = node.open(completion)
-        if isDemanded { _ = demand.wait(services, program) }
+        if isDemanded { _ = demand.wait(program) }
         guard isFirst else { return }
         decide(node) { [self] result in
             for (index, completion) in node.opened().enumerated() {

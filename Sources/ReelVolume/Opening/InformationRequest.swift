@@ -53,7 +53,7 @@ final class InformationRequest: OriginReceiver {
         let current = Lock<RequestHandle?>(nil)
         let giveUp = { @Sendable in
             guard let completion = ended.take() else { return }
-            if let handle = current.withLock({ $0 }) { services.cancel(handle) }
+            current.withLock { $0 }?.cancel()
             // It may read the cache, and timers wait for no disk.
             services.later { completion(.failure(.timedOut)) }
         }
@@ -67,7 +67,7 @@ final class InformationRequest: OriginReceiver {
                 url: url, range: range, condition: isDoubted ? nil : known?.validator.ifChanged, reason: .probe,
                 stallLimit: left)
             (request.isHeadEnough, request.subject) = (began == nil, file)
-            if let demand { request.isDemanded = demand.begins(handle, services) }
+            if let demand { request.isDemanded = demand.begins(handle) }
             services.send(request, as: handle, to: InformationRequest(request, known, demand, services, began, done))
         } completion: { (outcome: Outcome) in
             services.ticker.cancel(timer)

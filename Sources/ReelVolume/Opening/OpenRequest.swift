@@ -65,7 +65,7 @@ final class OpenRequest: OriginReceiver {
         askingForBytes(ByteRange(0, head), until: end, services) { range, left, done in
             let open = OpenRequest(plan, range, done)
             var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
-            if let demand { request.isDemanded = demand.begins(open.handle, services) }
+            if let demand { request.isDemanded = demand.begins(open.handle) }
             services.send(request, as: open.handle, to: open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }

@@ -203,7 +203,7 @@ struct FileState {
     }
 
     private mutating func keep(_ request: RequestHandle, _ id: Ledger.StreamID) {
-        request.isForPlayer.store(isPlayers, ordering: .relaxed)
+        request.isForPlayer = isPlayers
         requests[id] = request
     }
 
@@ -224,7 +224,7 @@ struct FileState {
         let hasPlayer = ledger.hasPlayer(now: now)
         if isPlayers != hasPlayer {
             isPlayers = hasPlayer
-            for request in requests.values { request.isForPlayer.store(isPlayers, ordering: .relaxed) }
+            for request in requests.values { request.isForPlayer = isPlayers }
         }
         return Need(ahead: ahead)
     }

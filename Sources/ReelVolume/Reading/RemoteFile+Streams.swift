@@ -13,11 +13,11 @@ extension RemoteFile {
             switch action {
             case .start(let id, let range, let isDemanded): start(id, range, isDemanded: isDemanded, reason, limit)
             case .stop(let id):
-                if let request = decide({ $0.takeRequest(of: id) }) { services.cancel(request) }
+                decide({ $0.takeRequest(of: id) })?.cancel()
             case .resume(let id):
-                if let request = ask({ $0.request(of: id) }) { services.resume(request) }
+                ask({ $0.request(of: id) })?.resume()
             case .promote(let id):
-                if let request = ask({ $0.request(of: id) }) { services.promote(request) }
+                ask({ $0.request(of: id) })?.promote()
             case .complete(let id): complete(id)
             case .completeInPart(let id, let range): complete(id, range)
             case .fail(let id, let failure):
@@ -56,7 +56,7 @@ extension RemoteFile {
         let handle = RequestHandle()
         // It may have been stopped or promoted since it was decided.
         let now = decide { $0.start(handle, id) }
-        if !now.isWanted { services.cancel(handle) }
+        if !now.isWanted { handle.cancel() }
         let isDemanded = isDemanded || now.isDemanded
         let information = information
         var request = OriginRequest(
@@ -76,7 +76,7 @@ extension RemoteFile {
     func adopt(_ request: RequestHandle, _ range: ByteRange, isWhole: Bool) -> Ledger.StreamID {
         services.ticker.add(self)
         let (id, isWanted) = decide { $0.adopt(request, range, isWhole: isWhole, now: now()) }
-        if !isWanted { services.cancel(request) }
+        if !isWanted { request.cancel() }
         return id
     }
 

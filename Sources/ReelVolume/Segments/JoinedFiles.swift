@@ -46,14 +46,8 @@ final class JoinedFiles: Sendable {
     ) {
         let joined = JoinedRequest(handle, request, file, receiver, self, services)
         state.withLock { $0.requests[handle] = joined }
+        handle.isTaken(by: joined)
         services.origin.perform { joined.start() }
-    }
-
-    /// - Returns: false where the request is another's.
-    func withRequest(_ handle: RequestHandle, _ job: @escaping @Sendable (JoinedRequest) -> Void) -> Bool {
-        guard let request = state.withLock({ $0.requests[handle] }) else { return false }
-        services.origin.perform { job(request) }
-        return true
     }
 
     /// Ends all requests, also those that wait for a playlist or for a key and not for the transport.

@@ -49,11 +49,11 @@ final class JoinedRequest: ForwardingReceiver {
     /// Whether it asks if the file has changed, which its playlist alone tells.
     private var asksForChange: Bool { if case .ifChanged? = request.condition { true } else { false } }
 
-    // MARK: What its owner asks
+    // MARK: What its handle asks
 
     func start() {
-        if handle.isCancelled.load(ordering: .relaxed) { return end(.cancelled) }
-        if handle.isPromoted.load(ordering: .relaxed) { promote() }
+        if handle.isCancelled { return end(.cancelled) }
+        if handle.isPromoted { promote() }
         if !asksForChange, let version = files.version(of: request.url) { return begin(.success(version)) }
         services.ticker.after(request.stallLimit) { [weak self] in
             self?.services.origin.perform { [weak self] in self?.giveUp() }
@@ -77,23 +77,23 @@ final class JoinedRequest: ForwardingReceiver {
     func cancel() {
         state.withLock { $0.isStopped = true }
         guard let current = state.withLock({ $0.current }) else { return end(.cancelled) }
-        services.origin.cancel(current)
+        current.cancel()
     }
 
-    func promote() {
+    private func promote() {
         let current = state.withLock { state in
             state.isDemanded = true
             return state.current
         }
-        if let current { services.origin.promote(current) }
+        current?.promote()
     }
 
-    func resume() {
+    private func resume() {
         let (current, isBetween) = state.withLock { state in
             defer { (state.isPaused, state.isBetween) = (false, false) }
             return (state.current, state.isBetween)
         }
-        if isBetween { next() } else if let current { services.origin.resume(current) }
+        if isBetween { next() } else { current?.resume() }
     }
 
     // MARK: The way through the pieces
@@ -238,4 +238,10 @@ final class JoinedRequest: ForwardingReceiver {
         }
         end(failure)
     }
+}
+
+extension JoinedRequest: RequestControl {
+    func cancel(_: RequestHandle) { services.origin.perform { [self] in cancel() } }
+    func promote(_: RequestHandle) { services.origin.perform { [self] in promote() } }
+    func resume(_: RequestHandle) { services.origin.perform { [self] in resume() } }
 }

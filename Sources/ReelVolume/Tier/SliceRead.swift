@@ -130,7 +130,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
             defer { flow.isPaused = false }
             return flow.isPaused
         }
-        if isWaiting { tier.origin.resume(handle) }
+        if isWaiting { handle.resume() }
     }
 
     func ended(_ failure: OriginFailure?) {

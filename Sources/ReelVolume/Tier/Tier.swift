@@ -31,10 +31,12 @@ package struct TierPlace: Sendable {
 
 /// The transport to a bucket, and what ends it.
 package struct TierConnection: Sendable {
-    let origin: any Origin
+    let origin: any Transport
     let end: @Sendable () -> Void
 
-    package init(_ origin: any Origin, end: @escaping @Sendable () -> Void) { (self.origin, self.end) = (origin, end) }
+    package init(_ origin: any Transport, end: @escaping @Sendable () -> Void) {
+        (self.origin, self.end) = (origin, end)
+    }
 }
 
 /// A bucket between disk and origin. What it says is believed only behind a seal (`TierSlice`); where it is silent,
@@ -102,7 +104,7 @@ final class Tier: Sendable {
         claims = TierClaims(place, connection.origin, ticker)
     }
 
-    var origin: any Origin { connection.origin }
+    var origin: any Transport { connection.origin }
 
     /// The end of the mount: what is not written yet is not written.
     func shutdown() {
@@ -120,16 +122,8 @@ final class Tier: Sendable {
         guard let range = request.range, Self.keeps(information), request.reason != .hedge else { return false }
         let started = TierRequest(request, range, version, information, handle, receiver, self, services)
         state.withLock { $0.requests[handle] = started }
+        handle.isTaken(by: started)
         services.origin.perform { started.start() }
-        return true
-    }
-
-    /// - Returns: false where the request is another's.
-    func withRequest(
-        _ handle: RequestHandle, _ services: Services, _ job: @escaping @Sendable (TierRequest) -> Void
-    ) -> Bool {
-        guard let request = state.withLock({ $0.requests[handle] }) else { return false }
-        services.origin.perform { job(request) }
         return true
     }
 

@@ -41,13 +41,13 @@ final class TierClaims: Sendable {
     private static let mostKnown = 1000
 
     private let place: TierPlace
-    private let origin: any Origin
+    private let origin: any Transport
     private let ticker: Ticker
     private let state = Lock(State())
     /// What this mount writes.
     let words: [UInt8]
 
-    init(_ place: TierPlace, _ origin: any Origin, _ ticker: Ticker) {
+    init(_ place: TierPlace, _ origin: any Transport, _ ticker: Ticker) {
         (self.place, self.origin, self.ticker) = (place, origin, ticker)
         // Some bytes, as not each service keeps an object without any.
         words = Array("claimed \(hexadecimal((0..<8).map { _ in UInt8.random(in: .min ... .max) }))\n".utf8)

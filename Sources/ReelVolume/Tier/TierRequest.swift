@@ -26,8 +26,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private var read: SliceRead?
     /// It has ended, and blocks of it are still held.
     private var readEnd: SliceRead.End?
-    /// What the origin is asked for, nil if it is not asked.
-    private var part: ByteRange?
+    /// What the origin is asked for, and the request for it; nil if it is not asked.
+    private var part: (range: ByteRange, handle: RequestHandle)?
     /// Where the bytes come from next.
     private var source = Source.tier
     /// The origin sends the whole resource, which the receiver takes from here on as it comes.
@@ -70,28 +70,28 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     var url: ResourceURL { request.url }
     var reason: OriginRequest.Reason { request.reason }
 
-    // MARK: What its owner asks
+    // MARK: What its handle asks
 
     func start() {
-        if handle.isPromoted.load(ordering: .relaxed) { isDemanded = true }
+        if handle.isPromoted { isDemanded = true }
         next()
     }
 
-    func cancel() {
+    private func cancel() {
         (isStopped, held) = (true, [])
         if let read, let end = readEnd { return ended(read, end) }
-        if let read { return tier.origin.cancel(read.handle) }
-        if part != nil { return services.cancelBehindTier(handle) }
+        if let read { return read.handle.cancel() }
+        if let part { return part.handle.cancel() }
         end(.cancelled)
     }
 
-    func promote() {
+    private func promote() {
         isDemanded = true
         limitWait()
-        if let read { tier.origin.promote(read.handle) } else if part != nil { services.promoteBehindTier(handle) }
+        (read?.handle ?? part?.handle)?.promote()
     }
 
-    func resume() {
+    private func resume() {
         isPaused = false
         while !isPaused, !isOver, let read, !held.isEmpty {
             let block = held.removeFirst()
@@ -102,15 +102,15 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
             ended(read, end)
         } else if isBetween {
             next()
-        } else if part != nil {
-            services.resumeBehindTier(handle)
+        } else {
+            part?.handle.resume()
         }
     }
 
     // MARK: The way through the slices
 
     private func next() {
-        if isStopped || handle.isCancelled.load(ordering: .relaxed) { return end(.cancelled) }
+        if isStopped || handle.isCancelled { return end(.cancelled) }
         if rest.isEmpty { return end(nil) }
         isBetween = isPaused
         if isPaused { return }
@@ -136,7 +136,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private func limitWait() {
         guard isDemanded, let read, !hasLeft else { return }
         afterPatience { [self] in
-            if read === self.read, !hasLeft { tier.origin.cancel(read.handle) }
+            if read === self.read, !hasLeft { read.handle.cancel() }
         }
     }
 
@@ -148,11 +148,11 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func askOrigin(upTo upper: Int64) {
-        let part = ByteRange(rest.lower, min(upper, rest.upper))
+        let part = (range: ByteRange(rest.lower, min(upper, rest.upper)), handle: RequestHandle(for: handle))
         (self.part, source) = (part, .tier)
         var request = request
-        (request.range, request.isDemanded) = (part, isDemanded)
-        services.send(request, of: information, as: handle, to: self)
+        (request.range, request.isDemanded) = (part.range, isDemanded)
+        services.send(request, of: information, as: part.handle, to: self)
     }
 
     private func end(_ failure: OriginFailure?) {
@@ -215,7 +215,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     private func stop(_ failure: OriginFailure, _ read: SliceRead) {
         isStopped = true
-        tier.origin.cancel(read.handle)
+        read.handle.cancel()
         end(failure)
     }
 
@@ -294,7 +294,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     func sent() { if !hasHead { receiver.sent() } }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        switch judge(head, to: url, asked: part, isConditional: false, known: information) {
+        switch judge(head, to: url, asked: part?.range, isConditional: false, known: information) {
         case .range: return tell()
         case .whole where !hasHead:
             (isWhole, hasHead) = (true, true)
@@ -321,4 +321,10 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         if failure != nil || isWhole { return end(failure) }
         next()
     }
+}
+
+extension TierRequest: RequestControl {
+    func cancel(_: RequestHandle) { services.origin.perform { [self] in cancel() } }
+    func promote(_: RequestHandle) { services.origin.perform { [self] in promote() } }
+    func resume(_: RequestHandle) { services.origin.perform { [self] in resume() } }
 }

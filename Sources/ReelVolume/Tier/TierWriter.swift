@@ -43,11 +43,11 @@ final class TierWriter: Sendable {
     private static let mostDamaged = 4096
 
     private let place: TierPlace
-    private let origin: any Origin
+    private let origin: any Transport
     private let logger: Logger
     private let state = Lock(State())
 
-    init(_ place: TierPlace, _ origin: any Origin, _ logger: Logger) {
+    init(_ place: TierPlace, _ origin: any Transport, _ logger: Logger) {
         (self.place, self.origin, self.logger) = (place, origin, logger)
     }
 
@@ -145,7 +145,7 @@ final class TierWriter: Sendable {
             defer { (state.isOver, state.queue) = (true, []) }
             return (state.running, state.queue)
         }
-        for handle in running { origin.cancel(handle) }
+        for handle in running { handle.cancel() }
     }
 
     // MARK: Objects that are not what they should be

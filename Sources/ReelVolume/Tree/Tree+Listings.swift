@@ -9,7 +9,7 @@ extension Tree {
     func listing(of node: Node, _ completion: @escaping Completion<Directory.Listed>) {
         guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
         if let listed = directory.listing { return answer(.success(listed), node, directory, completion) }
-        let isComing = directory.demand.wait(services)
+        let isComing = directory.demand.wait()
         let answered: Completion<Directory.Listed> = { [self] in
             directory.demand.waited()
             answer($0, node, directory, completion)
@@ -69,7 +69,7 @@ extension Tree {
         if let known, services.longestAge(of: directory.place, in: source) == nil {
             return completion(.listed(known, trouble: nil))
         }
-        _ = directory.demand.wait(services)
+        _ = directory.demand.wait()
         directory.loading.joinNext { [refresher] result in
             directory.demand.waited()
             switch result {

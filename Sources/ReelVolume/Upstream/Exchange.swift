@@ -416,7 +416,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     /// Whether another place may serve what is left.
     private func mayMove(after failure: OriginFailure) -> Bool {
-        guard !places.isEmpty, !handle.isCancelled.load(ordering: .relaxed) else { return false }
+        guard !places.isEmpty, !handle.isCancelled else { return false }
         // Only a range goes on in its middle.
         guard toldStatus == nil || toldStatus == 206 && rest?.isEmpty == false else { return false }
         if attempt.place > 0 { return failure != .cancelled }

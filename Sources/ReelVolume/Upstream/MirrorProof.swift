@@ -48,7 +48,7 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
         question.stallLimit = min(request.stallLimit, Mirrors.longestSilence)
         let proof = MirrorProof(request.url, version, place, block, services)
         let handle = RequestHandle(for: handle)
-        let cancel = { @Sendable in services.cancel(handle) }
+        let cancel = { @Sendable in handle.cancel() }
         proof.timer = services.ticker.after(services.options.timeout, cancel, atEnd: cancel)
         Exchange(question, of: version, as: handle, to: proof, services, at: place).begin()
     }

@@ -8,7 +8,7 @@ import Synchronization
 
 /// The objects that all files of a mount share.
 final class Services: Sendable {
-    let origin: any Origin
+    let origin: any Transport
     let store: Store
     let options: VolumeOptions
     let logger: Logger
@@ -61,7 +61,7 @@ final class Services: Sendable {
     ///   - scope: of the source, which tells it from others in the tier.
     ///   - finder: the user's resolver.
     init(
-        _ source: ResourceURL?, scope: String, origin: any Origin, store: Store, options: VolumeOptions,
+        _ source: ResourceURL?, scope: String, origin: any Transport, store: Store, options: VolumeOptions,
         finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
         self.store = store
@@ -167,33 +167,6 @@ final class Services: Sendable {
 
     /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
     func place(of url: ResourceURL) -> SourcePlace { source.withLock { $0 }?.joined(url)?.playlist ?? .url(url) }
-
-    /// Like `Origin.cancel`.
-    func cancel(_ handle: RequestHandle) {
-        if tier?.withRequest(handle, self, { $0.cancel() }) != true { cancelBehindTier(handle) }
-    }
-
-    /// Like `Origin.promote`.
-    func promote(_ handle: RequestHandle) {
-        if tier?.withRequest(handle, self, { $0.promote() }) != true { promoteBehindTier(handle) }
-    }
-
-    /// Like `Origin.resume`.
-    func resume(_ handle: RequestHandle) {
-        if tier?.withRequest(handle, self, { $0.resume() }) != true { resumeBehindTier(handle) }
-    }
-
-    func cancelBehindTier(_ handle: RequestHandle) {
-        if joinedFiles?.withRequest(handle, { $0.cancel() }) != true { origin.cancel(handle) }
-    }
-
-    func promoteBehindTier(_ handle: RequestHandle) {
-        if joinedFiles?.withRequest(handle, { $0.promote() }) != true { origin.promote(handle) }
-    }
-
-    func resumeBehindTier(_ handle: RequestHandle) {
-        if joinedFiles?.withRequest(handle, { $0.resume() }) != true { origin.resume(handle) }
-    }
 
     /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.
     func withAnswerBuffer(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Void) {

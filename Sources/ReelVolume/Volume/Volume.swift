@@ -35,7 +35,7 @@ package final class Volume: Sendable {
     ///   - asks: false: a source that is remembered is opened without a request, and listed again in the background.
     /// - Throws: a sentence for the user.
     package static func open(
-        _ source: String, origin: any Origin, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
+        _ source: String, origin: any Transport, store: Store, options: VolumeOptions = VolumeOptions(), logger: Logger,
         kinds: [any Source.Type] = SourceKinds.all, finder: (any PlaceFinder)? = nil, inode: UInt64 = rootNode,
         asks: Bool = true
     ) throws(SourceError) -> Volume {

@@ -130,7 +130,7 @@ struct DoctorProbe {
         }
         let ended = { (answers: inout [Answer]) -> [Answer]? in answers.allSatisfy(\.hasEnded) ? answers : nil }
         if let result = answers.wait(atMost: time, ended) { return result }
-        for id in ids { origin.cancel(id) }
+        for id in ids { id.cancel() }
         return answers.wait(ended)
     }
 }

@@ -196,7 +196,7 @@ import Testing
             origin.start(handle, OriginRequest(url: url("film.mkv"), range: ByteRange(0, 4 << 20)), paused)
             #expect(
                 eventually {
-                    origin.resume(handle)
+                    handle.resume()
                     return paused.isEnded
                 })
             #expect(isFilm(paused.record.bytes, 0, 4 << 20))

@@ -123,7 +123,7 @@ import Testing
             let ids = paused.map { origin.start(OriginRequest(url: server.url("/film")), $0) }
             #expect(eventually { paused.allSatisfy { $0.byteCount > 0 } })
             #expect(origin.fetch(server.url("/film"), ByteRange(0, 1)).failure == nil)
-            for id in ids { origin.resume(id) }
+            for id in ids { id.resume() }
             for recorder in paused { #expect(recorder.finished(within: .seconds(30)).bytes.count == 50_000_000) }
         }
     }
@@ -166,7 +166,7 @@ import Testing
             let ids = (1..<4).map { number in
                 origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorders[number])
             }
-            origin.promote(ids[2])
+            ids[2].promote()
             letIn(origin)
             gate.open()
             for recorder in recorders { #expect(recorder.finished().failure == nil) }

@@ -284,9 +284,9 @@ import Testing
             let url = server.url("/")
             let first = origin.start(OriginRequest(url: url, isDemanded: false, stallLimit: .milliseconds(300)), waits)
             let second = origin.start(OriginRequest(url: url, isDemanded: false, stallLimit: .seconds(60)), isCancelled)
-            origin.promote(first)
-            origin.promote(second)
-            origin.cancel(second)
+            first.promote()
+            second.promote()
+            second.cancel()
             #expect(isCancelled.finished().failure == .cancelled && waits.finished().failure == .timedOut)
             #expect(server.requests.isEmpty)
         }

@@ -60,7 +60,7 @@ import Testing
             if part.text.hasPrefix("1;") {
                 // A body that drips: how long it is of use its receiver decides.
                 #expect(eventually { recorder.byteCount > 10 })
-                origin.cancel(id)
+                id.cancel()
                 #expect(recorder.finished().failure == .cancelled)
             } else {
                 #expect(recorder.finished(within: .seconds(5)).failure == .timedOut)

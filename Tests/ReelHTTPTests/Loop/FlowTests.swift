@@ -30,7 +30,7 @@ import Testing
             let id = origin.start(OriginRequest(url: server.url("/film"), range: range), recorder)
             #expect(
                 eventually {
-                    origin.resume(id); return recorder.isEnded
+                    id.resume(); return recorder.isEnded
                 }, "seed \(seed)")
             let record = recorder.finished()
             #expect(record.failure == nil && record.bytes.count == Int(range.count), "seed \(seed)")
@@ -58,7 +58,7 @@ import Testing
                 #expect(origin.fetch(server.url("/film"), stallLimit: .seconds(1)).failure == .timedOut)
             }
             #expect(recorder.byteCount == paused && !recorder.isEnded)
-            origin.resume(id)
+            id.resume()
             #expect(recorder.finished().failure == .cancelled)
         }
     }
@@ -121,12 +121,11 @@ import Testing
             let recorder = Recorder(answer: { _ in .pause })
             let id = origin.start(OriginRequest(url: server.url("/film")), recorder)
             #expect(eventually { recorder.byteCount > 0 })
-            origin.cancel(id)
+            id.cancel()
             #expect(recorder.finished().failure == .cancelled)
             #expect(eventually { server.openConnectionCount == 0 })
-            origin.cancel(id)
-            origin.resume(id)
-            origin.cancel(RequestHandle())
+            id.cancel()
+            id.resume()
         }
     }
 
@@ -174,7 +173,7 @@ import Testing
             let url = server.url("/film")
             let outer = Recorder(judge: { [unowned origin] _ in
                 origin.start(OriginRequest(url: url), inner)
-                origin.cancel(RequestHandle())
+                origin.start(OriginRequest(url: url), Recorder()).cancel()
                 return nil
             })
             #expect(origin.fetch(url, into: outer).failure == nil)
@@ -186,7 +185,7 @@ import Testing
         let server = try ScriptedServer(["/film": FileOrigin(length: 1000)])
         try withTransport(to: server) { origin in
             let (handle, recorder) = (RequestHandle(), Recorder())
-            origin.cancel(handle)
+            handle.cancel()
             origin.start(handle, OriginRequest(url: server.url("/film")), recorder)
             #expect(recorder.finished().failure == .cancelled)
             #expect(server.requests.isEmpty)
@@ -200,7 +199,7 @@ import Testing
             var runs: [(Recorder, Thread)] = []
             for _ in 0..<60 {
                 let (handle, recorder) = (RequestHandle(), Recorder())
-                let canceller = try #require(Thread("canceller") { origin.cancel(handle) })
+                let canceller = try #require(Thread("canceller") { handle.cancel() })
                 origin.start(handle, OriginRequest(url: server.url("/film")), recorder)
                 runs.append((recorder, canceller))
             }
@@ -220,8 +219,8 @@ import Testing
         let server = try ScriptedServer(["/film": FileOrigin(length: 3_000_000)])
         try withTransport(to: server) { origin in
             let handle = RequestHandle()
-            let recorder = Recorder(answer: { [unowned origin] _ in
-                Thread("resumer") { origin.resume(handle) }?.join()
+            let recorder = Recorder(answer: { _ in
+                Thread("resumer") { handle.resume() }?.join()
                 return .pause
             })
             origin.start(handle, OriginRequest(url: server.url("/film"), stallLimit: .seconds(60)), recorder)
@@ -240,7 +239,7 @@ import Testing
             #expect(eventually { server.requests.count == 1 })
             let (ahead, promoted, handle) = (Recorder(), Recorder(), RequestHandle())
             origin.start(OriginRequest(url: server.url("/ahead"), isDemanded: false), ahead)
-            origin.promote(handle)
+            handle.promote()
             origin.start(handle, OriginRequest(url: server.url("/promoted"), isDemanded: false), promoted)
             let isIn = Gate()
             origin.perform { isIn.open() }
@@ -280,7 +279,7 @@ import Testing
             line.tell(ObjectIdentifier(line), ahead: 0, now: now() + .seconds(60))
             let (others, later, player) = (Recorder(), Recorder(), Recorder())
             let handle = RequestHandle()
-            handle.isForPlayer.store(true, ordering: .relaxed)
+            handle.isForPlayer = true
             let scanned = origin.start(OriginRequest(url: server.url("/scan")), others)
             #expect(eventually { others.byteCount > 0 })
             origin.start(OriginRequest(url: server.url("/scan"), range: ByteRange(0, 1000)), later)
@@ -290,7 +289,7 @@ import Testing
             // A sixteenth of what the line brought at best, which on a busy machine is a larger part of what came.
             #expect(others.byteCount < 25_000_000)
             // It becomes a player's, too.
-            scanned.isForPlayer.store(true, ordering: .relaxed)
+            scanned.isForPlayer = true
             #expect(others.finished().bytes.count == 50_000_000)
             // The player has gone.
             line.tell(ObjectIdentifier(line), ahead: nil, now: now())

@@ -52,7 +52,7 @@ import Testing
             origin.start(OriginRequest(url: server.url("/b")), fast)
             #expect(fast.finished().bytes.count == Int(Self.length))
             #expect(slow.byteCount < 15_000_000 && !slow.isEnded)
-            origin.cancel(handle)
+            handle.cancel()
             _ = slow.finished()
         }
     }
@@ -61,7 +61,7 @@ import Testing
         try withLine(RateSchedule(rate: 2_000_000)) { origin, server, _ in
             let (player, other) = (Recorder(), Recorder())
             let handle = RequestHandle()
-            handle.isForPlayer.store(true, ordering: .relaxed)
+            handle.isForPlayer = true
             origin.start(handle, OriginRequest(url: server.url("/a")), player)
             let second = origin.start(OriginRequest(url: server.url("/b"), isDemanded: false), other)
             #expect(eventually { player.byteCount > 8_000_000 })
@@ -69,7 +69,7 @@ import Testing
             // It has waited for five seconds at most.
             let before = other.byteCount
             #expect(eventually { other.byteCount > before })
-            for id in [handle, second] { origin.cancel(id) }
+            for id in [handle, second] { id.cancel() }
         }
     }
 

@@ -203,7 +203,7 @@ import Testing
                 if case .givenUp = result { found.withLock { $0 = true } } else { found.withLock { $0 = false } }
             }
             #expect(eventually { library.requests("/d05/") == 1 })
-            directory.demand.giveUp(fixture.volume.services)
+            directory.demand.giveUp()
             library.gate.open()
             read(fixture, [5])
             #expect(found.wait(atMost: .seconds(10)) { $0 } == true)

@@ -124,7 +124,7 @@ import Testing
                     _ = turn.wait(atMost: .seconds(5)) { $0 ? true : nil }
                 }
                 receiver.told.withLock { $0.isPaused = false }
-                fixture.volume.services.resume(handle)
+                handle.resume()
             }
             let told = try #require(receiver.finish())
             #expect(!told.camePaused && told.ends == [nil])
@@ -140,17 +140,17 @@ import Testing
             let handle = send(OriginRequest(url: url, range: ByteRange(0, 1_200_000)), fixture, to: receiver)
             if !isStopped {
                 #expect(receiver.told.wait(atMost: .seconds(10)) { $0.isPaused ? true : nil } == true)
-                fixture.volume.services.cancel(handle)
-                fixture.volume.services.cancel(handle)
+                handle.cancel()
+                handle.cancel()
             }
             #expect(try #require(receiver.finish()).ends == [.cancelled])
             // Cancelled before its start, and while its pieces are unknown.
             fixture.volume.services.doubt(url)
             for isEarly in [true, false] {
                 let (other, handle) = (Receiver(), RequestHandle())
-                if isEarly { fixture.volume.services.cancel(handle) }
+                if isEarly { handle.cancel() }
                 fixture.volume.services.send(OriginRequest(url: url, range: ByteRange(0, 9)), as: handle, to: other)
-                if !isEarly { fixture.volume.services.cancel(handle) }
+                if !isEarly { handle.cancel() }
                 let told = try #require(other.finish())
                 // On a busy machine the answer may come before the second of them is cancelled.
                 let isAnswered = !isEarly && told.ends == [nil] && told.bytes.count == 9
