@@ -1,3 +1,5 @@
+import ReelCore
+
 /// The keys of one source in a cache of several: each begins with the scope's name and a space, which no URL, no path
 /// and no setting does. A cache of one source has the scope without a name, whose keys stand as they are.
 struct KeyScope: Sendable {

@@ -71,6 +71,11 @@ package struct OriginRequest: Sendable {
     package var range: ByteRange?
     /// nil: the answer is of use in any case.
     package var condition: Condition?
+    /// The version that the answer has to be of, nil for what is remembered of the resource.
+    package var version: ContentInformation?
+    /// Under which the cache keeps the bytes of that version, nil if it keeps none of this request by it: other mounts
+    /// may have shared them.
+    package var stored: Version?
     /// The head alone is of use: a file server is asked for no bytes. A web server is, as many tell a length only with
     /// them.
     package var isHeadEnough = false
@@ -169,11 +174,11 @@ package final class RequestHandle: Sendable, Hashable {
 /// Has requests that are under way: a layer, or its part for one request. `RequestHandle` alone calls it, from any thread
 /// and once its own mark is set. Never blocks; a request that has ended is left alone.
 package protocol RequestControl: AnyObject, Sendable {
-    /// As `RequestHandle.cancel`.
+    /// See `RequestHandle.cancel`.
     func cancel(_ handle: RequestHandle)
-    /// As `RequestHandle.promote`.
+    /// See `RequestHandle.promote`.
     func promote(_ handle: RequestHandle)
-    /// As `RequestHandle.resume`.
+    /// See `RequestHandle.resume`.
     func resume(_ handle: RequestHandle)
 }
 

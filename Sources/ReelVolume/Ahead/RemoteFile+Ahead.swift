@@ -8,7 +8,7 @@ extension RemoteFile {
     func limits(_ requests: Int, _ moment: Duration) -> Ledger.Limits {
         let counters = services.counters
         let isInMemory = object.isInMemory
-        let isTight = services.origin.line.isTight(now: moment)
+        let isTight = services.transport.line.isTight(now: moment)
         // Second: a player of another file needs the line.
         let (url, program, isSecond) = ask {
             ($0.url, $0.reader.program, isTight && !$0.ledger.hasPlayer(now: moment))
@@ -31,7 +31,7 @@ extension RemoteFile {
     /// - Parameter isNews: a read has begun to wait, or the player has gone.
     func tellLine(_ moment: Duration, isNews: Bool = false) {
         guard let need = decide({ $0.need(moment, isNews: isNews) }) else { return }
-        services.origin.line.tell(ObjectIdentifier(self), ahead: need.ahead, now: moment)
+        services.transport.line.tell(ObjectIdentifier(self), ahead: need.ahead, now: moment)
     }
 
     /// Bytes that are kept in memory must have room there for all readers.

@@ -27,7 +27,7 @@ final class TailPrefetch: OriginReceiver {
     /// where the mount's budget is spent, where a second place costs a login, and where a shared cache keeps bytes by
     /// their version, which is not known yet.
     init?(_ node: Node, _ url: ResourceURL, _ services: Services) {
-        guard Self.isWorth(url), services.tails.isWorth(url.fileExtension), services.mirrors?.shared == nil,
+        guard Self.isWorth(url), services.tails.isWorth(url.fileExtension), services.upstream.mirrors?.shared == nil,
             let length = node.listed.length, let range = Self.range(node.name, nil, length, services.options.alignment),
             services.budget.withLock({ $0.spend(range.count, on: .tail, now: now()) })
         else { return nil }
@@ -63,10 +63,9 @@ final class TailPrefetch: OriginReceiver {
     }
 
     func start() {
-        services.send(
-            OriginRequest(
-                url: url, range: range, isDemanded: false, reason: .tail, stallLimit: services.options.timeout),
-            as: handle, to: self)
+        let request = OriginRequest(
+            url: url, range: range, isDemanded: false, reason: .tail, stallLimit: services.options.timeout)
+        services.origin.start(handle, request, self)
     }
 
     /// The version is known. Called by a receiver, so that no answer comes at the same time.

@@ -68,16 +68,16 @@ extension Maintenance {
         guard let url = entry?.url ?? place.url else {
             throw MaintenanceFailure("\(path.isEmpty ? "the list" : path) is a local file, which no request asks for")
         }
-        let records = services.requests.records(of: url)
+        let records = services.upstream.requests.records(of: url)
         let inUse = files.all.filter { $0.url == url }
         let file = inUse.first
         let length =
             file.flatMap { $0.isOpenEnded ? nil : $0.length }
             ?? services.store.information(for: url.text)?.information.length ?? entry?.length
-        let uses = services.requests.uses(of: url) + inUse.map { FileUse($0.statistics) }
+        let uses = services.upstream.requests.uses(of: url) + inUse.map { FileUse($0.statistics) }
         return Explanation(
             path: path, length: length,
-            cached: file?.cachedBytes ?? (entry.map { services.cachedBytes(of: $0.url, length) } ?? 0),
+            cached: file?.cachedBytes ?? (entry.map { services.keys.cachedBytes(of: $0.url, length) } ?? 0),
             openHandles: inUse.reduce(0) { $0 + $1.openHandles },
             use: uses.isEmpty ? nil : uses.reduce(into: FileUse()) { $0 += $1 },
             requests: records.suffix(Explanation.mostRequests), sums: Self.sums(records))

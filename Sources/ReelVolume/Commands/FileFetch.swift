@@ -71,7 +71,7 @@ final class FileFetch: Sendable {
     /// Does what is due. - Returns: nil while it goes on.
     func step(_ moment: Duration) -> Outcome? {
         let (phase, failure, isDue) = state.withLock { ($0.phase, $0.failure, $0.nextAttempt <= moment) }
-        if commands.services.origin.line.isOffline { state.withLock { $0.lastNews = moment } }
+        if commands.services.transport.line.isOffline { state.withLock { $0.lastNews = moment } }
         if let failure, failure.isFinal { return .failed(failure.reason) }
         if moment - state.withLock({ $0.lastNews }) > Self.patience {
             return .failed(failure?.reason ?? "no byte came for a long time")

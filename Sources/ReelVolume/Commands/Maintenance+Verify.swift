@@ -89,7 +89,7 @@ extension Maintenance {
 
     /// The URL of a key, with the credentials of the source where both are of the same origin.
     private func url(ofKey key: String) -> ResourceURL? {
-        if let entry = tree.rootEntries.first(where: { ExactText(services.key(of: $0)) == ExactText(key) }) {
+        if let entry = tree.rootEntries.first(where: { ExactText(services.keys.key(of: $0)) == ExactText(key) }) {
             return entry.url
         }
         return tree.rootURL?.resolve(key) ?? ResourceURL(trusted: key)

@@ -76,7 +76,7 @@ package struct Maintenance: CacheCommands {
         _ job: @escaping @Sendable () throws(CacheError) -> Value
     ) throws(MaintenanceFailure) -> Value {
         let answer = Monitor<Result<Value, CacheError>?>(nil)
-        services.origin.perform {
+        services.transport.perform {
             let result = Result { () throws(CacheError) in try job() }
             answer.withLock { $0 = result }
         }

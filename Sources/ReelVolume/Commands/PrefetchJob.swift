@@ -219,8 +219,8 @@ private struct ListedFile {
         let (entries, place) = (found.listed.entries, found.place)
         let url = entries.url(at: place)
         let told = entries.length(at: place) ?? services.store.information(for: url.text)?.information.length
-        key = services.key(of: url, length: entries.length(at: place))
-        let cached = services.cachedBytes(of: url, told)
+        key = services.keys.key(of: url, length: entries.length(at: place))
+        let cached = services.keys.cachedBytes(of: url, told)
         (self.cached, length) = (cached, told ?? 0)
         isWhole = told.map { cached >= $0 } ?? false
     }

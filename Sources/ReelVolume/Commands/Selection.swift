@@ -16,7 +16,7 @@ struct Selection {
     init(_ path: String, of tree: Tree, until isOver: () -> Bool) throws(MaintenanceFailure) {
         let (place, file) = try tree.place(of: path)
         if let file {
-            keys = [tree.services.key(of: file)]
+            keys = [tree.services.keys.key(of: file)]
             return
         }
         addAll(below: place, of: tree, until: isOver)
@@ -37,7 +37,7 @@ struct Selection {
                     if seen.insert(ExactText(entry.url.text)).inserted { rest.append(.url(entry.url)) }
                     continue
                 }
-                let key = ExactText(tree.services.key(of: entry))
+                let key = ExactText(tree.services.keys.key(of: entry))
                 if known.insert(key).inserted {
                     keys.append(key.text)
                 }

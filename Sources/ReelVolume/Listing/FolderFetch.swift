@@ -93,7 +93,9 @@ final class FolderFetch: Sendable {
             let next = try withReader { state throws(SourceRefusal) in
                 try step(&state.reader, services.isOver(at: state.deadline))
             }
-            if case .file(let stamp)? = state.withLock({ $0.mark }), stamp.isTrusted { services.trustNamedOrigins() }
+            if case .file(let stamp)? = state.withLock({ $0.mark }), stamp.isTrusted {
+                services.upstream.trustNamedOrigins()
+            }
             switch next {
             case .ask(let request): ask(request)
             case .beginnings(let urls, let then):
@@ -170,7 +172,7 @@ final class FolderFetch: Sendable {
                 services.ticker.cancel(timer)
                 done(end)
             }
-            services.send(request, as: handle, to: answer)
+            services.origin.start(handle, request, answer)
         } completion: { [self] end in
             services.later { [self] in ended(end) }
         }

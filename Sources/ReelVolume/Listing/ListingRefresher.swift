@@ -36,13 +36,13 @@ final class ListingRefresher: Sendable {
 
     /// Goes on in the background: the caller has its answer already.
     private func refresh(_ node: Node, _ directory: Directory) {
-        guard let url = directory.place.url, !services.origin.isWorthAsking(url) else {
+        guard let url = directory.place.url, !services.transport.isWorthAsking(url) else {
             return directory.loading.join({ _ in }) { fetch(node, directory, $0) }
         }
         // What the user wants is no trouble.
-        if services.origin.line.isOffline { return }
+        if services.transport.line.isOffline { return }
         // No request goes out; a doubt that passes leaves no mark.
-        if let outage = services.origin.outage(of: url) {
+        if let outage = services.transport.outage(of: url) {
             _ = settle(ListingTrouble(.away(outage)), node, directory, isAway: true)
         }
     }
@@ -106,7 +106,9 @@ final class ListingRefresher: Sendable {
         let isListed = nodes.isListed(node)
         let verdict = health.settle(directory.place, trouble, canGo: node.id != rootNode, isListed: isListed)
         // Its return is reported once, and perhaps before this.
-        if isAway, let url = directory.place.url, services.origin.outage(of: url) == nil { health.isBack(url.origin) }
+        if isAway, let url = directory.place.url, services.transport.outage(of: url) == nil {
+            health.isBack(url.origin)
+        }
         services.options.news?.trust()
         // The listing above is out of date, and no program may come to look at it.
         if let trouble, trouble.isMissing, isListed, node.id != rootNode, !wasMarked || verdict == .gone,

@@ -107,7 +107,7 @@ final class FileOpener: Sendable {
     /// Ends a handle.
     func close(_ file: OpenFile) {
         file.settleOffer()
-        if let line = file.cacheReads?.record(of: file.remote.url) { services.requests.write(line) }
+        if let line = file.cacheReads?.record(of: file.remote.url) { services.upstream.requests.write(line) }
         let isPlayed = file.remote.isPlayed
         if files.close(file.remote) { prebuffer.closed(file.node, file.remote, isPlayed: isPlayed) }
         if file.isHeld { prebuffer.released(file.node) }
@@ -130,7 +130,7 @@ final class FileOpener: Sendable {
         let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
         let isFresh = !isOfMirror && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
-        if isFresh || !services.origin.isWorthAsking(url) {
+        if isFresh || !services.transport.isWorthAsking(url) {
             return openUnconfirmed(node, url, remembered.information, until: end, completion)
         }
         let limit = min(Self.confirmationLimit, services.options.timeout)
@@ -167,8 +167,9 @@ final class FileOpener: Sendable {
     ) {
         // Those that wait at the end of the volume open nothing any more.
         if services.ticker.isOver { return completion(.failure(.timedOut)) }
-        guard services.mirrors?.areSome == true, known.validator.mirror == 0, !services.isJoined(url),
-            node.listed.length ?? known.length == known.length, services.cachedBlock(of: url, known) == nil
+        let upstream = services.upstream
+        guard upstream.mirrors?.areSome == true, known.validator.mirror == 0, upstream.joined(url) == nil,
+            node.listed.length ?? known.length == known.length, upstream.cachedBlock(of: url, known) == nil
         else { return openVersion(node, url, known, completion) }
         firstOpen(node, url, until: end) { [self] result in
             switch result {
@@ -261,7 +262,7 @@ final class FileOpener: Sendable {
                 completion(.success(file))
             case .file(let file):
                 services.store.remember(file.information, for: url.text, checkedAt: wallClock())
-                if services.mirrors?.shared != nil, let listed = node.listed.length, listed != file.length {
+                if services.upstream.mirrors?.shared != nil, let listed = node.listed.length, listed != file.length {
                     // The listing may know better than a shared cache: the source is asked, as of what is doubted.
                     services.doubt(url)
                     files.close(file)

@@ -40,7 +40,7 @@ extension FileTable {
             switch standing {
             case .unknown: completion(known)
             case .differs:
-                services.mirrors?.contradicted(url, known, new)
+                services.upstream.mirrors?.contradicted(url, known, new)
                 completion(learn(new, of: url))
             case .agrees:
                 services.later { [self] in
@@ -54,7 +54,7 @@ extension FileTable {
             if let settled = settled.take() { services.later { settled(.unknown) } }
         }
         let timer = services.ticker.after(end - now(), giveUp, atEnd: giveUp)
-        let isAsked = services.prove(url, known) { [services] standing in
+        let isAsked = services.upstream.prove(url, known) { [services] standing in
             services.ticker.cancel(timer)
             settled(standing)
         }
@@ -65,7 +65,7 @@ extension FileTable {
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {
         Version(
-            key: services.key(of: url, information), validator: information.validator,
+            key: services.keys.key(of: url, information), validator: information.validator,
             length: information.length ?? 0)
     }
 
@@ -77,7 +77,7 @@ extension FileTable {
         _ url: ResourceURL, length: Int64?,
         _ completion: @escaping @Sendable (Result<ContentInformation, OriginFailure>) -> Void
     ) -> Bool {
-        guard let known = services.knownElsewhere(url, length: length) else { return false }
+        guard let known = services.keys.knownElsewhere(url, length: length) else { return false }
         // Tags are unique within one URL only: without the length, "not changed" says too little.
         let isSure = known.validator.entityTag != nil && length == known.length
         let limit = services.options.timeout

@@ -61,7 +61,7 @@ final class FileTable: Sendable {
         _ url: ResourceURL, _ information: ContentInformation, orElse retry: (@Sendable () -> Void)? = nil
     ) throws(CacheError) -> RemoteFile? {
         let wanted = Version(
-            key: services.key(of: url, information), validator: information.validator,
+            key: services.keys.key(of: url, information), validator: information.validator,
             length: information.length ?? BlockSize.openEnd)
         let object = try services.store.object(for: wanted)
         let file = slots.withLock { slots -> RemoteFile? in
@@ -199,7 +199,7 @@ extension FileTable: Ticking {
         guard file.isDone else { return stay(file) }
         file.giveBackFragments()
         file.writeOff()
-        services.requests.add(FileUse(file.statistics), of: file.url)
+        services.upstream.requests.add(FileUse(file.statistics), of: file.url)
         let version = file.object.version
         let (waiting, wasCurrent) = slots.withLock { slots in
             defer {

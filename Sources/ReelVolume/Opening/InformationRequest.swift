@@ -68,7 +68,8 @@ final class InformationRequest: OriginReceiver {
                 stallLimit: left)
             (request.isHeadEnough, request.subject) = (began == nil, file)
             if let demand { request.isDemanded = demand.begins(handle) }
-            services.send(request, as: handle, to: InformationRequest(request, known, demand, services, began, done))
+            services.origin.start(
+                handle, request, InformationRequest(request, known, demand, services, began, done))
         } completion: { (outcome: Outcome) in
             services.ticker.cancel(timer)
             ended(outcome)

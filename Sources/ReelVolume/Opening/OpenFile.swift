@@ -20,7 +20,7 @@ final class OpenFile: FileHandle {
         self.remote = remote
         self.wantsDirectIO = wantsDirectIO
         self.isHeld = isHeld
-        cacheReads = remote.services.requests.isWritten ? CacheReads() : nil
+        cacheReads = remote.services.upstream.requests.isWritten ? CacheReads() : nil
     }
 
     var length: Int64? { remote.isOpenEnded ? nil : remote.length }

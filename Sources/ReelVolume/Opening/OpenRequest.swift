@@ -66,7 +66,7 @@ final class OpenRequest: OriginReceiver {
             let open = OpenRequest(plan, range, done)
             var request = OriginRequest(url: url, range: range, reason: .head, stallLimit: left)
             if let demand { request.isDemanded = demand.begins(open.handle) }
-            services.send(request, as: open.handle, to: open)
+            services.origin.start(open.handle, request, open)
         } completion: { found in
             if case .file = found {} else { tail?.cancel() }
             completion(found)

@@ -8,7 +8,7 @@ extension Services {
 
     /// The origin contradicts the remembered information of a resource: the next open asks the origin again.
     func doubt(_ url: ResourceURL) {
-        joinedFiles?.forget(url)
+        segments.forget(url)
         guard let known = store.information(for: url.text), known.checkedAt != Services.doubted else { return }
         store.remember(known.information, for: url.text, checkedAt: Services.doubted)
     }

@@ -63,11 +63,10 @@ extension RemoteFile {
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason ?? ask { $0.ledger.reason(of: id) },
             stallLimit: services.options.timeout)
-        request.limit = limit
+        (request.limit, request.version, request.stored) = (limit, information, object.version)
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
-        let receiver = StreamReceiver(self, id, request.url, range)
-        services.fetch(request, of: object.version, information, as: handle, to: receiver)
+        services.origin.start(handle, request, StreamReceiver(self, id, request.url, range))
     }
 
     // MARK: Events of streams

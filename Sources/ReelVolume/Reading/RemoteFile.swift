@@ -23,7 +23,7 @@ final class RemoteFile: Sendable {
         let ledger = Ledger(
             object.present, acceptsRanges: information.acceptsRanges, cacheCap: services.store.usage.cap,
             alignment: services.options.alignment)
-        concurrency = services.concurrency[url]
+        concurrency = services.upstream.concurrency[url]
         let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
         state = Lock(FileState(ledger, url, hasMirror: hasMirror), .file)
     }

@@ -29,22 +29,24 @@ final class JoinedRequest: ForwardingReceiver {
     private let request: OriginRequest
     private let file: JoinedFile
     let receiver: any OriginReceiver
-    private let files: JoinedFiles
-    private let services: Services
+    private let segments: Segments
+    private let lengths: PieceLengths
     private let state: Lock<State>
 
     init(
         _ handle: RequestHandle, _ request: OriginRequest, _ file: JoinedFile, _ receiver: any OriginReceiver,
-        _ files: JoinedFiles, _ services: Services
+        _ segments: Segments, _ lengths: PieceLengths
     ) {
         self.handle = handle
         self.request = request
         self.file = file
         self.receiver = receiver
-        self.files = files
-        self.services = services
+        self.segments = segments
+        self.lengths = lengths
         state = Lock(State(isDemanded: request.isDemanded))
     }
+
+    private var transport: any Transport { segments.below.transport }
 
     /// Whether it asks if the file has changed, which its playlist alone tells.
     private var asksForChange: Bool { if case .ifChanged? = request.condition { true } else { false } }
@@ -54,18 +56,18 @@ final class JoinedRequest: ForwardingReceiver {
     func start() {
         if handle.isCancelled { return end(.cancelled) }
         if handle.isPromoted { promote() }
-        if !asksForChange, let version = files.version(of: request.url) { return begin(.success(version)) }
-        services.ticker.after(request.stallLimit) { [weak self] in
-            self?.services.origin.perform { [weak self] in self?.giveUp() }
+        if !asksForChange, let version = segments.version(of: request.url) { return begin(.success(version)) }
+        segments.below.ticker.after(request.stallLimit) { [weak self] in
+            self?.transport.perform { [weak self] in self?.giveUp() }
         } atEnd: { [weak self] in
-            self?.services.origin.perform { [weak self] in self?.cancel() }
+            self?.transport.perform { [weak self] in self?.cancel() }
         }
         find()
     }
 
     private func find() {
-        files.find(file, as: request.url, limit: request.stallLimit) { [self] result in
-            services.origin.perform { [self] in begin(result) }
+        segments.find(file, as: request.url, limit: request.stallLimit, lengths) { [self] result in
+            transport.perform { [self] in begin(result) }
         }
     }
 
@@ -133,8 +135,8 @@ final class JoinedRequest: ForwardingReceiver {
         let (part, start) = version.part(at: range.lower)
         let wanted = ByteRange(range.lower - start, min(range.upper - start, part.length))
         guard let cipher = part.piece.cipher else { return ask(part, wanted, key: nil, isDemanded) }
-        files.key(at: cipher.key, of: request.url, limit: request.stallLimit) { [self] result in
-            services.origin.perform { [self] in
+        segments.key(at: cipher.key, of: request.url, limit: request.stallLimit, lengths.services) { [self] result in
+            transport.perform { [self] in
                 switch result {
                 case .success(let key): ask(part, wanted, key: key, isDemanded)
                 case .failure(let failure): end(failure)
@@ -151,7 +153,7 @@ final class JoinedRequest: ForwardingReceiver {
         guard let piece else { return end(.wrongAnswer("a key that is none")) }
         let current = RequestHandle(for: handle)
         state.withLock { ($0.current, $0.piece) = (current, part.piece.url) }
-        services.send(piece.request, of: piece.resource, as: current, to: piece)
+        segments.below.start(current, piece.request, piece)
     }
 
     /// Ends it, once.
@@ -161,7 +163,7 @@ final class JoinedRequest: ForwardingReceiver {
             return !state.isOver
         }
         guard isFirst else { return }
-        files.left(handle)
+        segments.left(handle)
         receiver.ended(failure)
     }
 
@@ -225,7 +227,7 @@ final class JoinedRequest: ForwardingReceiver {
             return
         }
         if failure.meaning.isContradiction {
-            files.forget(request.url)
+            segments.forget(request.url)
             if failure.meaning.mayBeExpired {
                 let isNew = state.withLock { state in
                     defer { state.isRenewed = true }
@@ -233,7 +235,7 @@ final class JoinedRequest: ForwardingReceiver {
                 }
                 if isNew { return find() }
             } else if let piece {
-                services.doubt(piece)
+                lengths.services.doubt(piece)
             }
         }
         end(failure)
@@ -241,7 +243,7 @@ final class JoinedRequest: ForwardingReceiver {
 }
 
 extension JoinedRequest: RequestControl {
-    func cancel(_: RequestHandle) { services.origin.perform { [self] in cancel() } }
-    func promote(_: RequestHandle) { services.origin.perform { [self] in promote() } }
-    func resume(_: RequestHandle) { services.origin.perform { [self] in resume() } }
+    func cancel(_: RequestHandle) { transport.perform { [self] in cancel() } }
+    func promote(_: RequestHandle) { transport.perform { [self] in promote() } }
+    func resume(_: RequestHandle) { transport.perform { [self] in resume() } }
 }

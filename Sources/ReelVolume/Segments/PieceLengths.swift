@@ -11,7 +11,7 @@ final class PieceLengths: Sendable {
 
     /// Its own: the requests for joined files hold places in another's queue while they wait for this.
     private let loader: InformationLoader
-    private let services: Services
+    let services: Services
 
     init(_ files: FileTable, _ services: Services) {
         loader = InformationLoader(files, services)
@@ -22,8 +22,8 @@ final class PieceLengths: Sendable {
     ///   - file: the joined file's URL.
     ///   - keys: deciphers the ends of encrypted pieces, which tell the padding.
     func find(
-        _ list: PieceList, of file: ResourceURL, keys: JoinedFiles,
-        _ completion: @escaping JoinedFiles.Found<JoinedVersion>
+        _ list: PieceList, of file: ResourceURL, keys: Segments,
+        _ completion: @escaping Segments.Found<JoinedVersion>
     ) {
         let search = Search(list, file, self, keys, completion)
         for _ in 0..<min(Self.most, max(1, list.pieces.count)) { search.next() }
@@ -41,13 +41,13 @@ final class PieceLengths: Sendable {
         private let list: PieceList
         private let file: ResourceURL
         private let lengths: PieceLengths
-        private let keys: JoinedFiles
+        private let keys: Segments
         private let state: Lock<State>
-        private let completion: JoinedFiles.Found<JoinedVersion>
+        private let completion: Segments.Found<JoinedVersion>
 
         init(
-            _ list: PieceList, _ file: ResourceURL, _ lengths: PieceLengths, _ keys: JoinedFiles,
-            _ completion: @escaping JoinedFiles.Found<JoinedVersion>
+            _ list: PieceList, _ file: ResourceURL, _ lengths: PieceLengths, _ keys: Segments,
+            _ completion: @escaping Segments.Found<JoinedVersion>
         ) {
             self.list = list
             self.file = file
@@ -140,8 +140,8 @@ final class PieceLengths: Sendable {
     }
 
     private func measure(
-        _ piece: PieceList.Piece, of resource: ContentInformation, _ file: ResourceURL, _ keys: JoinedFiles,
-        _ completion: @escaping JoinedFiles.Found<JoinedVersion.Part>
+        _ piece: PieceList.Piece, of resource: ContentInformation, _ file: ResourceURL, _ keys: Segments,
+        _ completion: @escaping Segments.Found<JoinedVersion.Part>
     ) {
         let length: Int64
         switch stored(piece, of: resource) {
@@ -152,7 +152,7 @@ final class PieceLengths: Sendable {
         guard let cipher = piece.cipher else { return completion(.success(part)) }
         if let part = remembered(piece) { return completion(.success(part)) }
         let limit = services.options.timeout
-        keys.key(at: cipher.key, of: file, limit: limit) { [self] result in
+        keys.key(at: cipher.key, of: file, limit: limit, services) { [self] result in
             switch result {
             case .failure(let failure): completion(.failure(failure))
             case .success(let key): readPadding(part, of: file, key, limit, completion)
@@ -163,7 +163,7 @@ final class PieceLengths: Sendable {
     /// Reads the last block of an encrypted piece, whose last byte tells how long its padding is (PKCS #7).
     private func readPadding(
         _ part: JoinedVersion.Part, of file: ResourceURL, _ key: [UInt8], _ limit: Duration,
-        _ completion: @escaping JoinedFiles.Found<JoinedVersion.Part>
+        _ completion: @escaping Segments.Found<JoinedVersion.Part>
     ) {
         let end = ByteRange(part.length - PieceCipher.block, part.length)
         retrying(until: now() + limit, services) { [services] left, done in
@@ -172,7 +172,7 @@ final class PieceLengths: Sendable {
                 part.piece, of: part.resource, end, key: key, isDemanded: true, reason: .probe, of: file,
                 stallLimit: left, to: collector)
             guard let request else { return done(.failed(.wrongAnswer("a key that is none"))) }
-            services.send(request.request, to: request)
+            services.origin.start(request.request, request)
         } completion: { [services] (outcome: BlockCollector.Outcome) in
             switch outcome {
             case .failed(let failure): completion(.failure(failure))

@@ -19,7 +19,6 @@ final class PieceRequest: ForwardingReceiver {
 
     /// To be sent.
     let request: OriginRequest
-    let resource: ContentInformation?
     private let cipher: PieceCipher?
     let receiver: any OriginReceiver
     private let state: Lock<State>
@@ -52,16 +51,15 @@ final class PieceRequest: ForwardingReceiver {
         var request = OriginRequest(
             url: piece.url, range: asked, condition: resource?.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason, stallLimit: stallLimit)
-        (request.limit, request.subject) = (limit, file)
+        (request.limit, request.subject, request.version) = (limit, file, resource)
         self.request = request
-        self.resource = resource
         self.cipher = cipher
         self.receiver = receiver
         state = Lock(State(left: asked.count, plainBefore: plainBefore, plainLeft: range.count))
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
-        switch judge(head, to: request.url, asked: request.range, isConditional: false, known: resource) {
+        switch judge(head, to: request.url, asked: request.range, isConditional: false, known: request.version) {
         case .range: break
         case .whole:
             // A server without ranges sends all of the piece, which is as long as a few seconds of film.

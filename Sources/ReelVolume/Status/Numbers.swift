@@ -2,54 +2,6 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// The atomic counters of a volume, since the mount began.
-final class Counters: Sendable {
-    let bytesServed = Atomic<Int64>(0)
-    /// Reads from the cache. Each answer is counted for itself: the difference of two counters may fall.
-    let diskHits = Atomic<Int64>(0)
-    let memoryHits = Atomic<Int64>(0)
-    let misses = Atomic<Int64>(0)
-    /// One hit in this many is timed.
-    static let hitsPerTime: Int64 = 64
-    /// The sums of `FetchStatistics` over all files. Listings and content information count as demanded. All bytes from
-    /// the origin are either demanded or speculative.
-    let demanded = Atomic<Int64>(0)
-    let speculative = Atomic<Int64>(0)
-    let wasted = Atomic<Int64>(0)
-    /// Bytes that are fetched ahead, or asked for, and not read yet, of the files in the table.
-    let ahead = Atomic<Int64>(0)
-    let early = Atomic<Int64>(0)
-    /// Reads that kept a reader waiting for long, by what took most of it.
-    private let originStalls = Atomic<Int64>(0)
-    private let queueStalls = Atomic<Int64>(0)
-    private let diskStalls = Atomic<Int64>(0)
-
-    func stalled(for fault: ReadWait.Stall.Fault) {
-        switch fault {
-        case .origin: originStalls.add(1, ordering: .relaxed)
-        case .queue: queueStalls.add(1, ordering: .relaxed)
-        case .disk: diskStalls.add(1, ordering: .relaxed)
-        }
-    }
-
-    var stalls: VolumeStatus.Stalls {
-        VolumeStatus.Stalls(origin: originStalls.value, queue: queueStalls.value, disk: diskStalls.value)
-    }
-
-    func demandedBytes(_ count: Int) {
-        demanded.add(Int64(count), ordering: .relaxed)
-    }
-
-    func droppedBytes(_ count: Int) {
-        speculative.add(Int64(count), ordering: .relaxed)
-        wasted.add(Int64(count), ordering: .relaxed)
-    }
-}
-
-extension Atomic<Int64> {
-    fileprivate var value: Int64 { load(ordering: .relaxed) }
-}
-
 /// The numbers of a mount at one moment, before any was read: ``NumberTable`` says what each of them is.
 package struct VolumeNumbers: Sendable {
     package var reads: Labelled<Int64> = ReadTimes.labelled { _ in 0 }
@@ -162,14 +114,14 @@ package enum NumberTable {
         .volume(
             "first_byte_seconds", .histogram, .seconds, label: "origin",
             "Time from a request's departure to the head of its answer.", \.firstByteSeconds
-        ) { $0.services.origins.firstBytes },
+        ) { $0.services.upstream.origins.firstBytes },
         .volume(
             "origin_requests_total", .counter, .requests, label: "origin", "Requests to an origin.", \.originRequests
-        ) { $0.services.origins.requests },
+        ) { $0.services.upstream.origins.requests },
         .volume(
             "origin_failures_total", .counter, .requests, label: "origin",
             "Requests that failed by the fault of the origin.", \.originFailures
-        ) { $0.services.origins.failures },
+        ) { $0.services.upstream.origins.failures },
         // If two sources report different states, the worse one is newer: the other has not noticed yet.
         .volume(
             "origin_circuit", .gauge, .state, label: "origin",
@@ -178,7 +130,7 @@ package enum NumberTable {
                 sum.merge(part) { $0 = max($0, $1) }
                 sum.sort()
             }
-        ) { $0.services.origins.circuits($0.services.origin.standings) },
+        ) { $0.services.upstream.origins.circuits($0.services.transport.standings) },
         .status("origins_away", .gauge, .origins, "Origins that do not answer.") { Int64($0.outages.count) },
         .volume(
             "listing_age_seconds", .gauge, .seconds, "Time since an origin last confirmed the listing of the root.",

@@ -36,10 +36,10 @@ extension Volume {
         }
         status.cacheFailure = store.failure.map { "\($0)" }
         status.isEncrypted = store.isEncrypted
-        status.outages = services.origin.outages.map {
+        status.outages = services.transport.outages.map {
             VolumeStatus.Outage(origin: $0.origin, kind: $0.outage.rawValue, since: $0.since)
         }
-        status.mirrors = services.mirrors?.status
+        status.mirrors = services.upstream.mirrors?.status
         status.tier = services.tier?.status
         status.programs = services.programs.status
         status.staleDirectories = tree.refresher.health.marked.prefix(500).map {
@@ -47,7 +47,7 @@ extension Volume {
         }
         status.warming = warming?.status
         status.stalls = services.counters.stalls
-        status.origins = services.origins.status(services.origin.standings)
+        status.origins = services.upstream.origins.status(services.transport.standings)
         status.leaving = store.nextToGo().map {
             VolumeStatus.Leaving(path: path($0.key), bytes: $0.bytes, lastUse: $0.lastUse / 1000)
         }

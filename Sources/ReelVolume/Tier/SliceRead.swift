@@ -31,7 +31,6 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
     let slice: TierSlice
     private let blocks: Range<Int>
     private let owner: TierRequest
-    private let services: Services
     private let tier: Tier
     private let flow = Lock(Flow())
     private let start = now()
@@ -46,10 +45,9 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
     private var bytes: Int64 = 0
 
     init(
-        _ slice: TierSlice, _ wanted: ByteRange, as handle: RequestHandle, for owner: TierRequest, _ tier: Tier,
-        _ services: Services
+        _ slice: TierSlice, _ wanted: ByteRange, as handle: RequestHandle, for owner: TierRequest, _ tier: Tier
     ) {
-        (self.slice, self.handle, self.owner, self.tier, self.services) = (slice, handle, owner, tier, services)
+        (self.slice, self.handle, self.owner, self.tier) = (slice, handle, owner, tier)
         blocks = slice.blocks(touching: wanted)
         block = blocks.lowerBound
     }
@@ -57,7 +55,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
     /// Asks the tier. - Parameter request: the one that it is a part of.
     func begin(_ request: OriginRequest, isDemanded: Bool) {
         guard let url = tier.place.root.child(Array(slice.name.utf8), query: nil) else {
-            return services.origin.perform { [self] in owner.ended(self, .missing) }
+            return tier.upstream.transport.perform { [self] in owner.ended(self, .missing) }
         }
         // Nobody waits for bytes ahead: a line that is in use makes them late.
         let silence = isDemanded ? Tier.longestSilence : Tier.longestSilence * 5
@@ -75,7 +73,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
 
     func sent() {
         isSent = true
-        services.origin.perform { [self] in owner.sent(self) }
+        tier.upstream.transport.perform { [self] in owner.sent(self) }
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
@@ -119,7 +117,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         let (whole, place) = (record, slice.bytes(of: block))
         (record, filled, block) = ([], 0, block + 1)
         flow.withLock { $0.underWay += 1 }
-        services.origin.perform { [self] in owner.took(whole, at: place, self) }
+        tier.upstream.transport.perform { [self] in owner.took(whole, at: place, self) }
         return true
     }
 
@@ -153,16 +151,16 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
         case (.failed(.timedOut), _) where !isSent: break
         case (.failed(let failure), _): tier.avoid(failure.reason)
         }
-        services.origin.perform { [self] in owner.ended(self, end) }
+        tier.upstream.transport.perform { [self] in owner.ended(self, end) }
     }
 
     private func tell(_ failure: OriginFailure?) {
         var told = status
         if told == nil, case .status(let number, _)? = failure { told = number }
-        services.origins.ended(tier.place.root.origin, isUnwell: failure?.meaning.isUnwell ?? false)
+        tier.upstream.origins.ended(tier.place.root.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         // One that waits for another mount's slice asks again and again.
         if failure?.meaning.isMissing == true { return }
-        services.requests.add(
+        tier.upstream.requests.add(
             RequestRecord(
                 when: dateText(startedAt), file: owner.url.description, range: [asked.lower, asked.upper - 1],
                 why: owner.reason.rawValue, program: owner.program, from: AnswerPlace.tier.rawValue,

@@ -39,12 +39,15 @@ package struct TierConnection: Sendable {
     }
 }
 
-/// A bucket between disk and origin. What it says is believed only behind a seal (`TierSlice`); where it is silent,
-/// fails, or stays slow, nothing is asked of it for a while.
+/// The layer of a bucket between disk and origin: it answers requests for bytes of a version that the cache keeps, and
+/// has the layer below answer for bytes that the bucket lacks, and all other requests.
+///
+/// What the bucket says is believed only behind a seal (`TierSlice`); where it is silent, fails, or stays slow, nothing
+/// is asked of it for a while.
 ///
 ///     asked ──silence, failure──▶ avoided ──time──▶ one request tries ──answer──▶ asked
 ///                                    ▲────────────────────┘ no answer
-final class Tier: Sendable {
+final class Tier: Origin {
     /// Bytes that the bucket is asked for.
     private struct Asked {
         let url: ResourceURL
@@ -88,22 +91,27 @@ final class Tier: Sendable {
     let place: TierPlace
     let writer: TierWriter
     let claims: TierClaims
+    let below: any Origin
+    /// Its thread calls the receivers, and its log has the requests to the bucket.
+    let upstream: Upstream
     private let connection: TierConnection
     private let logger: Logger
     private let state = Lock(State())
 
     /// nil: the user names none, or the system has no thread for it.
-    init?(_ place: TierPlace?, _ line: Line, _ ticker: Ticker, _ logger: Logger) {
+    init?(_ place: TierPlace?, over below: any Origin, _ upstream: Upstream, _ logger: Logger) {
         guard let place else { return nil }
-        guard let connection = place.connect(line) else {
+        guard let connection = place.connect(upstream.transport.line) else {
             logger.error("the transport of the tier \(place.name) cannot start: the mount goes on without it")
             return nil
         }
         (self.place, self.connection, self.logger) = (place, connection, logger)
+        (self.below, self.upstream) = (below, upstream)
         writer = TierWriter(place, connection.origin, logger)
-        claims = TierClaims(place, connection.origin, ticker)
+        claims = TierClaims(place, connection.origin, upstream.ticker)
     }
 
+    /// The transport to the bucket.
     var origin: any Transport { connection.origin }
 
     /// The end of the mount: what is not written yet is not written.
@@ -114,17 +122,21 @@ final class Tier: Sendable {
 
     // MARK: Requests
 
-    /// Starts a request for bytes of a version that the bucket may have. - Returns: false where it is not asked.
-    func start(
-        _ request: OriginRequest, of version: Version, _ information: ContentInformation, as handle: RequestHandle,
-        to receiver: any OriginReceiver, _ services: Services
-    ) -> Bool {
-        guard let range = request.range, Self.keeps(information), request.reason != .hedge else { return false }
-        let started = TierRequest(request, range, version, information, handle, receiver, self, services)
-        state.withLock { $0.requests[handle] = started }
-        handle.isTaken(by: started)
-        services.origin.perform { started.start() }
-        return true
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        guard let stored = request.stored, let version = request.version else {
+            return below.start(handle, request, receiver)
+        }
+        if let range = request.range, Self.keeps(version), request.reason != .hedge {
+            let started = TierRequest(request, range, stored, version, handle, receiver, self)
+            state.withLock { $0.requests[handle] = started }
+            handle.isTaken(by: started)
+            return upstream.transport.perform { started.start() }
+        }
+        var receiver = receiver
+        if request.reason == .hedge, let offset = request.range?.lower, serves(request.url, at: offset) {
+            receiver = TierHedge(receiver, beside: self, request.url, at: offset)
+        }
+        below.start(handle, request, receiver)
     }
 
     /// It has ended.
@@ -240,35 +252,18 @@ final class TierHedge: ForwardingReceiver {
 }
 
 extension Services {
-    /// Fetches bytes of a version: from the tier as far as it has them, else from the origin.
-    func fetch(
-        _ request: OriginRequest, of version: Version, _ information: ContentInformation, as handle: RequestHandle,
-        to receiver: any OriginReceiver
-    ) {
-        guard let tier else {
-            send(request, of: information, as: handle, to: receiver)
-            return
-        }
-        if tier.start(request, of: version, information, as: handle, to: receiver, self) { return }
-        var receiver = receiver
-        if request.reason == .hedge, let offset = request.range?.lower, tier.serves(request.url, at: offset) {
-            receiver = TierHedge(receiver, beside: tier, request.url, at: offset)
-        }
-        send(request, of: information, as: handle, to: receiver)
-    }
-
     /// Whether there are places beside the source itself.
-    var hasOtherPlaces: Bool { mirrors != nil || tier != nil }
+    var hasOtherPlaces: Bool { upstream.mirrors != nil || tier != nil }
 
     /// Whether a second try beside a silent request of the file asks another place.
     /// - Parameter hasBytes: some of the version are cached.
     func hasOtherPlace(for url: ResourceURL, _ version: ContentInformation, hasBytes: Bool) -> Bool {
-        mirrors?.serve(url, version, hasBytes: hasBytes) ?? false || tier?.serves(url) ?? false
+        upstream.mirrors?.serve(url, version, hasBytes: hasBytes) ?? false || tier?.serves(url) ?? false
     }
 
     /// Whether the mounts of a fleet may have what came of a file. What a mirror gives of segments is compared with
     /// nothing.
     func shares(_ file: RemoteFile) -> Bool {
-        Tier.keeps(file.information) && !(mirrors?.areSome == true && isJoined(file.url))
+        Tier.keeps(file.information) && !(upstream.mirrors?.areSome == true && upstream.joined(file.url) != nil)
     }
 }

@@ -18,7 +18,6 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private let version: Version
     private let information: ContentInformation
     private let tier: Tier
-    private let services: Services
 
     /// What is still to come.
     private var rest: ByteRange
@@ -59,14 +58,15 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     init(
         _ request: OriginRequest, _ range: ByteRange, _ version: Version, _ information: ContentInformation,
-        _ handle: RequestHandle, _ receiver: any OriginReceiver, _ tier: Tier, _ services: Services
+        _ handle: RequestHandle, _ receiver: any OriginReceiver, _ tier: Tier
     ) {
         (self.request, self.version, self.information) = (request, version, information)
-        (self.handle, self.receiver, self.tier, self.services) = (handle, receiver, tier, services)
+        (self.handle, self.receiver, self.tier) = (handle, receiver, tier)
         rest = range.clamped(to: ByteRange(0, version.length))
         isDemanded = request.isDemanded
     }
 
+    private var transport: any Transport { tier.upstream.transport }
     var url: ResourceURL { request.url }
     var reason: OriginRequest.Reason { request.reason }
 
@@ -124,7 +124,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func askTier(_ slice: TierSlice) {
-        let read = SliceRead(slice, rest, as: RequestHandle(for: handle), for: self, tier, services)
+        let read = SliceRead(slice, rest, as: RequestHandle(for: handle), for: self, tier)
         (self.read, hasLeft) = (read, false)
         tier.asks(handle, url, rest.clamped(to: slice.range))
         read.begin(request, isDemanded: isDemanded)
@@ -141,8 +141,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func afterPatience(_ job: @escaping @Sendable () -> Void) {
-        services.ticker.after(Self.patience) { [services] in
-            services.origin.perform(job)
+        tier.upstream.ticker.after(Self.patience) { [transport] in
+            transport.perform(job)
         } atEnd: {
         }
     }
@@ -152,7 +152,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         (self.part, source) = (part, .tier)
         var request = request
         (request.range, request.isDemanded) = (part.range, isDemanded)
-        services.send(request, of: information, as: part.handle, to: self)
+        tier.below.start(part.handle, request, self)
     }
 
     private func end(_ failure: OriginFailure?) {
@@ -260,7 +260,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
             }
         }
         tier.claims.find(name, for: handle, isDemanded: isDemanded) { [self] since in
-            services.origin.perform { [self] in found(name, range, since) }
+            transport.perform { [self] in found(name, range, since) }
         }
         return true
     }
@@ -270,10 +270,10 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         claim = since == nil ? nil : name
         if let since {
             if now() < since + (isDemanded ? Self.patience : Self.patienceAhead) {
-                services.ticker.after(Self.pause) { [self] in
-                    services.origin.perform { [self] in goOn() }
+                tier.upstream.ticker.after(Self.pause) { [self] in
+                    transport.perform { [self] in goOn() }
                 } atEnd: { [self] in
-                    services.origin.perform { [self] in end(.cancelled) }
+                    transport.perform { [self] in end(.cancelled) }
                 }
                 return
             }
@@ -324,7 +324,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 }
 
 extension TierRequest: RequestControl {
-    func cancel(_: RequestHandle) { services.origin.perform { [self] in cancel() } }
-    func promote(_: RequestHandle) { services.origin.perform { [self] in promote() } }
-    func resume(_: RequestHandle) { services.origin.perform { [self] in resume() } }
+    func cancel(_: RequestHandle) { transport.perform { [self] in cancel() } }
+    func promote(_: RequestHandle) { transport.perform { [self] in promote() } }
+    func resume(_: RequestHandle) { transport.perform { [self] in resume() } }
 }

@@ -34,7 +34,7 @@ final class DirectorySnapshot: DirectoryHandle {
         self.listed = listed
         entries = listed.entries
         self.isCachedOnly = isCachedOnly
-        isHeldByKernel = !isCachedOnly && directory.isTold(listed.entries) && !tree.services.origin.line.isOffline
+        isHeldByKernel = !isCachedOnly && directory.isTold(listed.entries) && !tree.services.transport.line.isOffline
     }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {

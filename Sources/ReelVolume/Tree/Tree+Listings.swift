@@ -44,7 +44,7 @@ extension Tree {
         if let known, !refreshes || !refresher.isDue(directory, fetchedAt: known.fetchedAt) {
             return completion(.listed(known, trouble: nil))
         }
-        if let url = directory.place.url, services.origin.standings[url.origin] != nil {
+        if let url = directory.place.url, services.transport.standings[url.origin] != nil {
             return completion(.failed("the origin is away"))
         }
         directory.loading.join { [refresher] result in

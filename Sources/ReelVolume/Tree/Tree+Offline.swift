@@ -5,7 +5,7 @@ import ReelSources
 extension Tree {
     /// Whether an entry is shown: offline, files of which all is cached, and folders in which there may be some.
     func isShown(_ place: Int, of entries: EntryList) -> Bool {
-        !services.origin.line.isOffline || isWhole(place, of: entries)
+        !services.transport.line.isOffline || isWhole(place, of: entries)
     }
 
     /// Whether all of a file is cached, or a folder may have such files.
@@ -13,11 +13,11 @@ extension Tree {
         let url = entries.url(at: place)
         if !entries.isDirectory(at: place) {
             let length = entries.length(at: place)
-            return length == 0 || wholeFiles.has(services.key(of: url, length: length))
+            return length == 0 || wholeFiles.has(services.keys.key(of: url, length: length))
         }
         guard services.store.hasListing(SourcePlace.url(url).key) else { return false }
         // A key may tell nothing of the folder, as one that a resolver has told.
-        guard services.resolver == nil, !source.isQueue(.url(url)),
+        guard services.upstream.resolver == nil, !source.isQueue(.url(url)),
             let prefix = services.options.cacheKey.prefix(of: url)
         else { return true }
         return wholeFiles.hasAny(below: prefix)
@@ -40,19 +40,19 @@ extension Tree {
 
 extension Volume {
     /// Whether the user wants nothing to be asked for.
-    package var isOffline: Bool { services.origin.line.isOffline }
+    package var isOffline: Bool { services.transport.line.isOffline }
 
     /// Asks for nothing from now on, and shows only what plays without; or ends that.
     package func setOffline(_ isOffline: Bool) {
-        if services.origin.line.setOffline(isOffline) { offlineChanged() }
+        if services.transport.line.setOffline(isOffline) { offlineChanged() }
     }
 
     /// The line is offline now, or no longer.
     func offlineChanged() {
         // The transport's thread ends what is under way.
-        services.origin.perform {}
+        services.transport.perform {}
         tree.offlineChanged()
     }
 
-    package var line: Line { services.origin.line }
+    package var line: Line { services.transport.line }
 }

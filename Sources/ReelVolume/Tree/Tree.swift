@@ -41,7 +41,7 @@ final class Tree: Sendable {
         nodes = NodeTable(root: root, keepsDates: source.keepsDates)
         refresher = ListingRefresher(source, nodes, services)
         guard source.isQueue(source.root), let list = root.directory else { return }
-        services.links.connect { [weak refresher, root] done in
+        services.upstream.renewLinks { [weak refresher, root] done in
             guard let refresher else { return done() }
             list.loading.join({ _ in done() }) { refresher.fetch(root, list, $0) }
         }
@@ -51,7 +51,7 @@ final class Tree: Sendable {
     var rootURL: ResourceURL? { source.isQueue(source.root) ? nil : source.root.url }
 
     /// The names that the files of the cache have in this mount.
-    var names: MountNames { MountNames(root: rootURL, entries: rootEntries) { services.key(of: $0) } }
+    var names: MountNames { MountNames(root: rootURL, entries: rootEntries) { services.keys.key(of: $0) } }
 
     /// The entries of the root's present listing.
     var rootEntries: EntryList { root.directory?.listing?.entries ?? EntryList([]) }
@@ -111,7 +111,7 @@ final class Tree: Sendable {
         _ place: Int, of listed: Directory.Listed, in parent: Node, _ known: ContentInformation
     ) {
         let entry = listed.entries[place]
-        guard services.origin.isWorthAsking(entry.url) else { return }
+        guard services.transport.isWorthAsking(entry.url) else { return }
         self.information.load(entry.url, isDemanded: false) { [services] result in
             guard case .success(let new) = result, !new.isSameVersion(as: known) else { return }
             parent.directory?.untold()
@@ -154,7 +154,7 @@ final class Tree: Sendable {
     /// The value of one of these, without a request; nil where the node has none.
     func extendedAttribute(_ name: String, of node: Node) -> String? {
         switch name {
-        case "user.reelfs.url": return node.url.map { services.place(of: $0).key }
+        case "user.reelfs.url": return node.url.map { services.upstream.place(of: $0).key }
         case "user.reelfs.socket": return node.id == rootNode ? socketPath.withLock { $0 } : nil
         case "user.reelfs.stale": return node.directory.flatMap { refresher.health.mark(of: $0.place) }
         case "user.mime_type" where !node.isDirectory: return information(of: node)?.mediaType
@@ -173,10 +173,10 @@ final class Tree: Sendable {
     private func cachedBytes(_ node: Node, _ information: ContentInformation?) -> Int64 {
         guard let url = node.url else { return 0 }
         guard let information, let length = information.length else {
-            return services.cachedBytes(of: url, node.listed.length)
+            return services.keys.cachedBytes(of: url, node.listed.length)
         }
-        let key = services.key(of: url, information)
+        let key = services.keys.key(of: url, information)
         let version = Version(key: key, validator: information.validator, length: length)
-        return files.file(for: version)?.cachedBytes ?? services.cachedBytes(of: url, length)
+        return files.file(for: version)?.cachedBytes ?? services.keys.cachedBytes(of: url, length)
     }
 }

@@ -39,7 +39,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private let request: OriginRequest
     private let handle: RequestHandle
     let receiver: any OriginReceiver
-    private let services: Services
+    private let upstream: Upstream
     private let resolver: Resolver?
     private let mirrors: Mirrors?
     /// Compares a place with what is there, so that it asks nothing about the place before.
@@ -68,39 +68,38 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     /// - Parameters:
     ///   - request: as the source sends it.
-    ///   - version: that the answer has to be of, nil for the remembered one.
     ///   - place: the only one to ask, nil for all that there are.
     init(
-        _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle,
-        to receiver: any OriginReceiver, _ services: Services, at place: Mirrors.Place? = nil
+        _ request: OriginRequest, as handle: RequestHandle,
+        to receiver: any OriginReceiver, _ upstream: Upstream, at place: Mirrors.Place? = nil
     ) {
         self.request = request
         self.handle = handle
         self.receiver = receiver
-        self.services = services
-        resolver = request.reason == .listing ? nil : services.resolver
-        mirrors = services.mirrors
+        self.upstream = upstream
+        resolver = request.reason == .listing ? nil : upstream.resolver
+        mirrors = upstream.mirrors
         isProof = place != nil
-        isOfPiece = request.subject.map { services.isJoined($0) } ?? false
+        isOfPiece = request.subject.map { upstream.joined($0) != nil } ?? false
         attempt = Attempt(place: 0, origin: request.url.origin, range: request.range)
         places = place.map { [$0] } ?? [0]
         guard let mirrors else { return }
-        let version = version?.length == nil ? services.known(request) : version
+        let version = request.version?.length == nil ? upstream.known(request) : request.version
         self.version = version
-        let mayMirror = services.mayMirror(request, version)
+        let mayMirror = upstream.mayMirror(request, version)
         guard place == nil, mayMirror || mirrors.shared != nil else { return }
         places = mirrors.places(
-            for: request, version, isWide: services.concurrency[request.url].share > 1, mayMirror: mayMirror,
-            isAway: { services.origin.standings[$0]?.isAway ?? false })
-        if !takesAnyVersion, let version, services.cachedBlock(of: request.url, version) == nil {
+            for: request, version, isWide: upstream.concurrency[request.url].share > 1, mayMirror: mayMirror,
+            isAway: { upstream.transport.standings[$0]?.isAway ?? false })
+        if !takesAnyVersion, let version, upstream.cachedBlock(of: request.url, version) == nil {
             // Nothing is there to compare the others with.
             places.removeAll { !isOwn($0, version) && mirrors.standing(of: request.url, version, at: $0).isUnknown }
         }
         if request.reason == .hedge, places.count > 1 { slow = places.last }
         // Its return is looked for, also where no request goes there.
         let first = places.first ?? 0
-        if first != 0 { services.origin.noteInterest(in: request.url) }
-        if let shared = mirrors.shared, !mirrors.isShared(first) { _ = services.origin.isWorthAsking(shared.base) }
+        if first != 0 { upstream.transport.noteInterest(in: request.url) }
+        if let shared = mirrors.shared, !mirrors.isShared(first) { _ = upstream.transport.isWorthAsking(shared.base) }
     }
 
     /// Sends it to the first of its places.
@@ -123,10 +122,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         case .unknown where isProof: askAgreed(nil)
         case .unknown where isOwn(place, version): ask(nil)
         case .unknown:
-            guard let block = services.cachedBlock(of: request.url, version) else {
+            guard let block = upstream.cachedBlock(of: request.url, version) else {
                 return takesAnyVersion ? ask(nil) : skip()
             }
-            let prove = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, services) }
+            let prove = { [self] in MirrorProof.start(request, as: handle, version, at: place, block, upstream) }
             mirrors.find(request.url, version, at: place, ask: prove) { [self] standing in
                 if case .agrees(let validator) = standing { return askAgreed(validator) }
                 if isContradicted { end(.changed) } else { skip() }
@@ -184,13 +183,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     private func resolve(after refusal: Resolver.Refusal? = nil) {
         // The user's command would ask somebody, too.
-        if services.origin.line.isOffline {
-            return services.origin.perform { [self] in ended(.away(.offline)) }
+        if upstream.transport.line.isOffline {
+            return upstream.transport.perform { [self] in ended(.away(.offline)) }
         }
         resolver?.place(of: request.url, after: refusal) { [self] place in
             guard let place else {
                 // Receivers are called on the transport's thread alone.
-                return services.origin.perform { [self] in ended(.unresolved) }
+                return upstream.transport.perform { [self] in ended(.unresolved) }
             }
             attempt.resolved = place.number
             send(place.answer.url, place.answer.headers, attempt.condition)
@@ -208,7 +207,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         if !places.isEmpty { request.stallLimit = min(request.stallLimit, Mirrors.longestSilence) }
         (attempt.isSent, attempt.isConditional) = (true, condition != nil)
         mirrors?.began(at: attempt.place)
-        services.origin.start(handle, request, self)
+        upstream.transport.start(handle, request, self)
     }
 
     /// The bytes that the receiver still wants.
@@ -222,12 +221,12 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     /// The failure where no place can be asked.
     private var noPlace: OriginFailure {
         if isContradicted || isReplaced { return .changed }
-        if let outage = services.origin.outage(of: request.url) { return .away(outage) }
+        if let outage = upstream.transport.outage(of: request.url) { return .away(outage) }
         return .interrupted("no place agrees with what is known")
     }
 
     /// Ends it without a request: receivers are called on the transport's thread alone.
-    private func end(_ failure: OriginFailure) { services.origin.perform { [self] in finish(failure) } }
+    private func end(_ failure: OriginFailure) { upstream.transport.perform { [self] in finish(failure) } }
 
     /// Whether an answer that needs it is of the version that is known. - Returns: the failure where it is not.
     private func disagreement(_ head: ResponseHead) -> OriginFailure? {
@@ -307,7 +306,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     func head(_ head: ResponseHead) -> OriginFailure? {
         attempt.status = head.status
-        if let sentAt = attempt.sentAt.take() { services.origins.answered(attempt.origin, after: now() - sentAt) }
+        if let sentAt = attempt.sentAt.take() { upstream.origins.answered(attempt.origin, after: now() - sentAt) }
         let isShared = mirrors?.isShared(attempt.place) ?? false
         receiver.asked(attempt.place > 0 && !isShared ? .mirror : .origin)
         guard mirrors != nil else { return receiver.head(head) }
@@ -355,7 +354,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         }
         attempt.bytes += Int64(bytes.count)
         delivered += Int64(bytes.count)
-        services.origins.took(Int64(bytes.count), from: attempt.origin)
+        upstream.origins.took(Int64(bytes.count), from: attempt.origin)
         if let place = slow {
             slow = nil
             if place != attempt.place { mirrors?.avoid(place) }
@@ -369,13 +368,13 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         if let head = heldHead.take(), failure == nil { failure = tell(head) }
         if attempt.isSent {
             mirrors?.ended(at: attempt.place, bytes: attempt.bytes, isUnwell: failure?.meaning.isUnwell ?? false)
-            services.origins.ended(attempt.origin, isUnwell: failure?.meaning.isUnwell ?? false)
+            upstream.origins.ended(attempt.origin, isUnwell: failure?.meaning.isUnwell ?? false)
         }
         if let refusal = refusal(failure) {
             receiver.redirected()
             return resolve(after: refusal)
         }
-        services.requests.add(record(failure), of: request.subject ?? request.url)
+        upstream.requests.add(record(failure), of: request.subject ?? request.url)
         guard let failure, mayMove(after: failure) else { return finish(failure.map { reported($0) }) }
         firstFailure = firstFailure ?? failure
         receiver.redirected()

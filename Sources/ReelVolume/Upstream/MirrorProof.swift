@@ -18,15 +18,15 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     private let range: ByteRange
     /// The bytes as the cache has them; nil where they have left it meanwhile.
     private let own: [UInt8]?
-    private let services: Services
+    private let upstream: Upstream
     private var bytes: [UInt8] = []
     /// Ends a body that never stops dripping.
     private var timer: UInt64?
 
     private init(
-        _ url: ResourceURL, _ version: ContentInformation, _ place: Mirrors.Place, _ block: Block, _ services: Services
+        _ url: ResourceURL, _ version: ContentInformation, _ place: Mirrors.Place, _ block: Block, _ upstream: Upstream
     ) {
-        (self.url, self.version, self.place, self.services) = (url, version, place, services)
+        (self.url, self.version, self.place, self.upstream) = (url, version, place, upstream)
         range = block.range
         var own = [UInt8](repeating: 0, count: Int(range.count))
         let read = own.withUnsafeMutableBytes { block.object.read(into: $0, at: block.range.lower) }
@@ -40,17 +40,17 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     ///   - handle: of that request.
     static func start(
         _ request: OriginRequest, as handle: RequestHandle, _ version: ContentInformation, at place: Mirrors.Place,
-        _ block: Block, _ services: Services
+        _ block: Block, _ upstream: Upstream
     ) {
         var question = request
-        (question.range, question.condition, question.reason) = (block.range, nil, .probe)
-        (question.isHeadEnough, question.limit) = (false, nil)
+        (question.range, question.condition, question.version) = (block.range, nil, version)
+        (question.reason, question.isHeadEnough, question.limit) = (.probe, false, nil)
         question.stallLimit = min(request.stallLimit, Mirrors.longestSilence)
-        let proof = MirrorProof(request.url, version, place, block, services)
+        let proof = MirrorProof(request.url, version, place, block, upstream)
         let handle = RequestHandle(for: handle)
         let cancel = { @Sendable in handle.cancel() }
-        proof.timer = services.ticker.after(services.options.timeout, cancel, atEnd: cancel)
-        Exchange(question, of: version, as: handle, to: proof, services, at: place).begin()
+        proof.timer = upstream.ticker.after(upstream.timeout, cancel, atEnd: cancel)
+        Exchange(question, as: handle, to: proof, upstream, at: place).begin()
     }
 
     func head(_ head: ResponseHead) -> OriginFailure? {
@@ -62,24 +62,24 @@ final class MirrorProof: OriginReceiver, @unchecked Sendable {
     }
 
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
-        services.counters.demandedBytes(bytes.count)
+        upstream.counters.demandedBytes(bytes.count)
         self.bytes += bytes
         return .more
     }
 
     func ended(_ failure: OriginFailure?) {
-        if let timer { services.ticker.cancel(timer) }
+        if let timer { upstream.ticker.cancel(timer) }
         let isSame = failure == nil ? own.map { $0 == bytes } : nil
-        if isSame == false { services.mirrors?.leaveOut(url, version, at: place, "its bytes are others") }
-        services.mirrors?.settle(url, version, at: place, isSame: isSame)
+        if isSame == false { upstream.mirrors?.leaveOut(url, version, at: place, "its bytes are others") }
+        upstream.mirrors?.settle(url, version, at: place, isSame: isSame)
     }
 }
 
-extension Services {
+extension Upstream {
     /// Bytes of a version in the cache to compare another place with; nil where there are none.
     func cachedBlock(of url: ResourceURL, _ information: ContentInformation) -> MirrorProof.Block? {
-        guard let length = information.length, cachedBytes(of: url, length) > 0 else { return nil }
-        let version = Version(key: key(of: url, information), validator: information.validator, length: length)
+        guard let length = information.length, keys.cachedBytes(of: url, length) > 0 else { return nil }
+        let version = Version(key: keys.key(of: url, information), validator: information.validator, length: length)
         guard let object = try? store.object(for: version) else { return nil }
         let start = object.present.firstCovered(from: 0, limit: length)
         let block = BlockSize.bytes(of: Int(start / BlockSize.block), length: length)

@@ -55,7 +55,7 @@ package protocol MountedVolume: Filesystem {
 extension Volume: MountedVolume {
     package var maintenance: any CacheCommands { commands }
     package var isTrusted: Bool {
-        let outages = services.origin.outages.filter { services.mirrors?.onlyOfShared($0.origin) != true }
+        let outages = services.transport.outages.filter { services.upstream.mirrors?.onlyOfShared($0.origin) != true }
         return !isOffline && outages.isEmpty && tree.refresher.health.isWell
     }
 }

@@ -8,7 +8,6 @@ import Synchronization
 
 /// The objects that all files of a mount share.
 final class Services: Sendable {
-    let origin: any Transport
     let store: Store
     let options: VolumeOptions
     let logger: Logger
@@ -19,24 +18,15 @@ final class Services: Sendable {
     let scans: ScanWatch
     /// For which names the end of a file is asked for with its beginning.
     let tails = TailGuess()
-    /// What was asked for in the last hours.
-    let requests: RequestLog
-    /// How each origin fares.
-    let origins = OriginTable()
     /// Directories whose listing could not be refreshed.
     let health: ListingHealth
-    /// nil: files are asked for at their URLs.
-    let resolver: Resolver?
-    /// nil: the source has none, and no shared cache.
-    let mirrors: Mirrors?
-    /// nil: the user names none.
+    let keys: FileKeys
+    let upstream: Upstream
+    let segments: Segments
+    /// nil if the user names none.
     let tier: Tier?
-    /// Changes each request before it leaves; nil until the source is known.
-    private let source = Lock<(any Source)?>(nil)
-    /// Makes files of several resources; nil before the volume is made, and after its end.
-    private let joined = Lock<JoinedFiles?>(nil)
-    /// For links that have expired.
-    let links = LinkRenewal()
+    /// The uppermost of these layers, which gets every request: a layer answers it, or hands it on to the one below.
+    let origin: any Origin
     /// The kernel's cache; nil before the mount.
     let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
@@ -44,12 +34,8 @@ final class Services: Sendable {
     /// For work that takes a while and would hold up the transport's thread or the kernel's: it parses listings and
     /// writes them down.
     let chores = SerialQueue("chores")
-    /// Origins that are away and looked for.
-    private let missed = Lock<Set<String>>([])
     /// For a local list, whose disk may hang; nil if the source is none.
     private let lists: SerialQueue?
-    /// How many requests at a time each origin is worth.
-    let concurrency = ConcurrencyLimits()
     /// The bytes that may be fetched before a read asks for them.
     let budget: Lock<SpeculationBudget>
     private let answerBuffer = AnswerBuffer()
@@ -61,112 +47,29 @@ final class Services: Sendable {
     ///   - scope: of the source, which tells it from others in the tier.
     ///   - finder: the user's resolver.
     init(
-        _ source: ResourceURL?, scope: String, origin: any Transport, store: Store, options: VolumeOptions,
+        _ source: ResourceURL?, scope: String, origin transport: any Transport, store: Store, options: VolumeOptions,
         finder: (any PlaceFinder)? = nil, logger: Logger
     ) {
-        self.store = store
+        (self.store, self.options, self.logger) = (store, options, logger)
         lists = source == nil ? SerialQueue("local-list") : nil
         scans = ScanWatch(programs)
-        requests = RequestLog(options.requestLog, logger)
         health = ListingHealth(refresh: options.refresh)
-        resolver = finder.map { finder in
-            Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
-        }
-        let mirrors = Mirrors(options.mirrors, via: options.via, of: source, logger)
-        self.mirrors = mirrors
-        tier = Tier(options.tier?.scoped(scope), origin.line, ticker, logger)
+        keys = FileKeys(options.cacheKey, isResolved: finder != nil, in: store)
         // As much as two films need, and a quarter of the cache at most.
         budget = Lock(SpeculationBudget(unreadLimit: min(2 * Readahead.longest, store.usage.cap / 4)))
-        self.options = options
-        self.logger = logger
-        self.origin = origin
-        origin.watchOutages(deadline: options.timeout) { [weak self, health] origin, outage in
-            if let outage {
-                logger.notice("\(origin) is away (\(outage.rawValue)): only what is cached can be read")
-                if options.news != nil { self?.lookForReturn(of: origin) }
-            } else {
-                logger.notice("\(origin) is back")
-                mirrors?.isBack(origin)
-                health.isBack(origin)
-            }
-            options.news?.trust()
-        }
+        upstream = Upstream(
+            source, over: transport, finder, store, keys, counters, ticker, options, logger
+        ) { [health] in health.isBack($0) }
+        segments = Segments(over: upstream)
+        tier = Tier(options.tier?.scoped(scope), over: segments, upstream, logger)
+        origin = tier ?? segments
     }
 
-    /// Has an origin looked for until it is back: programs that wait for the news of it ask for nothing themselves.
-    private func lookForReturn(of origin: String) {
-        if missed.withLock({ $0.insert(origin).inserted }) { lookAgain(for: origin) }
-    }
-
-    private func lookAgain(for origin: String) {
-        guard let url = ResourceURL(trusted: origin), self.origin.outage(of: url) != nil else {
-            return missed.withLock { _ = $0.remove(origin) }
-        }
-        if !self.origin.line.isOffline { self.origin.noteInterest(in: url) }
-        // Before probes rest, which they do a minute after the last request.
-        ticker.after(.seconds(30), { [weak self] in self?.lookAgain(for: origin) }, atEnd: {})
-    }
+    /// The lowest layer: calls all receivers, and knows the state of the origins.
+    var transport: any Transport { upstream.transport }
 
     /// The kernel's cache; nil before the mount.
     var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
-
-    /// Sends all further requests the way that the source wants.
-    func connect(_ source: any Source) { self.source.withLock { $0 = source } }
-
-    /// Lets the origins that the user's own list names get the user's secrets, once a document of it was read.
-    func trustNamedOrigins() {
-        guard let named = source.withLock({ $0 })?.namedOrigins, !named.isEmpty else { return }
-        origin.trust(named)
-    }
-
-    /// Sends all further requests for joined files there.
-    func connect(_ joined: JoinedFiles) { self.joined.withLock { $0 = joined } }
-
-    /// Starts a request the way that the source wants it to be sent.
-    /// - Parameter version: that the answer has to be of, with which a mirror is compared, nil for the remembered one.
-    @discardableResult
-    func send(
-        _ request: OriginRequest, of version: ContentInformation? = nil, as handle: RequestHandle = RequestHandle(),
-        to receiver: any OriginReceiver
-    ) -> RequestHandle {
-        if let file = source.withLock({ $0 })?.joined(request.url), let joined = joinedFiles {
-            joined.start(handle, request, file, receiver)
-            return handle
-        }
-        let sent = made(request)
-        // A listing that waited for a listing would wait forever.
-        guard isExpired(sent), request.reason != .listing else {
-            Exchange(sent, of: version, as: handle, to: receiver, self).begin()
-            return handle
-        }
-        links.renew { [self] in
-            let sent = made(request)
-            if isExpired(sent), links.isNews() {
-                let end = httpDateText(sent.expires ?? 0)
-                logger.warning("\(request.url): its link has expired at \(end); its list has to give a new one")
-            }
-            Exchange(sent, of: version, as: handle, to: receiver, self).begin()
-        }
-        return handle
-    }
-
-    /// The request as the source wants it.
-    func made(_ request: OriginRequest) -> OriginRequest {
-        var request = request
-        request.subject = request.subject ?? request.url
-        return source.withLock { $0 }?.request(request) ?? request
-    }
-
-    private func isExpired(_ request: OriginRequest) -> Bool { request.expires.map { $0 < wallClock() } ?? false }
-
-    /// nil before the volume is made, and after its end.
-    var joinedFiles: JoinedFiles? { joined.withLock { $0 } }
-
-    /// Whether a file is made of several resources.
-    func isJoined(_ url: ResourceURL) -> Bool { source.withLock { $0 }?.joined(url) != nil }
-
-    /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
-    func place(of url: ResourceURL) -> SourcePlace { source.withLock { $0 }?.joined(url)?.playlist ?? .url(url) }
 
     /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.
     func withAnswerBuffer(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Void) {
@@ -175,7 +78,7 @@ final class Services: Sendable {
 
     /// Ends the threads where no volume was made.
     func shutdown() {
-        resolver?.stop()
+        upstream.resolver?.stop()
         ticker.stop()
         tier?.shutdown()
         endQueues()
@@ -203,11 +106,11 @@ final class Services: Sendable {
     /// Does the jobs that are left, and ends the queues.
     func endQueues() {
         isEnding.store(true, ordering: .relaxed)
-        joined.withLock { $0.take() }?.end()
+        segments.end()
         answers.stop()
         chores.stop()
         lists?.stop(atMost: .zero)
-        requests.stop()
+        upstream.requests.stop()
     }
 }
 
@@ -224,68 +127,4 @@ private final class AnswerBuffer: @unchecked Sendable {
         }
         return UnsafeMutableRawBufferPointer(rebasing: memory[..<count])
     }
-}
-
-/// The options of a mount that concern its tree and its reads.
-package struct VolumeOptions: Sendable {
-    /// The time after which a read, an open or a request for a listing fails.
-    package var timeout: Duration
-    /// The age at which the next look at a listing refreshes it in the background.
-    package var refresh: Duration
-    /// The bytes of the next file to fetch once one is played through; 0: none.
-    package let prebuffer: Int64
-    /// The bytes of one file that one program may cause to be fetched beyond what it reads.
-    package let probeLimit: Int64
-    /// What files are known by in the cache.
-    package let cacheKey: CacheKey
-    /// Further bases of the source's tree, in order of preference.
-    package let mirrors: [ResourceURL]
-    /// The bucket between disk and origin, nil if none.
-    package let tier: TierPlace?
-    /// Asked before the source, nil if there is none.
-    package let via: SharedCache?
-    /// Requests for parts of a file begin and end at multiples of this many bytes: a power of two, a block or more.
-    package let alignment: Int64
-    /// Which folders to list once the source is open.
-    package let warm: Warming
-    /// Shows `NAME.rclonelink` as the symbolic link NAME.
-    package let links: Bool
-    /// Told of each request that has ended, on a thread that may wait for a disk, nil if nobody asks.
-    package let requestLog: (@Sendable (RequestRecord) -> Void)?
-    /// Told what becomes of the tree, nil if nobody asks.
-    package let news: TreeNews?
-    /// Opens a list on the local disk.
-    let openList: @Sendable (String) -> OpenedList
-
-    package init(
-        timeout: Duration = .seconds(30), refresh: Duration = .seconds(300), prebuffer: Int64 = 4 << 20,
-        probeLimit: Int64 = 4 << 20, cacheKey: CacheKey = .url, mirrors: [ResourceURL] = [],
-        via: SharedCache? = nil, alignment: Int64 = BlockSize.block, tier: TierPlace? = nil, warm: Warming = .none,
-        links: Bool = false,
-        requestLog: (@Sendable (RequestRecord) -> Void)? = nil, news: TreeNews? = nil,
-        openList: @escaping @Sendable (String) -> OpenedList = OpenedList.open
-    ) {
-        self.openList = openList
-        (self.warm, self.tier) = (warm, tier)
-        self.links = links
-        self.requestLog = requestLog
-        self.news = news
-        self.probeLimit = max(0, probeLimit)
-        self.mirrors = mirrors
-        self.via = via
-        self.alignment = alignment
-        self.cacheKey = cacheKey
-        self.timeout = timeout
-        self.refresh = refresh
-        self.prebuffer = min(max(0, prebuffer), BlockSize.longestFile)
-    }
-}
-
-/// What a mount lists in the background before a program asks.
-package enum Warming: Sendable {
-    case none
-    /// The whole tree, where its folders are at one place (`Source.listsAhead`).
-    case cheap
-    /// The whole tree, wherever its folders are.
-    case all
 }

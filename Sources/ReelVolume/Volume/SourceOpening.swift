@@ -76,7 +76,7 @@ struct SourceOpening {
     /// Prefers the failure of the request that found the origin away: it says more.
     private func reason(of failure: OriginFailure, at url: ResourceURL) -> String {
         guard case .away = failure else { return failure.reason }
-        let reasons = services.requests.records(of: url.with(credentials: nil)).compactMap(\.failure)
+        let reasons = services.upstream.requests.records(of: url.with(credentials: nil)).compactMap(\.failure)
         return reasons.first { $0 != failure.reason } ?? failure.reason
     }
 
@@ -226,7 +226,7 @@ struct SourceOpening {
     ) -> Recognition {
         let root = source.root
         // Its first request is sent as all others are.
-        services.connect(source)
+        services.upstream.connect(source)
         let known =
             source.isQueue(root) ? services.store.entries(at: root, links: services.options.links)?.entries : nil
         let reader = source.list(root, known: known)

@@ -70,8 +70,8 @@ package final class Volume: Sendable {
         ahead = TreeAhead(tree)
         let isWarm = services.options.warm == .all || services.options.warm == .cheap && tree.source.listsAhead
         warming = isWarm ? FolderWalk(tree, .warm) : nil
-        services.connect(tree.source)
-        services.connect(JoinedFiles(files, services))
+        services.upstream.connect(tree.source)
+        services.segments.connect(PieceLengths(files, services))
         warming?.start(at: FolderWalk.Folder(path: "", node: tree.root))
     }
 
@@ -90,7 +90,7 @@ package final class Volume: Sendable {
         services.ticker.stop()
         ahead.end()
         warming?.end()
-        services.resolver?.stop()
+        services.upstream.resolver?.stop()
         for file in files.all { file.shutdown() }
         services.tier?.shutdown()
         services.endQueues()

@@ -70,7 +70,7 @@ import Testing
     }
 
     private func send(_ request: OriginRequest, _ fixture: VolumeFixture, to receiver: Receiver) -> RequestHandle {
-        fixture.volume.services.send(request, to: receiver)
+        fixture.volume.services.origin.start(request, receiver)
     }
 
     @Test("The answer has one head with an exact Content-Range and a strong tag, and ends once")
@@ -120,7 +120,7 @@ import Testing
                 // Long enough for another piece to come, were it asked for.
                 for _ in 0..<20 {
                     let turn = Monitor(false)
-                    fixture.volume.services.origin.perform { turn.withLock { $0 = true } }
+                    fixture.volume.services.transport.perform { turn.withLock { $0 = true } }
                     _ = turn.wait(atMost: .seconds(5)) { $0 ? true : nil }
                 }
                 receiver.told.withLock { $0.isPaused = false }
@@ -149,7 +149,7 @@ import Testing
             for isEarly in [true, false] {
                 let (other, handle) = (Receiver(), RequestHandle())
                 if isEarly { handle.cancel() }
-                fixture.volume.services.send(OriginRequest(url: url, range: ByteRange(0, 9)), as: handle, to: other)
+                fixture.volume.services.origin.start(handle, OriginRequest(url: url, range: ByteRange(0, 9)), other)
                 if !isEarly { handle.cancel() }
                 let told = try #require(other.finish())
                 // On a busy machine the answer may come before the second of them is cancelled.

@@ -24,7 +24,7 @@ import Testing
         try withServices { services, origin, _ in
             let receiver = Receiver(refusals: 1)
             let request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .head)
-            services.send(request, to: receiver)
+            services.origin.start(request, receiver)
             let headers = [("Content-Range", "bytes 0-3/4"), ("Content-Length", "4")]
             #expect(eventually { origin.paths.count == 1 })
             origin.answer(0, headers, body: [9, 9, 9, 9])
@@ -40,11 +40,12 @@ import Testing
             func failure(_ mark: Int64) -> OriginFailure?? {
                 let validator = Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark)
                 let receiver = Receiver()
-                let request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .demand)
-                services.send(request, of: ContentInformation(length: 4, validator: validator), to: receiver)
+                var request = OriginRequest(url: Self.film, range: ByteRange(0, 4), reason: .demand)
+                request.version = ContentInformation(length: 4, validator: validator)
+                services.origin.start(request, receiver)
                 return receiver.end
             }
-            let mirrors = try #require(services.mirrors)
+            let mirrors = try #require(services.upstream.mirrors)
             // Of a mirror that is not named any more.
             let other = mirrors.mark(of: 1) + 1
             #expect(failure(other) == .interrupted("no place agrees with what is known"))
@@ -77,11 +78,11 @@ import Testing
 
     @Test func bytesOfAMirrorThatAreTheSourcesStayWhereItsLengthIsAskedForAgain() throws {
         try withServices { services, origin, store in
-            let mark = try #require(services.mirrors).mark(of: 1)
+            let mark = try #require(services.upstream.mirrors).mark(of: 1)
             let known = ContentInformation(
                 length: 1000, validator: Validator(entityTag: nil, lastModified: Self.date).at(mirror: mark))
             store.remember(known, for: Self.film.text, checkedAt: Services.doubted)
-            let key = services.key(of: Self.film, known)
+            let key = services.keys.key(of: Self.film, known)
             let bytes = [UInt8](repeating: 7, count: 1000)
             do {
                 let object = try store.object(for: Version(key: key, validator: known.validator, length: 1000))
@@ -100,7 +101,7 @@ import Testing
             origin.answer(1, [date, ("Content-Range", "bytes 0-999/1000"), ("Content-Length", "1000")], body: bytes)
             let found = try #require(ended.wait(atMost: .seconds(30)) { $0 }).get()
             #expect(found.validator.mirror == 0)
-            #expect(services.cachedBlock(of: Self.film, found)?.range == ByteRange(0, 1000))
+            #expect(services.upstream.cachedBlock(of: Self.film, found)?.range == ByteRange(0, 1000))
         }
     }
 }

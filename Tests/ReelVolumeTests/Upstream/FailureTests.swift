@@ -124,7 +124,7 @@ import Testing
         }
         try withServices(VolumeOptions(mirrors: [ResourceURL("http://b/")!])) { services, origin, store in
             if isSentAgain(.head, services, origin, failure) { answers.insert(.mirror) }
-            if services.origins.failures["http://a"] == 1 { answers.insert(.unwell) }
+            if services.upstream.origins.failures["http://a"] == 1 { answers.insert(.unwell) }
             try addDoubt(to: &answers, services, store, failure)
         }
         try withServices(VolumeOptions(via: SharedCache(ResourceURL("http://c/")!))) { services, origin, _ in
@@ -154,7 +154,7 @@ import Testing
         _ reason: OriginRequest.Reason, _ services: Services, _ origin: HeldOrigin, _ failure: OriginFailure
     ) -> Bool {
         let receiver = Ending()
-        services.send(OriginRequest(url: film, range: ByteRange(0, 4), reason: reason), to: receiver)
+        services.origin.start(OriginRequest(url: film, range: ByteRange(0, 4), reason: reason), receiver)
         #expect(eventually { origin.paths.count == 1 })
         origin.fail(0, failure)
         #expect(eventually { origin.paths.count == 2 || receiver.isOver })

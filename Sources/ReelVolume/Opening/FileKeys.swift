@@ -3,22 +3,30 @@ import ReelCore
 import ReelSources
 
 /// What files are known by: `CacheKey` decides it, and the memory of content information helps.
-extension Services {
+struct FileKeys: Sendable {
+    private let mode: CacheKey
+    private let isResolved: Bool
+    private let store: Store
+
+    /// - Parameter isResolved: a resolver may have told keys.
+    init(_ mode: CacheKey, isResolved: Bool, in store: Store) {
+        (self.mode, self.isResolved, self.store) = (mode, isResolved, store)
+    }
+
     /// The key of a version's bytes.
     func key(of url: ResourceURL, _ information: ContentInformation) -> String {
-        resolvedKey(of: url) ?? options.cacheKey.key(of: url, information)
+        resolvedKey(of: url) ?? mode.key(of: url, information)
     }
 
     /// The key that the resolver has told for a file.
     private func resolvedKey(of url: ResourceURL) -> String? {
-        resolver == nil ? nil : store.key(of: url).map { "key:" + $0 }
+        isResolved ? store.key(of: url).map { "key:" + $0 } : nil
     }
 
     /// The key under which the cache has the bytes of a file, or would have them.
     /// - Parameter length: as a listing tells it, nil if it does not.
     func key(of url: ResourceURL, length: Int64? = nil) -> String {
         if let key = resolvedKey(of: url) { return key }
-        let mode = options.cacheKey
         if mode.dependsOnFacts(url), let known = store.information(for: url.text)?.information {
             return mode.key(of: url, known)
         }

@@ -3,8 +3,9 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// The files of a mount that are joined of pieces: their versions, their keys, and the requests for their bytes.
-final class JoinedFiles: Sendable {
+/// The layer of files that are joined of pieces: their versions, their keys, and the requests for their bytes. It hands
+/// all other requests on to the layer below.
+final class Segments: Origin {
     typealias Found<Value> = @Sendable (Result<Value, OriginFailure>) -> Void
 
     private struct Known {
@@ -21,6 +22,8 @@ final class JoinedFiles: Sendable {
         var keys: [ResourceURL: [UInt8]] = [:]
         var asking: [ResourceURL: [Found<[UInt8]>]] = [:]
         var requests: [RequestHandle: JoinedRequest] = [:]
+        /// nil before the volume is made, and after its end: no file is joined then.
+        var lengths: PieceLengths?
     }
 
     /// The time that a file's confirmation holds: programs open a file several times in a row.
@@ -30,30 +33,29 @@ final class JoinedFiles: Sendable {
     private static let mostKeys = 10_000
 
     private let state = Lock(State())
-    private let lengths: PieceLengths
-    private let services: Services
+    let below: Upstream
 
-    init(_ files: FileTable, _ services: Services) {
-        lengths = PieceLengths(files, services)
-        self.services = services
-    }
+    init(over below: Upstream) { self.below = below }
+
+    /// Joins files from now on.
+    func connect(_ lengths: PieceLengths) { state.withLock { $0.lengths = lengths } }
 
     // MARK: Requests
 
-    /// Like `Origin.start`.
-    func start(
-        _ handle: RequestHandle, _ request: OriginRequest, _ file: JoinedFile, _ receiver: any OriginReceiver
-    ) {
-        let joined = JoinedRequest(handle, request, file, receiver, self, services)
+    func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        guard let file = below.joined(request.url), let lengths = state.withLock({ $0.lengths }) else {
+            return below.start(handle, request, receiver)
+        }
+        let joined = JoinedRequest(handle, request, file, receiver, self, lengths)
         state.withLock { $0.requests[handle] = joined }
         handle.isTaken(by: joined)
-        services.origin.perform { joined.start() }
+        below.transport.perform { joined.start() }
     }
 
     /// Ends all requests, also those that wait for a playlist or for a key and not for the transport.
     func end() {
-        let all = state.withLock { Array($0.requests.values) }
-        services.origin.perform { for request in all { request.cancel() } }
+        let (all, _) = state.withLock { (Array($0.requests.values), $0.lengths.take()) }
+        below.transport.perform { for request in all { request.cancel() } }
     }
 
     /// It has ended.
@@ -72,7 +74,8 @@ final class JoinedFiles: Sendable {
     ///   - url: what the file is known by.
     ///   - limit: for the playlist, with its retries.
     func find(
-        _ file: JoinedFile, as url: ResourceURL, limit: Duration, _ completion: @escaping Found<JoinedVersion>
+        _ file: JoinedFile, as url: ResourceURL, limit: Duration, _ lengths: PieceLengths,
+        _ completion: @escaping Found<JoinedVersion>
     ) {
         let moment = now()
         let (known, isFirst) = state.withLock { state -> (Known?, Bool) in
@@ -89,7 +92,7 @@ final class JoinedFiles: Sendable {
             box.put(pieces)
             return .entries(EntryList([]))
         }
-        FolderFetch.start(reader, of: url, known: last?.mark, limit: limit, services) { [self] outcome in
+        FolderFetch.start(reader, of: url, known: last?.mark, limit: limit, lengths.services) { [self] outcome in
             switch outcome {
             case .unchanged:
                 guard let last else { return finish(url, .failure(.wrongAnswer("304 without a condition"))) }
@@ -121,7 +124,10 @@ final class JoinedFiles: Sendable {
 
     /// A key, 16 bytes. Joins the request for it that is under way.
     /// - Parameter file: the joined file's URL.
-    func key(at url: ResourceURL, of file: ResourceURL, limit: Duration, _ completion: @escaping Found<[UInt8]>) {
+    func key(
+        at url: ResourceURL, of file: ResourceURL, limit: Duration, _ services: Services,
+        _ completion: @escaping Found<[UInt8]>
+    ) {
         let (known, isFirst) = state.withLock { state -> ([UInt8]?, Bool) in
             if let key = state.keys[url] { return (key, false) }
             state.asking[url, default: []].append(completion)

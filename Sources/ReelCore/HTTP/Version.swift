@@ -1,5 +1,3 @@
-import ReelCore
-
 /// One version of a resource: all bytes of one data file are of it.
 package struct Version: Hashable, Sendable {
     /// The resource's URL as text, without credentials; may hold anything.
