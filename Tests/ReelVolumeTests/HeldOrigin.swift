@@ -86,6 +86,16 @@ final class HeldOrigin: Transport, RequestControl {
         state.withLock { $0.sent[number].handle }.isCancelled
     }
 
+    /// Whether a request was promoted. - Parameter number: of the request, in their order.
+    func isPromoted(_ number: Int) -> Bool { state.withLock { $0.sent[number].handle }.isPromoted }
+
+    /// Waits until the thread that calls the receivers has done what it was given.
+    func turn() {
+        let gate = Gate()
+        perform { gate.open() }
+        _ = gate.wait(within: .seconds(30))
+    }
+
     func perform(_ job: @escaping @Sendable () -> Void) { thread.add(job) }
     func resume(_ handle: RequestHandle) {}
     func promote(_ handle: RequestHandle) {}
