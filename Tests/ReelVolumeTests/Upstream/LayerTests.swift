@@ -79,7 +79,7 @@ import Testing
                 let canceller = try #require(Thread("canceller") { handle.cancel() })
                 layers.start(handle, Self.request, ends)
                 canceller.join()
-                #expect(ends.first == .cancelled)
+                try #require(ends.first == .cancelled)
                 origin.turn()
                 #expect(ends.all == [.cancelled])
             }
