@@ -34,8 +34,8 @@ extension RemoteFile {
         guard var read = decide({ $0.take(id, now: now()) }) else { return }
         if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
         read.range = part ?? read.range
-        services.answers.add { [self, read] in
-            services.withAnswerBuffer(Int(read.range.count)) { answer(read, $0) }
+        services.answers.add(Int(read.range.count)) { [self, read] buffer in
+            answer(read, buffer)
             note(read)
             moveQueue(now())
         }

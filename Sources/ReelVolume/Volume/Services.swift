@@ -30,7 +30,7 @@ final class Services: Sendable {
     /// The kernel's cache; nil before the mount.
     let kernel = Lock<(any KernelCache)?>(nil)
     let ticker = Ticker()
-    let answers = SerialQueue("answers")
+    let answers = AnswerQueue()
     /// For work that takes a while and would hold up the transport's thread or the kernel's: it parses listings and
     /// writes them down.
     let chores = SerialQueue("chores")
@@ -38,7 +38,6 @@ final class Services: Sendable {
     private let lists: SerialQueue?
     /// The bytes that may be fetched before a read asks for them.
     let budget: Lock<SpeculationBudget>
-    private let answerBuffer = AnswerBuffer()
     /// Set when the mount ends: the documents that are being read are then of no use.
     private let isEnding = Atomic(false)
 
@@ -70,11 +69,6 @@ final class Services: Sendable {
 
     /// The kernel's cache; nil before the mount.
     var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
-
-    /// Lends the buffer of the `answers` queue to one of its jobs: they run one after another.
-    func withAnswerBuffer(_ count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Void) {
-        body(answerBuffer.bytes(count))
-    }
 
     /// Ends the threads where no volume was made.
     func shutdown() {
@@ -111,20 +105,5 @@ final class Services: Sendable {
         chores.stop()
         lists?.stop(atMost: .zero)
         upstream.requests.stop()
-    }
-}
-
-/// `@unchecked Sendable`: only the thread of the `answers` queue uses it.
-private final class AnswerBuffer: @unchecked Sendable {
-    private var memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 2 * Int(BlockSize.block), alignment: 4096)
-
-    deinit { memory.deallocate() }
-
-    func bytes(_ count: Int) -> UnsafeMutableRawBufferPointer {
-        if count > memory.count {
-            memory.deallocate()
-            memory = .allocate(byteCount: count, alignment: 4096)
-        }
-        return UnsafeMutableRawBufferPointer(rebasing: memory[..<count])
     }
 }
