@@ -31,7 +31,7 @@ final class HeldOrigin: Transport, RequestControl {
             // It goes on at another place.
             state.ended.remove(handle)
         }
-        handle.isTaken(by: self)
+        handle.connect(to: self)
         if handle.isCancelled { cancel(handle) }
     }
 

@@ -1,6 +1,3 @@
-import ReelThreads
-import Synchronization
-
 /// How many connections the transport has at once: a process may mostly have 1024 files open.
 package enum ConnectionLimit {
     /// From this many on an origin that has one gets no more, and an origin that has none gets one, up to `most`.
@@ -73,8 +70,8 @@ package struct OriginRequest: Sendable {
     package var condition: Condition?
     /// The version that the answer has to be of, nil for what is remembered of the resource.
     package var version: ContentInformation?
-    /// Under which the cache keeps the bytes of that version, nil if it keeps none of this request by it: other mounts
-    /// may have shared them.
+    /// The same as the cache keeps it, for a request for its bytes: other mounts may have shared them. nil for all
+    /// other requests.
     package var stored: Version?
     /// The head alone is of use: a file server is asked for no bytes. A web server is, as many tell a length only with
     /// them.
@@ -107,79 +104,6 @@ package struct OriginRequest: Sendable {
 
     /// Whether it only reads a resource, so that a redirect that it learns holds for the next request as well.
     package var isReading: Bool { method == "GET" || method == "HEAD" }
-}
-
-/// One request of an `Origin`, made before it starts, so that its receiver and its owner know it from the beginning.
-///
-/// It knows which layer has the request, so that a call goes straight there. `cancel` and `promote` count from the
-/// beginning on: a request that is cancelled before its start ends at its start.
-package final class RequestHandle: Sendable, Hashable {
-    /// No cycle: a control holds its handle.
-    private struct Link {
-        weak var control: (any RequestControl)?
-    }
-
-    private let link = Lock(Link())
-    private let cancelled = Atomic(false)
-    private let promoted = Atomic(false)
-    private let player = Atomic(false)
-    /// Its request is the one that this one is made for, nil if there is none.
-    private let original: RequestHandle?
-
-    /// The handle of a request that has not started.
-    package init() { original = nil }
-
-    /// The handle of a request that is made for another one, and goes before others as that does.
-    package init(for other: RequestHandle) { original = other.original ?? other }
-
-    /// A layer has the request from now on. The layer looks at `isCancelled` afterwards: what comes later goes to it.
-    package func isTaken(by control: any RequestControl) { link.withLock { $0.control = control } }
-
-    private var control: (any RequestControl)? { link.withLock { $0.control } }
-
-    /// Ends the request early: its receiver gets `ended(.cancelled)` unless it has ended already. A request that was not
-    /// started yet ends so at its start. Never blocks.
-    package func cancel() {
-        cancelled.store(true, ordering: .relaxed)
-        control?.cancel(self)
-    }
-
-    /// Makes the request a demanded one: if it stands in line, it goes with those from now on. Never blocks.
-    package func promote() {
-        promoted.store(true, ordering: .relaxed)
-        control?.promote(self)
-    }
-
-    /// Lets the request go on whose receiver answers `.pause`; a receiver that is about to answer so counts. Never
-    /// blocks.
-    package func resume() { control?.resume(self) }
-
-    /// `cancel` was called.
-    package var isCancelled: Bool { cancelled.load(ordering: .relaxed) }
-    /// `promote` was called.
-    package var isPromoted: Bool { promoted.load(ordering: .relaxed) }
-    /// A player reads the file: the request goes before those of others (`LineShare`), and so do those that are made
-    /// for it. It may change at any time.
-    package var isForPlayer: Bool {
-        get { (original ?? self).player.load(ordering: .relaxed) }
-        set { player.store(newValue, ordering: .relaxed) }
-    }
-
-    /// Whether both name the same request.
-    package static func == (a: RequestHandle, b: RequestHandle) -> Bool { a === b }
-    /// By identity.
-    package func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
-}
-
-/// Has requests that are under way: a layer, or its part for one request. `RequestHandle` alone calls it, from any thread
-/// and once its own mark is set. Never blocks; a request that has ended is left alone.
-package protocol RequestControl: AnyObject, Sendable {
-    /// See `RequestHandle.cancel`.
-    func cancel(_ handle: RequestHandle)
-    /// See `RequestHandle.promote`.
-    func promote(_ handle: RequestHandle)
-    /// See `RequestHandle.resume`.
-    func resume(_ handle: RequestHandle)
 }
 
 /// The state of an origin that does not simply answer (`Circuit`).

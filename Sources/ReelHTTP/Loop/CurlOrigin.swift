@@ -2,8 +2,8 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// The program's one `Transport`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls all
-/// receivers. It follows redirects and remembers them, and retries nothing but a redirect that has expired.
+/// The program's one `Transport`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls
+/// all receivers. It follows redirects and remembers them, and retries nothing but a redirect that has expired.
 package final class CurlOrigin: Transport {
     private let mailbox: Mailbox
     private let news = TransportNews()
@@ -52,7 +52,7 @@ package final class CurlOrigin: Transport {
     package var counters: TransportCounters { news.counters.withLock { $0 } }
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
-        handle.isTaken(by: mailbox)
+        handle.connect(to: mailbox)
         if !mailbox.put({ $0.start(handle, request, receiver) }) { late.withLock { $0.receivers.append(receiver) } }
     }
 

@@ -136,17 +136,17 @@ final class TransferLoop {
         }
     }
 
-    /// Like `Origin.watchOutages`.
+    /// Like `Transport.watchOutages`.
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {
         watch = OutageWatch(deadline: deadline, news, report)
     }
 
-    /// Like `Origin.noteInterest`.
+    /// Like `Transport.noteInterest`.
     func noteInterest(in url: ResourceURL) {
         if let host = hosts.known(url.origin) { watch?.noteInterest(in: host) }
     }
 
-    /// Like `Origin.trust`.
+    /// Like `Transport.trust`.
     func trust(_ origins: Set<String>) {
         guard let known = configuration.trustedOrigins else { return }
         configuration.trustedOrigins = known.union(origins)

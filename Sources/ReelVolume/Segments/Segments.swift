@@ -48,7 +48,7 @@ final class Segments: Origin {
         }
         let joined = JoinedRequest(handle, request, file, receiver, self, lengths)
         state.withLock { $0.requests[handle] = joined }
-        handle.isTaken(by: joined)
+        handle.connect(to: joined)
         below.transport.perform { joined.start() }
     }
 

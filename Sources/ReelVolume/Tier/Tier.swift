@@ -129,7 +129,7 @@ final class Tier: Origin {
         if let range = request.range, Self.keeps(version), request.reason != .hedge {
             let started = TierRequest(request, range, stored, version, handle, receiver, self)
             state.withLock { $0.requests[handle] = started }
-            handle.isTaken(by: started)
+            handle.connect(to: started)
             return upstream.transport.perform { started.start() }
         }
         var receiver = receiver

@@ -18,10 +18,10 @@ import Testing
 
     @Test func aCallGoesToTheLayerThatHasTheRequestAndAMarkIsThereBefore() {
         let (handle, first, second) = (RequestHandle(), Control(), Control())
-        handle.isTaken(by: first)
+        handle.connect(to: first)
         handle.resume()
         handle.promote()
-        handle.isTaken(by: second)
+        handle.connect(to: second)
         handle.resume()
         handle.cancel()
         #expect(first.asked == ["resume", "promote true"])
@@ -32,7 +32,7 @@ import Testing
         let (handle, control) = (RequestHandle(), Control())
         handle.cancel()
         handle.promote()
-        handle.isTaken(by: control)
+        handle.connect(to: control)
         #expect(handle.isCancelled && handle.isPromoted)
         #expect(control.asked.isEmpty)
     }
@@ -43,7 +43,7 @@ import Testing
         do {
             let control = Control()
             gone = control
-            handle.isTaken(by: control)
+            handle.connect(to: control)
         }
         #expect(gone == nil)
         handle.resume()
