@@ -11,15 +11,21 @@ package final class ScriptedFileServer: Sendable {
     private let process: ChildProcess
     package let port: UInt16
     private let scheme: String
+    private let isStopped = Shared(false)
 
     /// - Parameters:
     ///   - ending: the reply behind each body, which has come whole before.
     ///   - opening: the reply before each body. The server then knows no SIZE; nil if it does.
     ///   - place: a directory with `cert.pem` and `key.pem`: all is inside of TLS, and data come in the session of
     ///     their control connection alone, nil if without TLS.
-    package init(ending: String = "226 done", opening: String? = nil, secure place: String? = nil) throws {
+    ///   - script: the path of a file that is read at each command: what the server does (`names`; `cut`, `foreign`,
+    ///     `busy` or `login` instead of a listing), and the names of its files in hexadecimal digits, a line each. It
+    ///     then knows MLSD, and a file of any name is the film.
+    package init(
+        ending: String = "226 done", opening: String? = nil, secure place: String? = nil, script: String? = nil
+    ) throws {
         scheme = place == nil ? "ftp" : "ftps"
-        let words = [ending, "\(Self.length)", place ?? "", opening ?? ""]
+        let words = [ending, "\(Self.length)", place ?? "", opening ?? "", script ?? ""]
         let process = try ChildProcess(["python3", "-c", Self.program] + words)
         var port: UInt16?
         eventually {
@@ -46,6 +52,9 @@ package final class ScriptedFileServer: Sendable {
     }
 
     package func stop() {
+        var mine = false
+        isStopped.change { (mine, $0) = (!$0, true) }
+        guard mine else { return }
         process.signal(SIGKILL)
         _ = try? process.wait()
     }
@@ -54,7 +63,12 @@ package final class ScriptedFileServer: Sendable {
         import socket, ssl, sys, threading
 
         ending, opening = sys.argv[1].encode(), sys.argv[4].encode()
-        files = {"film.mkv": bytes(i % 251 for i in range(int(sys.argv[2]))), "empty": b""}
+        film = bytes(i % 251 for i in range(int(sys.argv[2])))
+
+        def scene():
+            if not sys.argv[5]: return "names", {"film.mkv": film, "empty": b""}
+            mode, *names = open(sys.argv[5]).read().split("\\n")
+            return mode, {bytes.fromhex(n).decode("latin-1"): film for n in names}
 
         def listener():
             server = socket.socket()
@@ -88,23 +102,29 @@ package final class ScriptedFileServer: Sendable {
                 word, _, rest = line.decode("latin-1").strip().partition(" ")
                 print(word, flush=True)
                 name = rest.lstrip("/")
-                if word == "USER": reply(b"230 in")
+                mode, files = scene()
+                if mode == "login" and word != "QUIT": reply(b"530 log in")
+                elif mode == "busy" and word != "QUIT": reply(b"421 later")
+                elif word == "USER": reply(b"230 in")
                 elif word == "PWD": reply(b'257 "/" here')
                 elif word == "EPSV":
                     data = listener()
                     reply(b"229 (|||%d|)" % data.getsockname()[1])
-                elif word == "LIST":
-                    lines = ["-rw-r--r-- 1 me us %d May  6 2024 %s" % (len(b), n) for n, b in files.items()]
-                    send("\\r\\n".join(lines).encode(), b"226 done")
+                elif word == "LIST" or word == "MLSD" and sys.argv[5]:
+                    form = "-rw-r--r-- 1 me us %d May  6 2024 %s" if word == "LIST" else "type=file;size=%d; %s"
+                    lines = [form % (len(b), n) for n, b in files.items()] if mode != "foreign" else ["who are you?"]
+                    body = "".join(line + "\\r\\n" for line in lines).encode("latin-1")
+                    if mode == "cut": send(body[:len(body) // 2], b"426 broken off")
+                    else: send(body, b"226 done")
                 elif word == "REST":
                     start = int(rest)
                     reply(b"350 from there")
                 elif word == "SIZE" and opening: reply(b"500 unknown")
-                elif word in ("SIZE", "MDTM", "RETR") and name not in files: reply(b"550 none")
-                elif word == "SIZE": reply(b"213 %d" % len(files[name]))
+                elif word in ("SIZE", "MDTM", "RETR") and not sys.argv[5] and name not in files: reply(b"550 none")
+                elif word == "SIZE": reply(b"213 %d" % len(files.get(name, film)))
                 elif word == "MDTM": reply(b"213 20240506070809")
                 elif word == "RETR":
-                    send(files[name][start:], ending)
+                    send(files.get(name, film)[start:], ending)
                     start = 0
                 elif word == "CWD": reply(b"550 none" if name else b"250 there")
                 elif word in ("TYPE", "PBSZ", "PROT"): reply(b"200 done")

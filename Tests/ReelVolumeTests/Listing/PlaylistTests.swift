@@ -22,12 +22,12 @@ import Testing
         #expect(fclose(file) == 0)
     }
 
-    /// What the test changes: the list's text; nil answers 503.
-    private func withList(_ body: (VolumeFixture, Shared<String?>, ScriptedServer) throws -> Void) throws {
-        let list = Shared<String?>(Self.two)
+    /// What the test changes: the list's text.
+    private func withList(_ body: (VolumeFixture, Shared<String>, ScriptedServer) throws -> Void) throws {
+        let list = Shared(Self.two)
         let server = try ScriptedServer { request in
             guard request.path == "/list.m3u" else { return FileOrigin(length: 1000).answer(request) }
-            guard let text = list.value else { return ServerStep.answer(503) }
+            let text = list.value
             let tag = "\"\(text.hashValue)\""
             if request["if-none-match"] == tag { return [.head(304, [("ETag", tag)])] }
             return ServerStep.answer(200, [("Content-Type", "audio/x-mpegurl"), ("ETag", tag)], body: text)
@@ -153,35 +153,6 @@ import Testing
             list.set("#EXTM3U\n#EXTINF:2,Another\n/b.mp3\n")
             try fixture.restart()
             #expect(fixture.names() == .success(["Second.mp3"]))
-        }
-    }
-
-    @Test(arguments: [nil, "<html>Log in<input type=password></html>", ""])
-    func anErrorLeavesTheListMarked(_ trouble: String?) throws {
-        try withList { fixture, list, server in
-            list.set(trouble)
-            #expect(
-                eventually {
-                    if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }
-                    return mark(fixture)?.hasPrefix(trouble == nil ? "status-503 " : "no-listing ") == true
-                })
-            server.stop()
-            try fixture.restart()
-            #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
-            list.set(Self.two)
-        }
-    }
-
-    @Test func aListWithoutEntriesIsNotBelievedAtOnce() throws {
-        try withList { fixture, list, _ in
-            list.set("#EXTM3U\n")
-            #expect(
-                eventually {
-                    if fixture.names() != .success(["First.mp3", "Second.mp3"]) { Issue.record("the tree is another") }
-                    return mark(fixture)?.hasPrefix("empty ") == true
-                })
-            try fixture.restart()
-            #expect(fixture.names() == .success(["First.mp3", "Second.mp3"]))
         }
     }
 

@@ -13,22 +13,18 @@ import Testing
         let server: ScriptedServer
 
         init(_ names: [(String, Int64?)]) throws {
-            let (listing, status, film) = (Shared(""), Shared(200), film)
+            let (listing, film) = (Shared(""), film)
             server = try ScriptedServer { request in
                 if request.path.hasSuffix("/") {
-                    return status.value == 200
-                        ? ServerStep.answer(200, [("Content-Type", "text/html")], body: listing.value)
-                        : ServerStep.answer(status.value)
+                    return ServerStep.answer(200, [("Content-Type", "text/html")], body: listing.value)
                 }
                 return request.path.contains("missing") ? ServerStep.answer(404) : film.answer(request)
             }
             self.text = listing
-            self.answer = status
             show(names)
         }
 
         let text: Shared<String>
-        let answer: Shared<Int>
 
         /// - Parameter names: with the length that the listing tells; nil tells none.
         func show(_ names: [(String, Int64?)]) {
@@ -104,18 +100,6 @@ import Testing
             #expect(fixture.names("sub") == .success(["sub"]))
             #expect(fixture.names("sub/sub") == .success(["sub"]))
             #expect(site.listingRequests == 3)
-        }
-    }
-
-    @Test func aKnownListingOutlivesErrorsAndRemounts() throws {
-        try withSite([("one.mkv", 1_000_000), ("two.mkv", 1_000_000)]) { fixture, site in
-            #expect(fixture.names() == .success(["one.mkv", "two.mkv"]))
-            site.answer.set(500)
-            #expect(fixture.names() == .success(["one.mkv", "two.mkv"]))
-            site.server.stop()
-            try fixture.restart()
-            #expect(fixture.names() == .success(["one.mkv", "two.mkv"]))
-            #expect(fixture.lookup("three.mkv").map(\.node) == .failure(.notFound))
         }
     }
 
