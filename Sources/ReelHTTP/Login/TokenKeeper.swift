@@ -7,9 +7,10 @@ import ReelCore
 ///                          └──failed──▶ failed ──a second later──▶ none
 ///
 /// Belongs to the transport's thread.
-final class TokenKeeper<Secret: Sendable> {
+final class TokenKeeper<Secret: Sendable>: SecretKeeper {
     typealias Source = @Sendable (_ deliver: @escaping @Sendable (Secret?) -> Void) -> Void
 
+    let refusal: Int
     private let source: Source?
     private let deliver: @Sendable (Secret?) -> Void
     /// The serial number tells the token of one run from that of the next.
@@ -25,14 +26,16 @@ final class TokenKeeper<Secret: Sendable> {
     /// - Parameters:
     ///   - first: what is known without a run.
     ///   - source: starts a run, nil if `first` is never replaced.
+    ///   - refusal: see `SecretKeeper.refusal`.
     ///   - deliver: gets what a run has told, on any thread, and calls `take` on the transport's.
-    init(first: Secret? = nil, _ source: Source?, deliver: @escaping @Sendable (Secret?) -> Void) {
+    init(first: Secret? = nil, _ source: Source?, refusal: Int, deliver: @escaping @Sendable (Secret?) -> Void) {
+        self.refusal = refusal
         current = first.map { ($0, 0) }
         self.source = source
         self.deliver = deliver
     }
 
-    /// Whether the request can leave as it is. A probe only finds out whether the origin answers.
+    /// A probe only finds out whether the origin answers.
     func state(for transfer: Transfer) -> TokenState {
         guard source != nil, transfer.probe == nil, transfer.disclosure.secrets else { return .unneeded }
         if current != nil { return .present }
@@ -40,7 +43,7 @@ final class TokenKeeper<Secret: Sendable> {
         return .awaited
     }
 
-    /// Starts the command unless it runs; `take` returns the request when it has ended.
+    /// `take` returns the request when the run has ended.
     func hold(_ id: RequestHandle) {
         held.append(id)
         guard !isRunning, let source else { return }
@@ -74,6 +77,18 @@ final class TokenKeeper<Secret: Sendable> {
         ended = nil
         return true
     }
+}
+
+/// What renews a secret.
+protocol SecretKeeper: AnyObject {
+    /// The status that a request fails with where there is no secret.
+    var refusal: Int { get }
+
+    /// Whether the request can leave as it is.
+    func state(for transfer: Transfer) -> TokenState
+
+    /// Keeps the request until a run has ended, which it starts where there is none.
+    func hold(_ id: RequestHandle)
 }
 
 /// Whether a request has the secret that it needs.

@@ -1,42 +1,5 @@
 import CCurl
-import Glibc
 import ReelCore
-
-/// How one request proves who asks, and how often that was refused.
-struct LoginAttempt {
-    enum Way {
-        /// Without a login, or with one that cannot be replaced.
-        case fixed
-        case basic
-        /// - Parameter nonce: nil: there was none yet, and Basic would show the password.
-        case digest(nonce: String?)
-        /// - Parameter serial: as of `TokenKeeper`.
-        case token(serial: Int)
-        /// By the keys of a bucket. - Parameter serial: as of `TokenKeeper`.
-        case signature(serial: Int)
-    }
-
-    private(set) var way = Way.fixed
-    private var refusals = 0
-    /// The place wants Basic, and its origin wants Digest elsewhere.
-    private(set) var wantsBasic = false
-
-    /// A stale nonce, and after it another realm's.
-    private static let limit = 2
-
-    /// The request is about to be sent in this way.
-    mutating func begin(_ way: Way) { self.way = way }
-
-    /// The place has refused the login. - Returns: whether another one may follow.
-    mutating func refused() -> Bool {
-        guard refusals < Self.limit else { return false }
-        refusals += 1
-        return true
-    }
-
-    /// The place has asked for Basic alone, or for Digest.
-    mutating func asked(forBasic: Bool) { wantsBasic = forBasic }
-}
 
 extension Transfer {
     /// What the request may carry to `route.place`.
@@ -48,64 +11,33 @@ extension Transfer {
 
     // MARK: The request
 
-    /// Adds what the user gave for the origin: headers, certificate, and one login. A header of the user's own goes
-    /// before a signature, that before a token, and that before user and password.
+    /// The request as logins see it.
+    private func loginRequest(_ disclosure: Disclosure) -> LoginRequest {
+        LoginRequest(
+            request: request, place: route.place, disclosure: disclosure, configuration: loop.configuration
+        ) { [loop] in loop.netrc.login(for: $0) }
+    }
+
+    /// What renews the request's login, nil if nothing does.
+    var keeper: (any SecretKeeper)? {
+        guard loop.configuration.tokenSource != nil || loop.configuration.signingKey != nil else { return nil }
+        return Logins.way(of: loginRequest(disclosure))?.keeper(in: loop)
+    }
+
+    /// Adds what the user gave for the origin: headers, certificate, and one login.
     /// - Parameter target: path and query as they are sent.
     /// - Returns: header lines.
     func addLogin(to easy: borrowing EasyHandle, _ disclosure: Disclosure, _ target: String) -> [String] {
-        let configuration = loop.configuration
-        route.login.begin(.fixed)
-        var lines = disclosure.secrets ? configuration.headers.map(headerLine) : []
-        if disclosure.secrets { configuration.clientCertificate?.show(with: easy) }
-        let given = request.headers + (disclosure.secrets ? configuration.headers : [])
-        guard !given.contains(where: { asciiLowercased($0.name) == "authorization" }) else { return lines }
-        if disclosure.secrets, configuration.signs(request), let key = loop.keys.current {
-            route.login.begin(.signature(serial: key.serial))
-            let fields = key.secret.sign(
-                request.upload == nil ? request.method : "PUT", target,
-                of: String(route.place.origin.dropFirst(route.place.scheme.utf8.count + 3)), headers: given,
-                in: route.region ?? TransportConfiguration.firstRegion, at: Int64(time(nil)))
-            return lines + fields.map(headerLine)
-        }
-        guard disclosure.credentials else { return lines }
-        if disclosure.secrets, let token = loop.tokens.current {
-            route.login.begin(.token(serial: token.serial))
-            lines.append("Authorization: Bearer " + token.secret)
-        } else if let pair = credentials(disclosure) {
-            if let line = addPassword(of: pair, to: easy) { lines.append(line) }
-        }
-        return lines
+        if disclosure.secrets { loop.configuration.clientCertificate?.show(with: easy) }
+        let login = Logins.login(of: self, loginRequest(disclosure))
+        route.login.begin(login)
+        return (disclosure.secrets ? loop.configuration.headers.map(headerLine) : [])
+            + (login?.attach(to: easy, of: self, target) ?? [])
     }
 
     /// User and password for a file server, which takes no other login; without them curl logs in as anonymous.
     func addFileLogin(to easy: borrowing EasyHandle) {
-        guard let pair = credentials(disclosure) else { return }
-        easy.set(CURLOPT_USERNAME, pair.user)
-        easy.set(CURLOPT_PASSWORD, pair.password)
-    }
-
-    private func credentials(_ disclosure: Disclosure) -> ResourceURL.Credentials? {
-        if let pair = request.url.credentials { return pair }
-        // The file knows hosts alone, so `trusts` has decided about scheme and port.
-        let isOfMirror = disclosure.credentials && loop.configuration.mirrorOrigins.contains(request.url.origin)
-        guard disclosure.secrets || isOfMirror,
-            let pair = loop.netrc.login(for: route.place.host),
-            isHeaderValue(pair.user), isHeaderValue(pair.password)
-        else { return nil }
-        return pair
-    }
-
-    /// Digest to an origin that has asked for it, else Basic, without being asked. - Returns: a header line.
-    private func addPassword(of pair: ResourceURL.Credentials, to easy: borrowing EasyHandle) -> String? {
-        if host.login.asksForDigest, !route.login.wantsBasic {
-            route.login.begin(.digest(nonce: host.login.nonce))
-            let target = String(decoding: route.place.text.utf8.dropFirst(route.place.origin.utf8.count), as: UTF8.self)
-            return host.login.answer(request.method, target, pair).map { "Authorization: " + $0 }
-        }
-        route.login.begin(.basic)
-        easy.set(CURLOPT_USERNAME, pair.user)
-        easy.set(CURLOPT_PASSWORD, pair.password)
-        return nil
+        _ = BasicPassword(of: self, loginRequest(disclosure))?.attach(to: easy, of: self, "")
     }
 
     /// nil: the place gets no cookies, and sets none.
@@ -126,51 +58,23 @@ extension Transfer {
             if jar.isTooFull(afterSetting: cookies, by: handle) { host.login.dropCookies() }
             loop.limitCookies(after: host)
         }
-        guard head.status != 401 else { return }
-        switch route.login.way {
-        case .fixed, .basic: break
-        case .token(let serial): loop.tokens.prove(serial)
-        case .signature(let serial): if head.status < 400 { loop.keys.prove(serial) }
-        case .digest(let nonce): host.login.proved(nonce, head["authentication-info"])
-        }
+        if head.status != 401, let login = route.login.login { login.learn(from: head, self) }
     }
 
     /// Whether a place that answers 401 gets another login: what its challenge asks for, or a new token. Of the schemes
     /// offered the strongest is taken, as by CURLAUTH_ANY of CURLOPT_HTTPAUTH(3).
     func mayLogInAgain(_ head: ResponseHead) -> Bool {
-        let disclosure = disclosure
         guard disclosure.credentials else { return false }
         let challenges = LoginChallenge.all(of: head)
-        let asksForDigest = challenges.contains { $0.scheme == "digest" }
-        if asksForDigest { host.login.wantsDigest() }
-        guard route.login.refused() else { return false }
-        switch route.login.way {
-        // The body says whether the keys have expired.
-        case .fixed, .signature: return false
-        case .token(let serial): return loop.tokens.isReplaceable(serial)
-        case .basic:
-            guard let digest = DigestLogin.strongest(of: challenges) else { return false }
-            route.login.asked(forBasic: false)
-            host.login.begin(digest)
-            return true
-        case .digest(let nonce):
-            if !asksForDigest, route.place.scheme == "https", challenges.contains(where: { $0.scheme == "basic" }) {
-                route.login.asked(forBasic: true)
-                return true
-            }
-            guard let digest = DigestLogin.strongest(of: challenges) else { return false }
-            return host.login.refused(nonce, digest)
-        }
+        if challenges.contains(where: { $0.scheme == "digest" }) { host.login.wantsDigest() }
+        guard route.login.refused(), let login = route.login.login else { return false }
+        return login.isReplaced(after: challenges, self)
     }
-}
 
-extension Transfer {
-    /// Whether a service refuses the keys of the request for themselves, and there are other ones, or there may be.
-    func maySignAgain() -> Bool {
-        guard case .signature(let serial) = route.login.way, let code = answer.refused("Code"),
-            SigningKey.expiries.contains(code), route.login.refused()
-        else { return false }
-        return loop.keys.isReplaceable(serial)
+    /// Whether a place whose refusal has come whole gets another login.
+    func mayLogInAgain() -> Bool {
+        guard let login = route.login.login else { return false }
+        return login.isReplaced(afterBodyOf: self)
     }
 }
 

@@ -37,8 +37,10 @@ final class TransferLoop {
         self.mailbox = mailbox
         self.configuration = configuration
         self.news = news
-        tokens = TokenKeeper(configuration.tokenSource) { [mailbox] token in mailbox.put { $0.take(token: token) } }
-        keys = TokenKeeper(first: configuration.signingKey, configuration.keySource) { [mailbox] key in
+        tokens = TokenKeeper(configuration.tokenSource, refusal: 401) { [mailbox] token in
+            mailbox.put { $0.take(token: token) }
+        }
+        keys = TokenKeeper(first: configuration.signingKey, configuration.keySource, refusal: 403) { [mailbox] key in
             mailbox.put { $0.take(key: key) }
         }
         gate = LineGate(configuration.line)
@@ -198,15 +200,15 @@ final class TransferLoop {
     private func enqueue(_ transfer: Transfer) {
         transfer.queue(at: hosts.host(transfer.route.place.origin))
         expect(transfer)
-        let isSigned = configuration.signs(transfer.request)
-        switch isSigned ? keys.state(for: transfer) : tokens.state(for: transfer) {
-        case .unneeded, .present:
+        let keeper = transfer.keeper
+        switch (keeper?.state(for: transfer) ?? .unneeded, keeper) {
+        case (.awaited, let keeper?):
+            hold(transfer)
+            keeper.hold(transfer.id)
+        case (.failed, let keeper?): finish(transfer, with: .failed(.status(keeper.refusal, retryAfter: nil)))
+        default:
             if gate.clears(transfer) { endCommands() }
             if gate.admits(transfer) { hosts.enqueue(transfer) } else { hold(transfer) }
-        case .awaited:
-            hold(transfer)
-            if isSigned { keys.hold(transfer.id) } else { tokens.hold(transfer.id) }
-        case .failed: finish(transfer, with: .failed(.status(isSigned ? 403 : 401, retryAfter: nil)))
         }
     }
 

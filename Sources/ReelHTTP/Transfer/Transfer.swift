@@ -245,7 +245,7 @@ final class Transfer {
     func verdict(of result: CURLcode) -> Verdict? {
         if case .failed(.status) = answer.verdict {
             if isElsewhere(answer.refused("Region")) { return .askOriginal }
-            if maySignAgain() { return .logInAgain }
+            if mayLogInAgain() { return .logInAgain }
         }
         if let verdict = answer.verdict { return verdict }
         if isOfFileServer, !answer.isAccepted { return verdictOnFile(result) }

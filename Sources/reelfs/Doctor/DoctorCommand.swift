@@ -154,8 +154,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             commands.stop()
         }
         var examination = OriginExamination(origin, limit: .seconds(options.timeout))
-        let login = LoginKind(url, options, secrets, configuration)
         let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: source) }.first
+        let request = OriginRequest(url: url)
+        let login = LoginKind(own?.request(request) ?? request, options, secrets, transport)
         var facts: OriginFacts
         switch examination.source(url, own: own.map { $0.root.url == url ? $0 : type(of: $0).init(root: .url(url)) }) {
         case .failed(let probe): facts = OriginFacts(url: url, first: probe)

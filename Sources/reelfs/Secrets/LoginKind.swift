@@ -9,30 +9,32 @@ enum LoginKind: String, Sendable {
     case tokenCommand = "the token of --token-command"
     case token = "the token of the credentials file"
     case password = "user and password"
+    case netrc = "user and password of ~/.netrc"
     case certificate = "the client certificate"
     case otherHeader = "the headers of --header or the credentials file"
     case cookies = "the cookies of --cookies"
 
-    /// In the order in which the transport prefers them.
+    /// The login that the transport sends with a request, or else what it shows of who asks.
+    /// - Parameters:
+    ///   - file: of `credentials=FILE`.
+    ///   - configuration: with the token command (`running`).
     init(
-        _ url: ResourceURL, _ options: MountOptions, _ file: CredentialFile?, _ configuration: TransportConfiguration
+        _ request: OriginRequest, _ options: MountOptions, _ file: CredentialFile?,
+        _ configuration: TransportConfiguration
     ) {
-        if configuration.signingKey != nil {
-            self = .signature
-        } else if file?.token != nil {
-            self = .token
-        } else if configuration.headers.contains(where: { asciiLowercased($0.name) == "authorization" }) {
-            self = .header
-        } else if options.tokenCommand != nil {
-            self = .tokenCommand
-        } else if url.credentials != nil {
-            self = .password
-        } else if options.certificateFile != nil {
-            self = .certificate
-        } else if !configuration.headers.isEmpty {
-            self = .otherHeader
-        } else {
-            self = options.cookieFile != nil ? .cookies : .none
+        switch configuration.login(of: request) {
+        case .header?:
+            let sent = configuration.headers.first { asciiLowercased($0.name) == "authorization" }?.value
+            self = sent == file?.token.map { "Bearer " + $0 } ? .token : .header
+        case .signature?: self = .signature
+        case .token?: self = .tokenCommand
+        case .password?: self = .password
+        case .netrc?: self = .netrc
+        // A file server takes none of these.
+        case nil where request.url.fileProtocol != nil: self = .none
+        case nil where options.certificateFile != nil: self = .certificate
+        case nil where !configuration.headers.isEmpty: self = .otherHeader
+        case nil: self = options.cookieFile != nil ? .cookies : .none
         }
     }
 
@@ -43,6 +45,7 @@ enum LoginKind: String, Sendable {
         case .signature: "check both keys, the region and the clock."
         case .tokenCommand, .token: "it may have expired, or allow less than reading."
         case .password: "check both; special characters of a URL are written as %XX, those of a file are not."
+        case .netrc: "check both."
         case .certificate: "ask the server's administrator whether its authority is known there."
         case .cookies: "log in with the browser again, and export its cookies again."
         }
