@@ -20,26 +20,27 @@ struct SourceConfiguration {
     init(_ given: String, _ options: MountOptions) throws(Failure) {
         try requireReadable(given)
         let address = options.address(of: given)
-        let url = SourceKinds.url(of: address)
-        let isBucket = S3Address(address) != nil
+        let (url, own) = (SourceKinds.url(of: address), SourceKinds.own(address))
+        let hasMirrors = own?.hasMirrors ?? (url != nil)
+        let hasKeys = own?.credentials == .keys
         source = url != nil ? address : absolute(address)
-        if url == nil, !isBucket, options.givesListsSecrets, access(source, F_OK) == 0 {
+        if url == nil, options.givesListsSecrets, access(source, F_OK) == 0 {
             close(try NamedFile(source, kind: "list", for: .list(getsSecrets: true)).descriptor)
         }
-        if !options.mirrors.isEmpty, isBucket || url?.fileProtocol != nil || url == nil {
+        if !options.mirrors.isEmpty, !hasMirrors {
             throw .usage("mirrors are for http and https, and the source is at none of them")
         }
-        if options.via != nil, isBucket || url?.fileProtocol != nil || url == nil {
+        if options.via != nil, !hasMirrors {
             throw .usage("a shared cache is for http and https, and the source is at none of them")
         }
         if options.via == nil, options.viaCredentials { throw .usage("option via-credentials needs option via") }
         let credentials = try FilesystemConfiguration.credentials(options.credentialsFile, for: url)
-        if let url, let credentials, !isBucket {
+        if let url, let credentials, !hasKeys {
             sourceWithCredentials = credentials.source(url, givenAs: given)
         } else {
             sourceWithCredentials = source
         }
-        transport = try TransportConfiguration(url, options, credentials, isBucket: isBucket)
+        transport = try TransportConfiguration(url, options, credentials, hasKeys: hasKeys)
     }
 }
 
@@ -104,13 +105,15 @@ extension CacheLimits {
 }
 
 extension TransportConfiguration {
-    /// - Parameter source: nil for a local list.
+    /// - Parameters:
+    ///   - source: nil for a local list.
+    ///   - hasKeys: see `Source.credentials`.
     init(
-        _ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?, isBucket: Bool
+        _ source: ResourceURL?, _ options: MountOptions, _ credentials: CredentialFile?, hasKeys: Bool
     ) throws(Failure) {
         self.init(version: Program.version)
         var secrets = credentials?.headers ?? []
-        if isBucket {
+        if hasKeys {
             let access = try S3Access(options, credentials)
             (signingKey, region) = (access.key, access.region)
             keySource = access.key.map { S3Access.source(options, first: $0) }

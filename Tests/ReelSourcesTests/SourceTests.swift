@@ -51,6 +51,33 @@ import Testing
         #expect(source.description == kind && source.root.key == root && entries.count == 1)
     }
 
+    /// What an address tells: the kind, the spelling that it is known by, what a file of credentials is for it, and
+    /// whether it may have mirrors.
+    @Test(
+        arguments: [
+            ("s3://b/films", "s3", "s3+http://h/#b/films/", .keys, false),
+            ("s3+http://other/#b/films/", "s3", "s3+http://other/#b/films/", .keys, false),
+            ("dav://h/films", "webdav", "dav://h/films", .password, true),
+            ("ftp://h/films/", "server", "ftp://h/films/", .password, false),
+            ("sftp://h/films/", "server", "sftp://h/films/", .password, false),
+            ("http://h/films/", nil, "http://h/films/", nil, nil),
+            ("/films/list.m3u", nil, "/films/list.m3u", nil, nil),
+        ] as [(String, String?, String, SourceCredentials?, Bool?)])
+    func anAddressTells(
+        _ address: String, _ kind: String?, _ spelled: String, _ credentials: SourceCredentials?, _ hasMirrors: Bool?
+    ) {
+        #expect(SourceKinds.spelled(address, endpoint: ResourceURL("http://h/")) == spelled)
+        let own = SourceKinds.own(address)
+        #expect(own.map { type(of: $0).kind } == kind)
+        #expect(own?.credentials == credentials && own?.hasMirrors == hasMirrors)
+        #expect(SourceKinds.mistake(in: address) == nil)
+    }
+
+    @Test(arguments: ["s3://", "S3:///films", "s3://k:y@b"])
+    func aBucketWithoutAName(_ address: String) {
+        #expect(SourceKinds.mistake(in: address)?.contains("names no bucket") == true)
+    }
+
     @Test(arguments: ["<p>A page", "{\"a\":1}", ""])
     func aFolderThatListsNothingIsNoSource(_ text: String) {
         #expect(found(answer(text, "text/html", at: "http://h/films/")) == nil)

@@ -30,6 +30,7 @@ package struct FileServerSource: Source {
     package static func recognise(_ answer: SourceAnswer) -> FileServerSource? { nil }
 
     package var description: String { "folder (\(root.url.map { asciiUppercased($0.scheme) } ?? "FTP"))" }
+    package var hasMirrors: Bool { false }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
         FileServerReader(folder, dialect)

@@ -28,8 +28,18 @@ package struct S3Source: Source {
 
     package static func recognise(address: String) -> S3Source? { S3Address(address).map { S3Source($0) } }
     package static func recognise(_ answer: SourceAnswer) -> S3Source? { nil }
+    package static func spelled(_ address: String, endpoint: ResourceURL?) -> String? {
+        S3Address(address, endpoint: endpoint)?.text
+    }
+
+    package static func mistake(in address: String) -> String? {
+        guard asciiLowercased(address.prefix(5)) == "s3://", S3Address(address) == nil else { return nil }
+        return "the source names no bucket: write s3://BUCKET/PREFIX, and put keys into a file: credentials=FILE"
+    }
 
     package var description: String { "bucket (S3)" }
+    package var credentials: SourceCredentials { .keys }
+    package var hasMirrors: Bool { false }
 
     package func list(_ folder: SourcePlace, known: EntryList?) -> any FolderReader {
         S3Reader(folder.url, bucket: bucket, isNew: folder == root && known == nil)

@@ -17,6 +17,14 @@ package protocol Source: Sendable {
     /// The source that a scheme of its own tells without a request, nil if the address is another kind's.
     static func recognise(address: String) -> Self?
 
+    /// The address in the one spelling that it is known by, with the endpoint of its service, nil if it is another kind's
+    /// or has no other spelling.
+    /// - Parameter endpoint: that the user names beside the address, nil if none.
+    static func spelled(_ address: String, endpoint: ResourceURL?) -> String?
+
+    /// A sentence for whoever gives an address that begins as those of the kind do, and is none; nil for any other.
+    static func mistake(in address: String) -> String?
+
     /// The source that the answer at its address seems to be of, nil for another kind. It is mounted if its root can be
     /// listed: where that ends with `SourceRefusal.foreign`, the next kind is tried.
     static func recognise(_ answer: SourceAnswer) -> Self?
@@ -40,6 +48,12 @@ package protocol Source: Sendable {
     /// Whether a folder's entries are played in the order in which they stand, and may lie anywhere; else they are
     /// played by name, and lie in the folder.
     func isQueue(_ folder: SourcePlace) -> Bool
+
+    /// What user and password of the user's file are for the source's server.
+    var credentials: SourceCredentials { get }
+
+    /// Whether other places may have the same tree: mirrors and shared caches, which are for http and https.
+    var hasMirrors: Bool { get }
 
     /// How old a folder's listing may be before a look at it has it listed again, nil if it never changes.
     /// - Parameter refresh: the mount's choice.
@@ -69,9 +83,13 @@ extension Source {
     package static var fileExtensions: Set<String> { [] }
     package static var mediaTypes: Set<String> { [] }
     package static func recognise(address: String) -> Self? { nil }
+    package static func spelled(_ address: String, endpoint: ResourceURL?) -> String? { nil }
+    package static func mistake(in address: String) -> String? { nil }
     package static func recognise(_ url: ResourceURL, refusedWith status: Int) -> Self? { nil }
     package var file: ResourceURL? { nil }
     package func isQueue(_ folder: SourcePlace) -> Bool { false }
+    package var credentials: SourceCredentials { .password }
+    package var hasMirrors: Bool { root.url != nil }
     package var keepsDates: Bool { false }
     /// To check a local file costs no request.
     package func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration? {
@@ -100,10 +118,31 @@ package enum SourceKinds {
         ListingSource.self, WebDAVSource.self, FileSource.self,
     ]
 
-    /// Where the requests for a SOURCE go, nil if it is the path of a local file.
-    package static func url(of address: String) -> ResourceURL? {
-        ResourceURL(address) ?? all.lazy.compactMap { $0.recognise(address: address)?.root.url }.first
+    /// The source that an address tells without a request, nil if it needs one.
+    package static func own(_ address: String) -> (any Source)? {
+        all.lazy.compactMap { $0.recognise(address: address) }.first
     }
+
+    /// Where the requests for a SOURCE go, nil if it is the path of a local file.
+    package static func url(of address: String) -> ResourceURL? { ResourceURL(address) ?? own(address)?.root.url }
+
+    /// See `Source.spelled`; the address itself if it has no other spelling.
+    package static func spelled(_ address: String, endpoint: ResourceURL?) -> String {
+        all.lazy.compactMap { $0.spelled(address, endpoint: endpoint) }.first ?? address
+    }
+
+    /// See `Source.mistake`.
+    package static func mistake(in address: String) -> String? {
+        all.lazy.compactMap { $0.mistake(in: address) }.first
+    }
+}
+
+/// What user and password of the user's file are for a server.
+package enum SourceCredentials: Sendable {
+    /// The login of its URL.
+    case password
+    /// Keys that sign each request: no part of an address.
+    case keys
 }
 
 extension [any Source.Type] {

@@ -116,8 +116,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
                 commands.stop()
             }
             var examination = OriginExamination(origin, limit: .seconds(source.options.timeout))
-            let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: entry.address) }.first
-            switch examination.source(url, own: own) {
+            switch examination.source(url, own: SourceKinds.own(entry.address)) {
             case .found(.tree(let kind, let entries, _, let remark), _, _):
                 diagnosis.ok("\(name): \(kind), \(count(entries, "entry", plural: "entries"))")
                 if let remark { diagnosis.note("\(name): \(remark)") }
@@ -135,9 +134,10 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
-        let isBucket = S3Address(source) != nil
-        let url = isBucket ? given : secrets.flatMap { ResourceURL(trusted: $0.source(given)) } ?? given
-        let configuration = try TransportConfiguration(url, options, secrets, isBucket: isBucket)
+        let own = SourceKinds.own(source)
+        let hasKeys = own?.credentials == .keys
+        let url = hasKeys ? given : secrets.flatMap { ResourceURL(trusted: $0.source(given)) } ?? given
+        let configuration = try TransportConfiguration(url, options, secrets, hasKeys: hasKeys)
         let commands = CommandRuns()
         let complaints = Lock<[String]>([])
         let transport = configuration.running(options, with: commands) { sentence in
@@ -154,7 +154,6 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
             commands.stop()
         }
         var examination = OriginExamination(origin, limit: .seconds(options.timeout))
-        let own = SourceKinds.all.lazy.compactMap { $0.recognise(address: source) }.first
         let request = OriginRequest(url: url)
         let login = LoginKind(own?.request(request) ?? request, options, secrets, transport)
         var facts: OriginFacts

@@ -94,6 +94,9 @@ struct MountOptions: Hashable, Sendable {
     /// Whether other users may access the mount.
     var sharesWithOthers: Bool { allowOther ?? (geteuid() == 0) }
 
+    /// The source as `SourceKinds` reads it: the address of a bucket names its endpoint.
+    func address(of source: String) -> String { SourceKinds.spelled(source, endpoint: endpoint) }
+
     /// Applies one option; an error names the line of its file.
     /// - Parameters:
     ///   - isSloppy: mount(8)'s `-s`, which ignores unknown options.

@@ -47,8 +47,3 @@ struct S3Access {
         }
     }
 }
-
-extension MountOptions {
-    /// The source as `SourceKinds` reads it: the address of a bucket names its endpoint.
-    func address(of source: String) -> String { S3Address(source, endpoint: endpoint)?.text ?? source }
-}

@@ -17,18 +17,17 @@ func redacted(_ source: String) -> String {
 
 /// The source for logs, `status`, `ps` and errors: without user, password, and the query, which often is a signature.
 func withoutQuery(_ source: String) -> String {
-    // The keys of a bucket are no part of its address, and its prefix may hold any character.
-    S3Address(source) != nil ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
+    // An address without a login may hold any character, as the prefix of a bucket does.
+    SourceKinds.own(source)?.credentials == .keys
+        ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
 /// Refuses a source that looks like a URL and is none. The error does not repeat it: nobody can tell where its password
 /// ends. Also refuses a URL whose password seems to contain a character that ends the host.
 func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)
-    if S3Address(source) != nil { return }
-    if asciiLowercased(source.prefix(5)) == "s3://" {
-        throw .usage("the source names no bucket: write s3://BUCKET/PREFIX, and put keys into a file: credentials=FILE")
-    }
+    if SourceKinds.own(source)?.credentials == .keys { return }
+    if let mistake = SourceKinds.mistake(in: source) { throw .usage(mistake) }
     if SourceKinds.url(of: source) != nil {
         guard isAmbiguous(bytes) else { return }
     } else {

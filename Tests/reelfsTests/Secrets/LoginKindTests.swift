@@ -15,7 +15,7 @@ import Testing
         /// Lines of the credentials file.
         var file: String?
         var hasCommand = false
-        var isBucket = false
+        var hasKeys = false
         var hasURLPassword = false
         var hasNetrc = false
         /// The begin of the only field `Authorization`, nil if there is none.
@@ -24,7 +24,7 @@ import Testing
 
         var testDescription: String {
             let words = [
-                header.map { "header \($0)" }, file, hasCommand ? "command" : nil, isBucket ? "bucket" : nil,
+                header.map { "header \($0)" }, file, hasCommand ? "command" : nil, hasKeys ? "bucket" : nil,
                 hasURLPassword ? "URL" : nil, hasNetrc ? "netrc" : nil,
             ]
             return words.compactMap { $0?.split(separator: "\n").joined(separator: ", ") }.joined(separator: " + ")
@@ -36,16 +36,16 @@ import Testing
 
     static let all = [
         Given(sent: nil, named: .none),
-        Given(header: own, file: keys, isBucket: true, sent: "Own one", named: .header),
-        Given(file: keys + "\nheader=authorization: Own two", isBucket: true, sent: "Own two", named: .header),
-        Given(file: keys + "\ntoken=session", isBucket: true, sent: "AWS4-HMAC-SHA256 ", named: .signature),
+        Given(header: own, file: keys, hasKeys: true, sent: "Own one", named: .header),
+        Given(file: keys + "\nheader=authorization: Own two", hasKeys: true, sent: "Own two", named: .header),
+        Given(file: keys + "\ntoken=session", hasKeys: true, sent: "AWS4-HMAC-SHA256 ", named: .signature),
         Given(header: own, hasNetrc: true, sent: "Own one", named: .header),
         Given(header: own, hasURLPassword: true, hasNetrc: true, sent: "Own one", named: .header),
         Given(header: own, file: "username=joe\npassword=file", sent: "Own one", named: .header),
         Given(header: own, hasCommand: true, sent: "Own one", named: .header),
         Given(file: "token=t1", hasCommand: true, hasURLPassword: true, sent: "Bearer t1", named: .token),
         Given(hasCommand: true, hasURLPassword: true, hasNetrc: true, sent: "Bearer printed", named: .tokenCommand),
-        Given(file: keys, hasCommand: true, isBucket: true, sent: "AWS4-HMAC-SHA256 ", named: .signature),
+        Given(file: keys, hasCommand: true, hasKeys: true, sent: "AWS4-HMAC-SHA256 ", named: .signature),
         Given(file: "username=joe\npassword=file", hasNetrc: true, sent: "Basic am9lOmZpbGU=", named: .password),
         Given(hasURLPassword: true, hasNetrc: true, sent: "Basic bWU6dXJs", named: .password),
         Given(hasNetrc: true, sent: "Basic bmV0OnJj", named: .netrc),
@@ -64,11 +64,11 @@ import Testing
             if given.hasCommand { try options.apply(GivenOption("token-command", "/bin/echo printed")) }
             let file = try given.file.map { try CredentialFile(parsing: $0, path: "/login") }
             let plain = server.url("/films/", credentials: given.hasURLPassword ? "me:url" : nil)
-            let source = given.isBucket ? "s3+\(server.url("/").text)#films" : plain.text
+            let source = given.hasKeys ? "s3+\(server.url("/").text)#films" : plain.text
             let url =
-                try given.isBucket
+                try given.hasKeys
                 ? #require(S3Address(source)).root : ResourceURL(file?.source(plain) ?? "") ?? plain
-            var configuration = try TransportConfiguration(url, options, file, isBucket: given.isBucket)
+            var configuration = try TransportConfiguration(url, options, file, hasKeys: given.hasKeys)
             configuration.usesProxies = false
             configuration.netrcFile = place + "/netrc"
             let lines = given.hasNetrc ? "machine 127.0.0.1 login net password rc\n" : ""
@@ -81,7 +81,7 @@ import Testing
             let origin = try CurlOrigin(configuration)
             defer { origin.shutdown() }
             var request = OriginRequest(url: url, stallLimit: .seconds(20))
-            if given.isBucket { request = try #require(S3Source.recognise(address: source)).request(request) }
+            if given.hasKeys { request = try #require(S3Source.recognise(address: source)).request(request) }
             let end = Ending()
             _ = origin.start(request, end)
             #expect(end.isOver.wait(atMost: .seconds(20)) { $0 ? true : nil } == true)
