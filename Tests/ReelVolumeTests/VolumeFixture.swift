@@ -29,6 +29,7 @@ final class VolumeFixture: KernelCaller, Sendable {
     private let prebuffer: Int64
     private let warm: Warming
     private let links: Bool
+    private let ssh: SSHAccess
     private let kinds: [any Source.Type]
     /// Always the same key, nil for a plain cache.
     private let cipher = CacheKind.isEncrypted ? CacheCipher(master: SecretBytes(count: 32)) : nil
@@ -45,7 +46,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         prebuffer: Int64 = 4 << 20, below parent: String = "/tmp", kinds: [any Source.Type] = SourceKinds.all,
         cacheKey: CacheKey = .url, finder: (any PlaceFinder)? = nil, mirrors: [ResourceURL] = [],
         via: SharedCache? = nil, tier: TierPlace? = nil, warm: Warming = .none, links: Bool = false,
-        news: TreeNews? = nil,
+        ssh: SSHAccess = SSHAccess(), news: TreeNews? = nil,
         requestLog: (@Sendable (RequestRecord) -> Void)? = nil
     ) throws {
         var template = Array("\(parent)/reelfs-volume-XXXXXX".utf8CString)
@@ -65,6 +66,7 @@ final class VolumeFixture: KernelCaller, Sendable {
         self.prebuffer = prebuffer
         self.warm = warm
         self.links = links
+        self.ssh = ssh
         self.kinds = kinds
         do {
             try start()
@@ -98,6 +100,7 @@ final class VolumeFixture: KernelCaller, Sendable {
             owner: "/nowhere", cipher: cipher)
         var configuration = TransportConfiguration(version: "test")
         configuration.usesProxies = false
+        configuration.ssh = ssh
         let origin = try CurlOrigin(configuration)
         do {
             let volume = try Volume.open(

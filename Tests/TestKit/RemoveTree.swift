@@ -9,7 +9,10 @@ package func removeTree(_ path: String) {
             if entry.pointee.d_type == UInt8(DT_DIR) {
                 removeTree(path + "/" + name)
             } else {
-                unlink(path + "/" + name)
+                // A file's name need not be UTF-8.
+                withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { _ = unlinkat(dirfd(stream), $0, 0) }
+                }
             }
         }
         closedir(stream)

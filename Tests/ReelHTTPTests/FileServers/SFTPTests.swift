@@ -1,4 +1,3 @@
-import Glibc
 import ReelCore
 import TestKit
 import Testing
@@ -10,90 +9,12 @@ import Testing
     private static let film = GeneratedBytes(seed: 5).bytes(ByteRange(0, 300_000))
 
     /// A server of a folder with `film.mkv` and `empty`.
-    private struct Server {
-        let directory: String
-        var port: UInt16
-
-        func url(_ name: String) -> ResourceURL {
-            ResourceURL(trusted: "sftp://127.0.0.1:\(port)\(directory)/root/\(name)")!
-        }
-
-        /// Type and base64 of a public key.
-        func key(_ name: String) -> String {
-            contents(of: "\(directory)/\(name).pub").split(separator: " ").prefix(2).joined(separator: " ")
-        }
-
-        /// - Parameter lines: of the file of known hosts, in front of that of the server.
-        func origin(_ lines: String = "") throws -> CurlOrigin {
-            let path = directory + "/known_hosts"
-            try write(Array("\(lines)[127.0.0.1]:\(port) \(key("host"))\n".utf8), to: path)
-            var configuration = TransportConfiguration(version: "test")
-            configuration.usesProxies = false
-            configuration.netrcFile = "/dev/null"
-            configuration.ssh.knownHosts = path
-            configuration.ssh.privateKey = directory + "/user"
-            configuration.ssh.user = getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) }
-            return try CurlOrigin(configuration)
-        }
-
-        func write(_ bytes: [UInt8], to path: String) throws {
-            let stream = try #require(fopen(path, "we"))
-            defer { fclose(stream) }
-            #expect(fwrite(bytes, 1, bytes.count, stream) == bytes.count)
-        }
-    }
-
-    private func withServer(_ body: (Server) throws -> Void) throws {
-        let program = "/usr/sbin/sshd"
-        guard access(program, X_OK) == 0 else { try Test.cancel("\(program) is not installed") }
-        // Where it drops its privileges.
-        mkdir("/run/sshd", 0o755)
-        try withTemporaryDirectory { directory in
-            defer { removeTree(directory) }
-            var server = Server(directory: directory, port: 0)
-            mkdir(directory + "/root", 0o755)
-            try server.write(Self.film, to: directory + "/root/film.mkv")
-            try server.write([], to: directory + "/root/empty")
-            for key in ["host", "user"] {
-                let end = try ChildProcess.run([
-                    "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "\(directory)/\(key)",
-                ])
-                try #require(end.status == 0, "\(end.errors)")
-            }
-            let text = """
-                ListenAddress 127.0.0.1
-                HostKey \(directory)/host
-                PidFile none
-                AuthorizedKeysFile \(directory)/user.pub
-                StrictModes no
-                UsePAM no
-                Subsystem sftp internal-sftp
-
-                """
-            try server.write(Array(text.utf8), to: directory + "/configuration")
-            let words = [program, "-D", "-e", "-f", directory + "/configuration", "-p"]
-            // It takes no port of the kernel's choice, so another program may have taken this one meanwhile: then it
-            // says so, and ends.
-            for _ in 0..<20 {
-                let unused = try ScriptedServer { _ in [] }
-                unused.stop()
-                server.port = unused.port
-                let process = try ChildProcess(words + ["\(server.port)"])
-                defer {
-                    process.signal(SIGTERM)
-                    _ = try? process.wait(within: .seconds(5))
-                }
-                var said = ""
-                let isSettled = eventually(within: .seconds(15)) {
-                    said = process.said.errors
-                    return said.contains("Server listening on") || said.contains("Cannot bind any address")
-                }
-                try #require(isSettled, "\(said)")
-                if said.contains("Cannot bind any address") { continue }
-                return try body(server)
-            }
-            Issue.record("no port is free")
-        }
+    private func withServer(_ body: (SSHServer) throws -> Void) throws {
+        let server = try SSHServer()
+        defer { server.stop() }
+        try writeFile(server.directory + "/film.mkv", Self.film)
+        try writeFile(server.directory + "/empty", [])
+        try body(server)
     }
 
     /// curl takes a body without a byte on a connection that was in use before for one that has died.
@@ -125,5 +46,18 @@ import Testing
             defer { origin.shutdown() }
             #expect(origin.fetch(server.url("film.mkv")).bytes == Self.film)
         }
+    }
+}
+
+extension SSHServer {
+    /// - Parameter lines: of the file of known hosts, in front of that of the server.
+    fileprivate func origin(_ lines: String = "") throws -> CurlOrigin {
+        var configuration = TransportConfiguration(version: "test")
+        configuration.usesProxies = false
+        configuration.netrcFile = "/dev/null"
+        configuration.ssh.knownHosts = try knownHosts(lines)
+        configuration.ssh.privateKey = userKey
+        configuration.ssh.user = user
+        return try CurlOrigin(configuration)
     }
 }

@@ -1,5 +1,4 @@
-import Glibc
-import ReelCore
+import ReelHTTP
 import ReelSources
 import TestKit
 import Testing
@@ -10,6 +9,8 @@ protocol KindStage: Sendable {
     var address: String { get }
     /// The bytes of each film.
     var film: [UInt8] { get }
+    /// How it is asked by SFTP.
+    var ssh: SSHAccess { get }
 
     /// Changes what the next listing brings.
     func answer(_ answer: StageAnswer) throws
@@ -36,6 +37,8 @@ enum StageAnswer: Sendable {
 }
 
 extension KindStage {
+    var ssh: SSHAccess { SSHAccess() }
+
     func shown(_ name: String) -> String { name }
 
     func show(_ names: String...) throws { try answer(.names(names.map { Array($0.utf8) })) }
@@ -86,7 +89,14 @@ struct StagedKind: CustomTestStringConvertible, Sendable {
         StagedKind(local: .hls, HLSSource.self, without: hls),
         StagedKind(.webDAV, WebDAVSource.self),
         StagedKind(.s3, S3Source.self),
-        StagedKind("ftp", FileServerSource.self) { try FTPStage() },
+        StagedKind("FTP", FileServerSource.self) { try FTPStage() },
+        StagedKind(
+            "SFTP", FileServerSource.self,
+            without: [
+                .cut: "OpenSSH's server ends no listing early", .foreign: "OpenSSH's server lists nothing else",
+                .busy: "OpenSSH's server has no such answer", .loginLater: "a session that is logged in goes on",
+            ]
+        ) { try SFTPStage() },
         StagedKind(
             .file, FileSource.self,
             without: Dictionary(

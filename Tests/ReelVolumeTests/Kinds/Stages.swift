@@ -1,6 +1,7 @@
 import Glibc
 import ReelCore
 import ReelFilesystem
+import ReelHTTP
 import TestKit
 
 private let page = "<html><body>Welcome! <form><input type=password></form></body></html>"
@@ -73,8 +74,8 @@ struct LocalStage: KindStage {
 
     func answer(_ answer: StageAnswer) throws {
         switch answer {
-        case .names(let names): try replace(address, with: form.text(names, server.url("/films/").text))
-        default: try replace(address, with: Array(page.utf8))
+        case .names(let names): try writeFile(address, form.text(names, server.url("/films/").text))
+        default: try writeFile(address, Array(page.utf8))
         }
     }
 
@@ -93,7 +94,7 @@ struct FTPStage: KindStage {
 
     init() throws {
         folder = try makeFolder()
-        try replace(folder + "/script", with: Array("names".utf8))
+        try writeFile(folder + "/script", Array("names".utf8))
         server = try ScriptedFileServer(script: folder + "/script")
     }
 
@@ -104,7 +105,7 @@ struct FTPStage: KindStage {
         let names = if case .names(let names) = answer { names } else { [Array("one.mkv".utf8)] }
         let word = "\(answer)".prefix { $0 != "(" }
         let digits = names.map { $0.map { String(Int($0) + 256, radix: 16).dropFirst() }.joined() }
-        try replace(folder + "/script", with: Array(([String(word)] + digits).joined(separator: "\n").utf8))
+        try writeFile(folder + "/script", Array(([String(word)] + digits).joined(separator: "\n").utf8))
     }
 
     func close() {
@@ -113,15 +114,48 @@ struct FTPStage: KindStage {
     }
 }
 
+/// A folder of OpenSSH's server. It has the names that a filesystem can have.
+struct SFTPStage: KindStage {
+    private let server: SSHServer
+    private let version = Shared(0)
+    let film = GeneratedBytes(seed: 5).bytes(ByteRange(0, 5000))
+    let ssh: SSHAccess
+
+    init() throws {
+        server = try SSHServer()
+        var ssh = SSHAccess()
+        (ssh.knownHosts, ssh.privateKey, ssh.user) = (try server.knownHosts(), server.userKey, server.user)
+        self.ssh = ssh
+    }
+
+    var address: String { server.url("films/").text }
+
+    func answer(_ answer: StageAnswer) throws {
+        guard case .names(let names) = answer else {
+            unlink(server.directory + "/user.pub")
+            return
+        }
+        version.change { $0 += 1 }
+        // In one step for those who list it.
+        let (folder, link) = ("\(server.directory)/\(version.value)", server.directory + "/link")
+        mkdir(folder, 0o755)
+        for name in names where !name.contains(0) && !name.contains(0x2F) {
+            // A name need not be UTF-8.
+            let path = (Array(folder.utf8) + [0x2F] + name + [0]).map { CChar(bitPattern: $0) }
+            guard let file = fopen(path, "we") else { continue }
+            fwrite(film, 1, film.count, file)
+            fclose(file)
+        }
+        guard symlink(folder, link) == 0, rename(link, server.directory + "/films") == 0 else {
+            throw VolumeError.failed
+        }
+    }
+
+    func close() { server.stop() }
+}
+
 private func makeFolder() throws -> String {
     var template = Array("/tmp/reelfs-stage-XXXXXX".utf8CString)
     guard let path = mkdtemp(&template).map({ String(cString: $0) }) else { throw VolumeError.failed }
     return path
-}
-
-/// Replaces a file in one step.
-private func replace(_ path: String, with bytes: [UInt8]) throws {
-    guard let file = fopen(path + ".new", "we") else { throw VolumeError.failed }
-    let isWritten = fwrite(bytes, 1, bytes.count, file) == bytes.count
-    guard fclose(file) == 0, isWritten, rename(path + ".new", path) == 0 else { throw VolumeError.failed }
 }
