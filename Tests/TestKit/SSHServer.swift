@@ -35,7 +35,7 @@ package final class SSHServer: Sendable {
                 Subsystem sftp internal-sftp
 
                 """
-            try writeFile(directory + "/configuration", Array(text.utf8))
+            try replaceFile(directory + "/configuration", with: Array(text.utf8))
             (process, port) = try Self.start([program, "-D", "-e", "-f", directory + "/configuration", "-p"])
         } catch {
             removeTree(directory)
@@ -77,7 +77,7 @@ package final class SSHServer: Sendable {
     /// - Returns: its path.
     package func knownHosts(_ lines: String = "") throws -> String {
         let path = directory + "/known_hosts"
-        try writeFile(path, Array("\(lines)[127.0.0.1]:\(port) \(key("host"))\n".utf8))
+        try replaceFile(path, with: Array("\(lines)[127.0.0.1]:\(port) \(key("host"))\n".utf8))
         return path
     }
 
@@ -103,7 +103,7 @@ package final class SSHServer: Sendable {
 }
 
 /// Writes a file, in one step for those who read it.
-package func writeFile(_ path: String, _ bytes: [UInt8]) throws {
+package func replaceFile(_ path: String, with bytes: [UInt8]) throws {
     guard let stream = fopen(path + ".new", "we") else { throw ChildError(words: [path], reason: "not written") }
     let isWritten = fwrite(bytes, 1, bytes.count, stream) == bytes.count
     guard fclose(stream) == 0, isWritten, rename(path + ".new", path) == 0 else {

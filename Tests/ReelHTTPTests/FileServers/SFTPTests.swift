@@ -12,8 +12,8 @@ import Testing
     private func withServer(_ body: (SSHServer) throws -> Void) throws {
         let server = try SSHServer()
         defer { server.stop() }
-        try writeFile(server.directory + "/film.mkv", Self.film)
-        try writeFile(server.directory + "/empty", [])
+        try replaceFile(server.directory + "/film.mkv", with: Self.film)
+        try replaceFile(server.directory + "/empty", with: [])
         try body(server)
     }
 

@@ -74,8 +74,8 @@ struct LocalStage: KindStage {
 
     func answer(_ answer: StageAnswer) throws {
         switch answer {
-        case .names(let names): try writeFile(address, form.text(names, server.url("/films/").text))
-        default: try writeFile(address, Array(page.utf8))
+        case .names(let names): try replaceFile(address, with: form.text(names, server.url("/films/").text))
+        default: try replaceFile(address, with: Array(page.utf8))
         }
     }
 
@@ -94,7 +94,7 @@ struct FTPStage: KindStage {
 
     init() throws {
         folder = try makeFolder()
-        try writeFile(folder + "/script", Array("names".utf8))
+        try replaceFile(folder + "/script", with: Array("names".utf8))
         server = try ScriptedFileServer(script: folder + "/script")
     }
 
@@ -105,7 +105,7 @@ struct FTPStage: KindStage {
         let names = if case .names(let names) = answer { names } else { [Array("one.mkv".utf8)] }
         let word = "\(answer)".prefix { $0 != "(" }
         let digits = names.map { $0.map { String(Int($0) + 256, radix: 16).dropFirst() }.joined() }
-        try writeFile(folder + "/script", Array(([String(word)] + digits).joined(separator: "\n").utf8))
+        try replaceFile(folder + "/script", with: Array(([String(word)] + digits).joined(separator: "\n").utf8))
     }
 
     func close() {
