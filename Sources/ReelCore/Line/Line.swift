@@ -34,9 +34,9 @@ package final class Line: Sendable {
         share.withLock { $0.took(count, charged: charged, by: rank, now: now) }
     }
 
-    /// Like `LineShare.begin`.
-    package func begin(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
-        share.withLock { $0.begin(count, by: rank, now: now) }
+    /// Like `LineShare.pay`.
+    package func pay(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
+        share.withLock { $0.pay(count, by: rank, now: now) }
     }
 
     /// Like `LineShare.pause`.

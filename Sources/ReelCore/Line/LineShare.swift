@@ -38,14 +38,6 @@ package struct LineShare: Sendable {
     /// Seconds for which commands get nothing at all when a program begins to wait: a film has as many ahead by then
     /// where the line brings twice what it takes.
     private static let hush = 2.0
-    /// The share of so long may be taken at once: a block at least.
-    private static let burst = 0.125
-
-    /// Bytes that requests may take now; below zero: they have taken more. Those of commands count as the others' too.
-    private struct Credit {
-        var others = 0.0
-        var commands = 0.0
-    }
 
     private var needs: [ObjectIdentifier: Need] = [:]
     /// Until then a program counts as waiting.
@@ -54,8 +46,9 @@ package struct LineShare: Sendable {
     private var line = 0.0
     private var countedFrom = Duration.zero
     private var bytes: Int64 = 0
-    private var credit = Credit()
-    private var refilledAt = Duration.zero
+    /// What requests of no player may take; the bytes of commands are taken from both.
+    private var others = TokenBucket()
+    private var commands = TokenBucket()
     /// Bytes a second that the user lets through, nil for all.
     private var limit: Double?
 
@@ -67,25 +60,25 @@ package struct LineShare: Sendable {
     /// How a file stands for which bytes are fetched.
     /// - Parameter ahead: seconds that it can go on with what is there, nil if it has no player, or all of it is there.
     package mutating func tell(_ file: ObjectIdentifier, ahead: Double?, now: Duration) {
-        refill(now)
-        guard let ahead, ahead < Self.well else { return needs[file] = nil }
-        needs[file] = Need(ahead: ahead, end: now + Self.memory)
+        needs[file] = ahead.flatMap { $0 < Self.well ? Need(ahead: $0, end: now + Self.memory) : nil }
+        adjust(now)
     }
 
     /// A program that is no player waits for bytes. - Returns: whether none has waited for a while.
     package mutating func readerWaits(now: Duration) -> Bool {
-        refill(now)
+        adjust(now)
         let isNews = now >= readerWaitsUntil
+        let isHushed = commands.pause(now: now) != nil
         readerWaitsUntil = now + Self.memory
-        if isNews, credit.commands >= 0 { credit.commands = -Self.hush * (rate(of: .command, now) ?? 0) }
+        adjust(now)
+        if isNews, !isHushed, let rate = commands.rate { commands.took(Int64(Self.hush * rate), now: now) }
         return isNews
     }
 
     /// Bytes of any body came. - Parameter charged: of these, the bytes that the request has to pay for.
     package mutating func took(_ count: Int64, charged: Int64, by rank: LineRank = .reader, now: Duration) {
-        refill(now)
+        pay(charged, by: rank, now: now)
         bytes += count
-        charge(charged, rank)
         let elapsed = now - countedFrom
         guard elapsed >= Self.epoch else { return }
         // A line that nobody used tells nothing.
@@ -93,15 +86,11 @@ package struct LineShare: Sendable {
         (countedFrom, bytes) = (now, 0)
     }
 
-    /// A request starts: its first bytes are paid for before they come.
-    package mutating func begin(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
-        refill(now)
-        charge(count, rank)
-    }
-
-    private mutating func charge(_ count: Int64, _ rank: LineRank) {
-        if rank != .player { credit.others -= Double(count) }
-        if rank == .command { credit.commands -= Double(count) }
+    /// Bytes are paid for before they come; below zero: those that did not come are given back.
+    package mutating func pay(_ count: Int64, by rank: LineRank = .reader, now: Duration) {
+        adjust(now)
+        if rank != .player { others.took(count, now: now) }
+        if rank == .command { commands.took(count, now: now) }
     }
 
     // MARK: Answers
@@ -110,15 +99,10 @@ package struct LineShare: Sendable {
     /// - Parameter limit: bytes a second of all together, nil if none.
     package mutating func pause(of rank: LineRank = .reader, now: Duration, limit: Double? = nil) -> Duration? {
         self.limit = limit
-        refill(now)
-        let others = rank == .player ? nil : pause(credit.others, rate(of: .reader, now))
-        let commands = rank == .command ? pause(credit.commands, rate(of: .command, now)) : nil
+        adjust(now)
+        let others = rank == .player ? nil : others.pause(now: now)
+        let commands = rank == .command ? commands.pause(now: now) : nil
         return [others, commands].compactMap { $0 }.max()
-    }
-
-    private func pause(_ credit: Double, _ rate: Double?) -> Duration? {
-        guard credit < 0, let rate else { return nil }
-        return .seconds(min(-credit / rate, 1))
     }
 
     /// Whether a player needs the line for itself, so that others fetch nothing that they could do without.
@@ -140,14 +124,8 @@ package struct LineShare: Sendable {
         return needs.values.map(\.ahead).min()
     }
 
-    private mutating func refill(_ now: Duration) {
-        let elapsed = max(0, (now - refilledAt).seconds)
-        credit.others = refilled(credit.others, rate(of: .reader, now), elapsed)
-        credit.commands = refilled(credit.commands, rate(of: .command, now), elapsed)
-        refilledAt = max(refilledAt, now)
-    }
-
-    private func refilled(_ credit: Double, _ rate: Double?, _ elapsed: Double) -> Double {
-        rate.map { min($0 * Self.burst, credit + $0 * elapsed) } ?? max(credit, 0)
+    private mutating func adjust(_ now: Duration) {
+        others.change(to: rate(of: .reader, now), now: now)
+        commands.change(to: rate(of: .command, now), now: now)
     }
 }

@@ -21,7 +21,7 @@ package struct TokenBucket: Sendable {
         self.rate = rate
     }
 
-    /// Bytes came.
+    /// Bytes came, or are paid for before they come; below zero: they are given back.
     package mutating func took(_ count: Int64, now: Duration) {
         refill(now)
         if rate != nil { credit -= Double(count) }

@@ -5,22 +5,13 @@ import ReelThreads
 struct LinePayment {
     /// The request waits for its share of the line, and has not begun.
     private(set) var isGated = false
-    private var ahead: Int64 = 0
-    /// The same, to the limits of the rate.
-    private(set) var toLimit: Int64 = 0
+    /// Bytes that were paid for and have not come.
+    private(set) var ahead: Int64 = 0
 
     mutating func waits() { isGated = true }
     mutating func goesOn() { isGated = false }
-    mutating func pays(_ count: Int64) { ahead = count }
-    mutating func pays(toLimit count: Int64) { toLimit += count }
-
-    /// Bytes came. - Returns: those that were paid for.
-    mutating func came(_ count: Int64) -> Int64 {
-        let paid = min(ahead, count)
-        ahead -= paid
-        toLimit -= count
-        return paid
-    }
+    mutating func paid(_ count: Int64) { ahead += count }
+    mutating func came(_ count: Int64) { ahead = max(0, ahead - count) }
 }
 
 /// Holds requests back: those of a lower rank while their share of the line is used up, and all of them while a rate
@@ -62,18 +53,18 @@ struct LineGate {
             waiting.append(transfer)
             return false
         }
-        pay(transfer, moment)
+        payAdvance(for: transfer, moment)
         return true
     }
 
     /// Bytes of a body came.
     func took(_ count: Int, by transfer: Transfer) {
         let moment = now()
-        let owed = Int64(count) - transfer.payment.toLimit
-        if owed > 0 { payLimit(owed, for: transfer, moment) }
-        let paid = transfer.payment.came(Int64(count))
+        let owed = max(0, Int64(count) - transfer.payment.ahead)
+        transfer.payment.came(Int64(count))
+        if owed > 0 { payLimits(owed, for: transfer, moment) }
         if transfer.isWaitedFor { line.readerWaits(now: moment) }
-        line.took(Int64(count), charged: Int64(count) - paid, by: transfer.rank, now: moment)
+        line.took(Int64(count), charged: owed, by: transfer.rank, now: moment)
     }
 
     /// Whether a request that has got bytes takes no more for now; `takeReady` has it later.
@@ -117,11 +108,7 @@ struct LineGate {
         if line.limit.rate(now: moment) != nil { held.sort { $0.lastByte < $1.lastByte } }
         var taken: Set<ObjectIdentifier> = []
         for transfer in held where pause(transfer, moment) == nil {
-            if transfer.payment.isGated {
-                pay(transfer, moment)
-            } else {
-                payLimit(Self.advance - transfer.payment.toLimit, for: transfer, moment)
-            }
+            payAdvance(for: transfer, moment)
             transfer.payment.goesOn()
             taken.insert(ObjectIdentifier(transfer))
             ready.append(transfer)
@@ -134,7 +121,7 @@ struct LineGate {
     /// A request is over.
     mutating func forget(_ transfer: Transfer) {
         // Refund bytes that were charged and never arrived.
-        if transfer.payment.toLimit > 0 { payLimit(-transfer.payment.toLimit, for: transfer, now()) }
+        if transfer.payment.ahead > 0 { pay(-transfer.payment.ahead, for: transfer, now()) }
         if transfer.payment.isGated { waiting.removeAll { $0 === transfer } }
         if transfer.stage == .paused { throttled.removeAll { $0 === transfer } }
     }
@@ -148,19 +135,21 @@ struct LineGate {
         return limits.compactMap { $0 }.max()
     }
 
-    /// A request begins.
-    private func pay(_ transfer: Transfer, _ moment: Duration) {
+    /// A request begins, or goes on.
+    private func payAdvance(for transfer: Transfer, _ moment: Duration) {
         let advance = min(Self.advance, transfer.request.range?.count ?? Self.advance)
-        payLimit(advance, for: transfer, moment)
-        guard transfer.rank != .player else { return }
-        transfer.payment.pays(advance)
-        line.begin(advance, by: transfer.rank, now: moment)
+        pay(max(0, advance - transfer.payment.ahead), for: transfer, moment)
     }
 
     /// - Parameter count: bytes; below zero: what was paid is given back.
-    private func payLimit(_ count: Int64, for transfer: Transfer, _ moment: Duration) {
+    private func pay(_ count: Int64, for transfer: Transfer, _ moment: Duration) {
+        transfer.payment.paid(count)
+        payLimits(count, for: transfer, moment)
+        if transfer.rank != .player { line.pay(count, by: transfer.rank, now: moment) }
+    }
+
+    private func payLimits(_ count: Int64, for transfer: Transfer, _ moment: Duration) {
         line.limit.took(count, now: moment)
         transfer.request.limit?.took(count, now: moment)
-        transfer.payment.pays(toLimit: count)
     }
 }

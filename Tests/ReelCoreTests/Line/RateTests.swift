@@ -121,7 +121,7 @@ import Testing
         final class Film: Sendable {}
         let (film, line) = (Film(), Line(RateSchedule(rate: 800_000)))
         line.tell(ObjectIdentifier(film), ahead: 0, now: .seconds(1))
-        line.begin(0, now: .seconds(1))
+        line.pay(0, now: .seconds(1))
         line.took(0, charged: 100_000, now: .seconds(1))
         // A sixteenth of the limit, and not a mebibyte a second.
         #expect(line.pause(now: .seconds(1)) == .seconds(1))

@@ -152,7 +152,7 @@ private struct SharedLine {
     /// - Returns: whether more comes of the command's request.
     private mutating func takeHeld() -> Bool {
         guard share.pause(of: .command, now: now) == nil else { return held.map { $0 < Self.socket } ?? false }
-        if held == nil { share.begin(Self.piece, by: .command, now: now) }
+        if held == nil { share.pay(Self.piece, by: .command, now: now) }
         let count = Int64(held ?? 0)
         held = 0
         prefetchedBytes += count
@@ -163,7 +163,7 @@ private struct SharedLine {
     private mutating func beginScans() {
         for index in scanners.indices where scanners[index].next >= scanners[index].end && scanners[index].from <= now {
             if share.pause(now: now) != nil { continue }
-            share.begin(Self.piece, now: now)
+            share.pay(Self.piece, now: now)
             scanners[index] = Request(next: 0, end: Self.probe.bytes, from: now + Self.trip)
         }
     }
