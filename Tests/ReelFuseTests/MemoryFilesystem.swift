@@ -246,7 +246,7 @@ final class MemoryFilesystem: Filesystem {
     func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
         guard node == rootNode else { return completion(.failure(.notDirectory)) }
         let files = state.withLock { $0.files }
-        let list = files.sorted { $0.key < $1.key }.map { Listing(name: $0.key, file: $0.value) }
+        let list = files.sorted { $0.value.node < $1.value.node }.map { Listing(name: $0.key, file: $0.value) }
         completion(.success(Directory(list, state)))
     }
 

@@ -7,10 +7,10 @@ import ReelThreads
 final class Holdings: Sendable {
     struct State: Sendable {
         var nodes = NodeCounts()
-        /// The node of each handle, by the kernel's number of it; of a directory also the last item that the kernel
-        /// got.
+        /// The node of each handle, by the kernel's number of it; of a directory also whether the kernel may ask for
+        /// items behind others that it has.
         var files: [UInt64: NodeID] = [:]
-        var directories: [UInt64: (node: NodeID, last: Inheritance.LastItem?)] = [:]
+        var directories: [UInt64: (node: NodeID, isPartRead: Bool)] = [:]
     }
 
     private let state = Lock(State())
@@ -21,20 +21,21 @@ final class Holdings: Sendable {
         state.withLock { state in
             for node in inheritance.nodes where node.references > 0 { state.nodes.add(node.number, node.references) }
             for file in inheritance.files { state.files[file.number] = file.node }
-            for directory in inheritance.directories { state.directories[directory.number] = (directory.node, nil) }
+            for directory in inheritance.directories { 
+                state.directories[directory.number] = (directory.node, directory.items != nil)
+            }
         }
     }
 
     /// The kernel is about to be told a node, with one reference.
     func add(_ node: NodeID) { state.withLock { $0.nodes.add(node) } }
 
-    /// The kernel is about to get items of a directory. - Parameters:
-    ///   - nodes: of the items, each with one reference.
-    ///   - last: nil if there are no more.
-    func add(_ nodes: [NodeID], _ last: Inheritance.LastItem?, of directory: UInt64) {
+    /// The kernel is about to get items of a directory, or the empty end. - Parameter nodes: of the items, each with
+    /// one reference.
+    func add(_ nodes: [NodeID], of directory: UInt64, isPartRead: Bool) {
         state.withLock { state in
             for node in nodes { state.nodes.add(node) }
-            if let last { state.directories[directory]?.last = last }
+            state.directories[directory]?.isPartRead = isPartRead
         }
     }
 
@@ -48,8 +49,8 @@ final class Holdings: Sendable {
     func remove(file: UInt64) { state.withLock { $0.files[file] = nil } }
 
     /// The kernel is about to be told a directory's handle.
-    func add(directory: UInt64, _ node: NodeID) {
-        state.withLock { $0.directories[directory] = (node, nil) }
+    func add(directory: UInt64, _ node: NodeID, isPartRead: Bool) {
+        state.withLock { $0.directories[directory] = (node, isPartRead) }
     }
 
     /// The kernel has released a directory, or has not taken it.

@@ -43,14 +43,14 @@ package struct Inheritance: Codable, Sendable {
         /// Like `File.number`.
         var number: UInt64
         var node: NodeID
-        /// nil if the kernel has read nothing of it.
-        var last: LastItem?
+        /// All of it, in order, where the kernel may have read a part; else nil.
+        var items: [Item]?
     }
 
-    /// The last item of a directory that the kernel got.
-    struct LastItem: Codable, Sendable {
+    /// An item of a directory.
+    struct Item: Codable, Sendable {
         var name: String
-        /// The offset behind it.
+        /// The offset of the item after this one.
         var nextOffset: Int
     }
 
@@ -81,6 +81,18 @@ package struct Inheritance: Codable, Sendable {
         // Numbers without a mark are those of the first process.
         let later = (1...KernelNumber.marks).map { epoch + $0 }.filter { KernelNumber.mark(of: $0) != 0 }
         return later.first { !used.contains(KernelNumber.mark(of: $0)) } ?? later[0]
+    }
+}
+
+extension Inheritance {
+    fileprivate static func items(of directory: any DirectoryHandle) -> [Item] {
+        if let earlier = (directory as? InheritedDirectory)?.earlier { return earlier }
+        var items: [Item] = []
+        directory.items(from: 0, withAttributes: false) { item in
+            items.append(Item(name: item.name, nextOffset: item.nextOffset))
+            return true
+        }
+        return items
     }
 }
 
@@ -116,9 +128,9 @@ extension Adapter {
             }
         }
         result.directories = held.directories.map { number, directory in
-            let handle = self.directory(number)?.takeUnretainedValue().handle as? InheritedDirectory
+            let handle = directory.isPartRead ? self.directory(number)?.takeUnretainedValue().handle : nil
             return Inheritance.Directory(
-                number: number, node: directory.node, last: directory.last ?? handle?.inherited.last)
+                number: number, node: directory.node, items: handle.map { Inheritance.items(of: $0) })
         }
         return result
     }

@@ -109,7 +109,7 @@ final class InheritedFilesystem: Filesystem {
 
     func reopen(_ directory: InheritedDirectory, _ completion: @escaping Completion<any DirectoryHandle>) {
         guard directory.reopened.then(completion) else { return }
-        openDirectory(directory.inherited.node) { _ = directory.reopened.opened($0) }
+        openDirectory(directory.node) { _ = directory.reopened.opened($0) }
     }
 
     // MARK: Names

@@ -91,42 +91,75 @@ final class InheritedFile: FileHandle {
 }
 
 /// An open directory that the kernel has from an earlier process.
+///
+/// The kernel's offsets are those of the listing that the earlier process had, and the one of this process may be
+/// another: a program that reads on gets the names that are left of the earlier one, as far as they still exist. So no
+/// name comes twice, and none that stays is missing. From its beginning on it reads the new one.
 final class InheritedDirectory: DirectoryHandle {
     let reopened = Reopened<any DirectoryHandle>()
-    let inherited: Inheritance.Directory
-    private let isRead = Atomic(false)
+    private let state: Lock<State>
 
-    init(_ inherited: Inheritance.Directory) { self.inherited = inherited }
+    private struct State: Sendable {
+        /// nil where the kernel reads the new listing.
+        var earlier: [Inheritance.Item]?
+        /// The offsets of the names in the new listing, once they are looked for.
+        var offsets: [ExactText: Int]?
+    }
+
+    let node: NodeID
+
+    init(_ inherited: Inheritance.Directory) {
+        node = inherited.node
+        state = Lock(State(earlier: inherited.items))
+    }
+
+    /// The items by which the kernel's offsets count, nil if they are those of the new listing.
+    var earlier: [Inheritance.Item]? { state.withLock { $0.earlier } }
 
     var isHeldByKernel: Bool { false }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         guard let handle = reopened.handle else { return }
-        let isFirst = !isRead.exchange(true, ordering: .relaxed)
-        let offset = isFirst ? self.offset(offset, in: handle) : offset
-        handle.items(from: offset, withAttributes: withAttributes, add)
+        if offset <= 0 { state.withLock { $0.earlier = nil } }
+        guard let earlier else {
+            return handle.items(from: offset, withAttributes: withAttributes, add)
+        }
+        let offsets = offsets(in: handle)
+        for old in earlier[first(behind: offset, of: earlier)...] {
+            guard let offset = offsets[ExactText(old.name)] else { continue }
+            var isTaken: Bool?
+            handle.items(from: offset, withAttributes: withAttributes) { item in
+                guard isTaken == nil else { return false }
+                var item = item
+                item.nextOffset = old.nextOffset
+                isTaken = add(item)
+                return isTaken == true
+            }
+            if isTaken == false { return }
+        }
     }
 
-    /// Where a reading goes on that an earlier process began, in a listing that may be another one by now: the last
-    /// name that the kernel got may have moved, and the names around it with it. A name that has gone moves nothing.
-    private func offset(_ offset: Int, in handle: any DirectoryHandle) -> Int {
-        guard offset > 0, let last = inherited.last else { return offset }
-        var moved: Int?
-        func compare(_ item: DirectoryItem) {
-            if item.name.utf8.elementsEqual(last.name.utf8) { moved = item.nextOffset - last.nextOffset }
+    /// Where the first item stands that lies behind an offset; the items' offsets rise.
+    private func first(behind offset: Int, of items: [Inheritance.Item]) -> Int {
+        var range = items.indices
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            range = items[middle].nextOffset > offset ? range.lowerBound..<middle : middle + 1..<range.upperBound
         }
-        // Where it was, as a rule.
-        handle.items(from: last.nextOffset - 1, withAttributes: false) { item in
-            compare(item)
-            return false
+        return range.lowerBound
+    }
+
+    private func offsets(in handle: any DirectoryHandle) -> [ExactText: Int] {
+        if let offsets = state.withLock({ $0.offsets }) { return offsets }
+        var offsets: [ExactText: Int] = [:]
+        var offset = 0
+        handle.items(from: 0, withAttributes: false) { item in
+            offsets[ExactText(item.name)] = offset
+            offset = item.nextOffset
+            return true
         }
-        if moved == nil {
-            handle.items(from: 0, withAttributes: false) { item in
-                compare(item)
-                return moved == nil
-            }
-        }
-        return max(0, offset + (moved ?? 0))
+        state.withLock { $0.offsets = offsets }
+        return offsets
     }
 }
 

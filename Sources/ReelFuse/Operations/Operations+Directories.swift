@@ -15,7 +15,7 @@ func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutableP
         // those it would look up one name after the other, where reading all again takes a few requests.
         answer.cache_readdir = 1
         answer.keep_cache = handle.isHeldByKernel ? 1 : 0
-        adapter.holdings.add(directory: number, node)
+        adapter.holdings.add(directory: number, node, isPartRead: handle.isHeldByKernel)
         let isTaken = reply.send { fuse_reply_open($0, &answer) }
         if !isTaken {
             adapter.holdings.remove(directory: number)
@@ -62,7 +62,6 @@ extension Adapter {
     ) -> Bool {
         let ownership = ownership
         var told: [NodeID] = []
-        var last: Inheritance.LastItem?
         // The kernel asks again after an answer that is shorter than it may be.
         let size = min(size, ReadBuffer.capacity)
         let buffer = ReadBuffer.ofThisThread(size)
@@ -86,10 +85,9 @@ extension Adapter {
             guard used + needed <= size else { return false }
             used += needed
             if let node = item.entry?.node { told.append(node) }
-            last = Inheritance.LastItem(name: item.name, nextOffset: item.nextOffset)
             return true
         }
-        holdings.add(told, last, of: number)
+        holdings.add(told, of: number, isPartRead: used > 0)
         return reply.send { fuse_reply_buf($0, start, used) }
     }
 }
