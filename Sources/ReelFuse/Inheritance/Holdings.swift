@@ -21,7 +21,7 @@ final class Holdings: Sendable {
         state.withLock { state in
             for node in inheritance.nodes where node.references > 0 { state.nodes.add(node.number, node.references) }
             for file in inheritance.files { state.files[file.number] = file.node }
-            for directory in inheritance.directories { 
+            for directory in inheritance.directories {
                 state.directories[directory.number] = (directory.node, directory.items != nil)
             }
         }

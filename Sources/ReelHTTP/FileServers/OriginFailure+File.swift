@@ -27,8 +27,8 @@ extension OriginFailure {
                 CURLE_FTP_CANT_GET_HOST, CURLE_FTP_WEIRD_PASV_REPLY, CURLE_FTP_COULDNT_SET_TYPE, CURLE_PARTIAL_FILE:
                 place.fileProtocol == .sftp
                     ? Self.status(of: code) : Self.status(of: response, reply) ?? Self.status(of: code)
-            // curl takes the server's last word for the end of an idle connection; also before a login, where the server
-            // has too many users.
+            // curl takes the server's last word for the end of an idle connection; also before a login, where the
+            // server has too many users.
             case CURLE_OPERATION_TIMEDOUT where response == 421: Self.status(of: response, reply)
             case CURLE_BAD_DOWNLOAD_RESUME, CURLE_RANGE_ERROR: 416
             default: nil

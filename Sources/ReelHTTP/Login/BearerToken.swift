@@ -3,7 +3,7 @@ import ReelCore
 /// The bearer token that a command prints (RFC 6750).
 struct BearerToken: Login {
     private let token: String
-    /// As of `TokenKeeper`.
+    /// The number that `TokenKeeper` gives.
     private let serial: Int
 
     static func given(for request: LoginRequest) -> GivenLogin? {

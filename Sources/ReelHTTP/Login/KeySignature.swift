@@ -4,7 +4,7 @@ import ReelCore
 /// The signature of a request to a bucket, by the user's keys.
 struct KeySignature: Login {
     private let key: SigningKey
-    /// As of `TokenKeeper`.
+    /// The number that `TokenKeeper` gives.
     private let serial: Int
     private let headers: [(name: String, value: String)]
 

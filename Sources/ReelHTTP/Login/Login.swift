@@ -59,7 +59,7 @@ package enum GivenLogin: Hashable, Sendable {
     case token
     /// User and password of the URL.
     case password
-    /// Those of `.netrc`.
+    /// User and password of `.netrc`.
     case netrc
 }
 

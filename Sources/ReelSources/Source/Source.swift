@@ -17,8 +17,8 @@ package protocol Source: Sendable {
     /// The source that a scheme of its own tells without a request, nil if the address is another kind's.
     static func recognise(address: String) -> Self?
 
-    /// The address in the one spelling that it is known by, with the endpoint of its service, nil if it is another kind's
-    /// or has no other spelling.
+    /// The address in the one spelling that it is known by, with the endpoint of its service, nil if it is another
+    /// kind's or has no other spelling.
     /// - Parameter endpoint: that the user names beside the address, nil if none.
     static func spelled(_ address: String, endpoint: ResourceURL?) -> String?
 
