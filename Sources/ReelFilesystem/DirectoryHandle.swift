@@ -3,9 +3,23 @@ package protocol DirectoryHandle: AnyObject, Sendable {
     /// Whether the kernel was sent all of this directory a moment ago, and may use the names that it has kept.
     var isHeldByKernel: Bool { get }
 
+    /// Tells its listing from others as long as it is open: two handles of one listing have the same items at the same
+    /// offsets. nil if no other handle can have it.
+    var listing: ObjectIdentifier? { get }
+
+    /// The kernel keeps nothing of what it reads through this handle. Called before `items`.
+    func isNotKept()
+
     /// Calls `add` with the items from `offset` on (0 is the first) until it returns false, which means "did not fit".
     /// - Parameter withAttributes: count a kernel reference for each added item that has an `entry`.
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool)
+}
+
+extension DirectoryHandle {
+    /// The handle's own.
+    package var listing: ObjectIdentifier? { nil }
+    /// Does nothing.
+    package func isNotKept() {}
 }
 
 /// One line of a directory's listing.

@@ -68,6 +68,34 @@ struct DirectoryCacheTests {
         }
     }
 
+    @Test("Two programs that read two listings of one directory get each their own")
+    func twoListings() throws {
+        let names = (1000..<1500).map { "film \($0).mkv" }
+        func files(_ names: [String]) -> [String: MemoryFile] {
+            Dictionary(
+                uniqueKeysWithValues: names.enumerated().map { ($1, MemoryFile(node: 2 + UInt64($0), length: 10)) })
+        }
+        try withMount(files(names)) { mount in
+            func opened() -> Int32 { open(mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+            func rest(_ folder: Int32) throws -> [String] {
+                var seen: [String] = []
+                while case let more = try nextNames(folder), !more.isEmpty { seen += more }
+                return seen
+            }
+            let first = opened()
+            defer { close(first) }
+            mount.filesystem.state.withLock { $0.files = files(names.reversed()) }
+            let second = opened()
+            defer { close(second) }
+            let begun = try nextNames(second)
+            #expect(try rest(first) == names)
+            #expect(try begun + rest(second) == names.reversed())
+            let third = opened()
+            defer { close(third) }
+            #expect(try rest(third) == names.reversed())
+        }
+    }
+
     @Test("A directory that is revoked is read anew")
     func revoked() throws {
         try withFiles(isHeld: true) { mount in

@@ -248,25 +248,6 @@ struct InheritanceTests {
         #expect(names(from: 0) == ["c", "x", "b"] && names(from: 1) == ["x", "b"])
     }
 
-    /// Some names, none at the end: a program with a buffer that holds fewer than the kernel asks for.
-    private func nextNames(_ folder: Int32) throws -> [String] {
-        // Swift's module of the C library leaves it out.
-        typealias Function = @convention(c) (Int32, UnsafeMutableRawPointer, Int) -> Int
-        let getdents64 = unsafeBitCast(try #require(dlsym(nil, "getdents64")), to: Function.self)
-        var buffer = [UInt8](repeating: 0, count: 512)
-        let count = getdents64(folder, &buffer, buffer.count)
-        try #require(count >= 0)
-        var names: [String] = []
-        var start = 0
-        while start < count {
-            // struct linux_dirent64: two numbers of 8 bytes, the record's length in 2, a type in 1, the name.
-            let length = Int(buffer[start + 16]) | Int(buffer[start + 17]) << 8
-            names.append(String(decoding: buffer[start + 19..<start + length].prefix { $0 != 0 }, as: UTF8.self))
-            start += length
-        }
-        return names
-    }
-
     @Test("An origin that does not answer is not taken for a directory that has gone")
     func slowParent() {
         let filesystem = MemoryFilesystem([:])

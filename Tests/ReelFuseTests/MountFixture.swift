@@ -75,3 +75,22 @@ func readFile(_ descriptor: Int32, at offset: Int, count: Int) -> [UInt8]? {
     }
     return Array(bytes[..<done])
 }
+
+/// Some names, none at the end: a program with a buffer that holds fewer than the kernel asks for.
+func nextNames(_ folder: Int32) throws -> [String] {
+    // Swift's module of the C library leaves it out.
+    typealias Function = @convention(c) (Int32, UnsafeMutableRawPointer, Int) -> Int
+    let getdents64 = unsafeBitCast(try #require(dlsym(nil, "getdents64")), to: Function.self)
+    var buffer = [UInt8](repeating: 0, count: 512)
+    let count = getdents64(folder, &buffer, buffer.count)
+    try #require(count >= 0)
+    var names: [String] = []
+    var start = 0
+    while start < count {
+        // struct linux_dirent64: two numbers of 8 bytes, the record's length in 2, a type in 1, the name.
+        let length = Int(buffer[start + 16]) | Int(buffer[start + 17]) << 8
+        names.append(String(decoding: buffer[start + 19..<start + length].prefix { $0 != 0 }, as: UTF8.self))
+        start += length
+    }
+    return names
+}

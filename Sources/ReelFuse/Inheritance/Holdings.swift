@@ -7,10 +7,19 @@ import ReelThreads
 final class Holdings: Sendable {
     struct State: Sendable {
         var nodes = NodeCounts()
-        /// The node of each handle, by the kernel's number of it; of a directory also whether the kernel may ask for
-        /// items behind others that it has.
+        /// The node of each handle, by the kernel's number of it.
         var files: [UInt64: NodeID] = [:]
-        var directories: [UInt64: (node: NodeID, isPartRead: Bool)] = [:]
+        var directories: [UInt64: Directory] = [:]
+    }
+
+    struct Directory: Sendable {
+        var node: NodeID
+        /// The kernel may ask for items behind others that it has.
+        var isPartRead: Bool
+        /// `DirectoryHandle.listing`.
+        var listing: ObjectIdentifier?
+        /// The kernel keeps what it reads through the handle, for all that it may keep.
+        var isKept = true
     }
 
     private let state = Lock(State())
@@ -22,7 +31,8 @@ final class Holdings: Sendable {
             for node in inheritance.nodes where node.references > 0 { state.nodes.add(node.number, node.references) }
             for file in inheritance.files { state.files[file.number] = file.node }
             for directory in inheritance.directories {
-                state.directories[directory.number] = (directory.node, directory.items != nil)
+                state.directories[directory.number] = Directory(
+                    node: directory.node, isPartRead: directory.items != nil)
             }
         }
     }
@@ -49,8 +59,18 @@ final class Holdings: Sendable {
     func remove(file: UInt64) { state.withLock { $0.files[file] = nil } }
 
     /// The kernel is about to be told a directory's handle.
-    func add(directory: UInt64, _ node: NodeID, isPartRead: Bool) {
-        state.withLock { $0.directories[directory] = (node, isPartRead) }
+    /// - Returns: whether the kernel may keep what it reads through it. It keeps one sequence of names for a directory,
+    ///   to which each handle adds at its offset: names of two listings would be mixed.
+    func add(directory: UInt64, _ node: NodeID, _ handle: any DirectoryHandle) -> Bool {
+        let (isPartRead, listing) = (handle.isHeldByKernel, handle.listing)
+        return state.withLock { state in
+            let isKept = state.directories.values.allSatisfy { other in
+                other.node != node || !other.isKept || listing != nil && other.listing == listing
+            }
+            state.directories[directory] = Directory(
+                node: node, isPartRead: isKept && isPartRead, listing: listing, isKept: isKept)
+            return isKept
+        }
     }
 
     /// The kernel has released a directory, or has not taken it.

@@ -176,6 +176,8 @@ final class NumberedDirectory: DirectoryHandle {
     }
 
     var isHeldByKernel: Bool { handle.isHeldByKernel }
+    var listing: ObjectIdentifier? { handle.listing }
+    func isNotKept() { handle.isNotKept() }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         handle.items(from: offset, withAttributes: withAttributes) { item in

@@ -13,9 +13,10 @@ func openDirectory(_ request: fuse_req_t!, _ node: fuse_ino_t, _: UnsafeMutableP
         answer.fh = number
         // The kernel keeps the names, and drops them at the next open unless it knows their attributes too: without
         // those it would look up one name after the other, where reading all again takes a few requests.
-        answer.cache_readdir = 1
-        answer.keep_cache = handle.isHeldByKernel ? 1 : 0
-        adapter.holdings.add(directory: number, node, isPartRead: handle.isHeldByKernel)
+        let isKept = adapter.holdings.add(directory: number, node, handle)
+        answer.cache_readdir = isKept ? 1 : 0
+        answer.keep_cache = isKept && handle.isHeldByKernel ? 1 : 0
+        if !isKept { handle.isNotKept() }
         let isTaken = reply.send { fuse_reply_open($0, &answer) }
         if !isTaken {
             adapter.holdings.remove(directory: number)

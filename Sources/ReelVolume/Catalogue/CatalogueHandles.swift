@@ -37,6 +37,8 @@ final class CatalogueSnapshot: DirectoryHandle {
     }
 
     var isHeldByKernel: Bool { directory.isHeldByKernel }
+    var listing: ObjectIdentifier? { directory.listing }
+    func isNotKept() { directory.isNotKept() }
 
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         directory.items(from: offset, withAttributes: withAttributes) { item in

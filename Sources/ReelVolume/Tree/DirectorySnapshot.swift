@@ -18,6 +18,7 @@ final class DirectorySnapshot: DirectoryHandle {
         /// A reading from the beginning that told every entry with its attributes: its next item, and when it began;
         /// nil: it left something out.
         var telling: (next: Int, beganAt: Duration)?
+        var isKept = true
     }
 
     private let state = Lock(State())
@@ -37,9 +38,13 @@ final class DirectorySnapshot: DirectoryHandle {
         isHeldByKernel = !isCachedOnly && directory.isTold(listed.entries) && !tree.services.transport.line.isOffline
     }
 
+    var listing: ObjectIdentifier? { isCachedOnly ? nil : entries.identity }
+
+    func isNotKept() { state.withLock { $0.isKept = false } }
+
     func items(from offset: Int, withAttributes: Bool, _ add: (DirectoryItem) -> Bool) {
         let first = max(offset, 0)
-        if first == 0 { state.withLock { $0.telling = (next: 0, beganAt: now()) } }
+        if first == 0 { state.withLock { $0.telling = $0.isKept ? (next: 0, beganAt: now()) : nil } }
         var offset = first
         // A view of cached files is one mount's own: reading it does not count as the kernel having the directory.
         var isWhole = withAttributes && !isCachedOnly
