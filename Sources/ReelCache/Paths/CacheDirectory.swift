@@ -92,6 +92,9 @@ final class CacheDirectory: Sendable {
     /// Lets another daemon in before this value goes.
     func unlock() { flock(lock.number, LOCK_UN) }
 
+    // A child process has the lock's file open until it runs its program.
+    deinit { unlock() }
+
     /// The data file of a row; nil if no usable file is there.
     func open(_ row: ObjectRow) throws(CacheError) -> Descriptor? {
         try row.name?.open(in: objects, length: row.version.length)
