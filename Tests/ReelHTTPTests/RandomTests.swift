@@ -1,5 +1,4 @@
 import ReelCore
-import Synchronization
 import TestKit
 import Testing
 

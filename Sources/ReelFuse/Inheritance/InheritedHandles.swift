@@ -1,7 +1,6 @@
 import ReelCore
 import ReelFilesystem
 import ReelThreads
-import Synchronization
 
 /// A handle that an earlier process opened, and that this one opens again: calls wait until it has.
 final class Reopened<Handle: Sendable>: Sendable {
@@ -125,17 +124,24 @@ final class InheritedDirectory: DirectoryHandle {
             return handle.items(from: offset, withAttributes: withAttributes, add)
         }
         let offsets = offsets(in: handle)
-        for old in earlier[first(behind: offset, of: earlier)...] {
-            guard let offset = offsets[ExactText(old.name)] else { continue }
-            var isTaken: Bool?
-            handle.items(from: offset, withAttributes: withAttributes) { item in
-                guard isTaken == nil else { return false }
-                var item = item
-                item.nextOffset = old.nextOffset
-                isTaken = add(item)
-                return isTaken == true
+        var rest = earlier[first(behind: offset, of: earlier)...]
+        while let next = rest.first {
+            let left = rest.count
+            var isFull = false
+            if let offset = offsets[ExactText(next.name)] {
+                // As far as the new listing has the same names in a row.
+                handle.items(from: offset, withAttributes: withAttributes) { item in
+                    guard let old = rest.first, ExactText(item.name) == ExactText(old.name) else { return false }
+                    var item = item
+                    item.nextOffset = old.nextOffset
+                    isFull = !add(item)
+                    if !isFull { rest.removeFirst() }
+                    return !isFull
+                }
             }
-            if isTaken == false { return }
+            if isFull { return }
+            // The name has gone, or is not shown any more.
+            if rest.count == left { rest.removeFirst() }
         }
     }
 

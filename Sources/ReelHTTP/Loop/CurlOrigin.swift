@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The program's one `Transport`: HTTP/1.1 requests through a libcurl multi handle on a thread of its own, which calls
 /// all receivers. It follows redirects and remembers them, and retries nothing but a redirect that has expired.

@@ -1,6 +1,5 @@
 import ReelCore
 import ReelThreads
-import Synchronization
 
 /// The numbers of a mount at one moment, before any was read: ``NumberTable`` says what each of them is.
 package struct VolumeNumbers: Sendable {
