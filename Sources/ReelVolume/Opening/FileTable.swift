@@ -83,7 +83,7 @@ final class FileTable: Sendable {
         }
         guard let file else { return nil }
         object.holder = file
-        file.move(to: url)
+        file.move(to: url, information)
         // The origin has told of this version, or it is the one that is remembered: another one ends it again as soon
         // as the origin is asked for bytes, which are judged.
         file.revive()

@@ -10,6 +10,8 @@ struct FileState {
     private(set) var reads = ParkedReads()
     /// Where its bytes come from now: under one key a file may have several URLs, one after another.
     var url: ResourceURL
+    /// The version, as it was told for the last open.
+    var information: ContentInformation
     /// Whether a second try asks another origin, as the last tick has found.
     var hasMirror: Bool
     /// What its first bytes tell of its layout.
@@ -40,9 +42,10 @@ struct FileState {
     /// Called on the origin's thread. - Parameter failure: nil where the request ended well.
     typealias PrefetchReport = @Sendable (_ failure: OriginFailure?) -> Void
 
-    init(_ ledger: Ledger, _ url: ResourceURL, hasMirror: Bool) {
+    init(_ ledger: Ledger, _ url: ResourceURL, _ information: ContentInformation, hasMirror: Bool) {
         self.ledger = ledger
         self.url = url
+        self.information = information
         self.hasMirror = hasMirror
     }
 

@@ -8,7 +8,6 @@ import Synchronization
 ///
 /// The state is one value behind one lock: `decide` asks it under the lock, and `perform` acts on the answer outside.
 final class RemoteFile: Sendable {
-    private let told: ContentInformation
     let object: CacheObject
     let services: Services
     private let state: Lock<FileState>
@@ -17,7 +16,6 @@ final class RemoteFile: Sendable {
     private let wantsNext = Atomic(false)
 
     init(_ url: ResourceURL, _ information: ContentInformation, _ object: CacheObject, _ services: Services) {
-        told = information
         self.object = object
         self.services = services
         let ledger = Ledger(
@@ -25,7 +23,7 @@ final class RemoteFile: Sendable {
             alignment: services.options.alignment)
         concurrency = services.upstream.concurrency[url]
         let hasMirror = services.hasOtherPlace(for: url, information, hasBytes: object.filledBytes > 0)
-        state = Lock(FileState(ledger, url, hasMirror: hasMirror), .file)
+        state = Lock(FileState(ledger, url, information, hasMirror: hasMirror), .file)
     }
 
     /// Reads the state.
@@ -46,15 +44,19 @@ final class RemoteFile: Sendable {
 
     /// The place that the next request asks.
     var url: ResourceURL { ask { $0.url } }
-    func move(to url: ResourceURL) { decide { $0.url = url } }
+
+    /// The file is opened under this URL, as this version: the same by all that is known, but maybe told in other words.
+    func move(to url: ResourceURL, _ information: ContentInformation) {
+        decide { ($0.url, $0.information) = (url, information) }
+    }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { object.length }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
 
-    /// The information of the first answer, with the length once it is known.
+    /// The information of the last open, with the length once it is known.
     var information: ContentInformation {
-        var information = told
+        var information = ask { $0.information }
         if information.length == nil, !isOpenEnded { information.length = length }
         return information
     }

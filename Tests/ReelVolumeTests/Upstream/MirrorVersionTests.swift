@@ -130,6 +130,36 @@ import Testing
         try pair.fixture.play(pair.film)
     }
 
+    /// A mirror may tell one version with other words: with a weak tag and a date, after a strong tag alone.
+    @Test func aFileIsOfTheVersionThatItWasOpenedAsLast() throws {
+        let length = Pair.length
+        let copy = FileOrigin.Version(length: length, lastModified: nil)
+        let pair = try Pair(copy, of: FileOrigin.Version(length: length, entityTag: "W/\"v1\""))
+        defer { pair.end() }
+        let fixture = pair.fixture
+        pair.film.fault = Pair.unwell
+        let first = try fixture.open("film.mkv").get()
+        defer { fixture.volume.close(first) }
+        #expect(fixture.read(first, 0, 100_000).isRight(pair.copy, 0, 100_000))
+        // Neither a strong tag nor a date proves that the source has the same.
+        swap(pair)
+        #expect(fixture.read(first, 5 << 20, 1000) == .failure(.stale))
+        let url = try #require(ResourceURL(fixture.source + "film.mkv")).text
+        let own = Validator(entityTag: EntityTag("W/\"v1\""), lastModified: 1_700_000_000)
+        fixture.store.remember(ContentInformation(length: length, validator: own), for: url, checkedAt: 0)
+        // Its mirror tells the same date by now.
+        (pair.film.fault, pair.copy.fault) = (Pair.unwell, nil)
+        pair.copy.change(to: pair.film.version)
+        fixture.volume.close(try fixture.open("film.mkv").get())
+        #expect(fixture.store.information(for: url)?.information.validator.mirror != 0)
+        // The source has the bytes, which the first handle still reads.
+        swap(pair)
+        let third = try fixture.open("film.mkv").get()
+        defer { fixture.volume.close(third) }
+        #expect(fixture.read(third, 5 << 20, 1000).isRight(pair.film, 5 << 20, 1000))
+        #expect(fixture.read(first, 4 << 20, 1000).isRight(pair.film, 4 << 20, 1000))
+    }
+
     /// The source told the version before it went away.
     @Test(arguments: ["\"v1\"", "\"other\"", nil])
     func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes(_ tag: String?) throws {
@@ -212,7 +242,7 @@ import Testing
         let handle = RequestHandle()
         let id = remote.adopt(handle, ByteRange(5 << 20, 6 << 20), isWhole: false)
         let receiver = StreamReceiver(remote, id, asked, ByteRange(5 << 20, 6 << 20))
-        remote.move(to: other)
+        remote.move(to: other, remote.information)
         receiver.ended(.status(404, retryAfter: nil))
         #expect(pair.fixture.store.information(for: asked.text)?.checkedAt == Services.doubted)
         #expect(pair.fixture.store.information(for: other.text)?.checkedAt == 5)
