@@ -75,9 +75,6 @@ static inline int reel_is_open_elsewhere(int fd) {
     return 0;
 }
 
-// memfd_create(2) with MFD_CLOEXEC (1): only declared with _GNU_SOURCE.
-static inline int reel_memory_file(const char *name) { return (int)syscall(SYS_memfd_create, name, 1); }
-
 // preadv2(2) with RWF_NOWAIT (8, Linux 4.14): only declared with _GNU_SOURCE. Whether a byte of a file can be read without
 // waiting for a disk. The last argument but one is the upper half of the offset, which is all in the lower one here.
 static inline bool reel_is_in_memory(int fd, long offset) {

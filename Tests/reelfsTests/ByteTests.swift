@@ -37,7 +37,7 @@ struct ByteTests {
             let folder = try #require(realPath(root))
             for name in ["\u{301}m", "m/", "m//"] {
                 let trimmed = name.split(separator: "/")[0]
-                #expect(try Mountpoint.resolve("\(root)/\(name)", asks: false) == "\(folder)/\(trimmed)")
+                #expect(Mountpoint.resolveAbove("\(root)/\(name)") == "\(folder)/\(trimmed)")
             }
         }
     }

@@ -52,13 +52,6 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
             return 0
         }
         if MountDevice.descriptor(in: mountpoint) != nil { return try serve(request(at: mountpoint, options)) }
-        let kept = options.foreground ? ServiceManager.kept() : [:]
-        if !kept.isEmpty {
-            // Nothing serves the mount yet.
-            var request = try request(at: Mountpoint.resolve(mountpoint, asks: false), options)
-            request.kept = kept
-            return try serve(request)
-        }
         let path: String
         switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
         case .free(let free): path = free

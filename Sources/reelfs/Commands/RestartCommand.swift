@@ -25,6 +25,7 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
         guard let command = try Program.parse(line) as? MountCommand else {
             throw Failure.mount("the options of the mount are not known to this version of reelfs")
         }
+        ServiceManager.pass(handover.manager)
         try DaemonLaunch.start(command.request(at: handover.mountpoint, command.mountOptions()), line)
         return 0
     }

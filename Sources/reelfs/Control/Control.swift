@@ -82,6 +82,8 @@ struct Handover: Codable {
     var umask: UInt32
     /// The options that were given, as pairs of name and value; no value: the name alone.
     var options: [[String]]
+    /// For `describe`: the service manager of the daemon, as in `NOTIFY_SOCKET`, nil if there is none.
+    var manager: String?
 }
 
 /// A line of an answer to a ``ControlRequest``.

@@ -22,6 +22,8 @@ final class ControlConnection: Sendable {
 
     /// The user who connected.
     var user: uid_t { peer(of: descriptor).user }
+    /// The process that connected.
+    var process: pid_t { peer(of: descriptor).process }
 
     /// Like read(2); keeps the descriptors that come along for the request that they come with, at most two.
     func receive(_ buffer: inout [UInt8]) -> Int {

@@ -16,6 +16,8 @@ struct ControlService: Sendable {
     let configuration: FilesystemConfiguration
     /// The address of its HTTP server, nil if there is none.
     var listening: String?
+    /// Hears which process is the service.
+    var manager = ServiceManager(socketName: nil)
     /// Requests that take a while, of the control socket's clients and of HTTP clients: the disk is for the readers of
     /// the mount.
     let jobs = Slots(4)
@@ -60,8 +62,13 @@ struct ControlService: Sendable {
     }
 
     /// What the next daemon has to know; an error where it could not take the place of this one.
-    private var description: ControlAnswer {
-        if mount.options.foreground {
+    private func description(for client: ControlConnection) -> ControlAnswer {
+        if manager.socketName != nil {
+            // The new daemon is one of the client's control group, and not of the service's.
+            guard ServiceManager.isOfOurService(client.process) else {
+                return ControlAnswer(error: "the daemon is a service: `systemctl reload` restarts it")
+            }
+        } else if mount.options.foreground {
             return ControlAnswer(error: "the daemon runs in the foreground, and its caller has to restart it")
         }
         guard let mountpoint = mounts?.mountpoints.first else {
@@ -69,15 +76,21 @@ struct ControlService: Sendable {
         }
         var first = mount
         first.mountpoint = mountpoint
-        return ControlAnswer(handover: Handover(configuration, device: nil, first))
+        var handover = Handover(configuration, device: nil, first)
+        handover.manager = manager.socketName
+        return ControlAnswer(handover: handover)
     }
 
     /// Tells the client, who is to take the place of this daemon, what it has to know, or leaves the mounts to it.
     func give(_ request: ControlRequest, to client: ControlConnection) -> ControlAnswer {
         if let refusal = refusal(of: client) { return ControlAnswer(error: refusal) }
-        if request.command == "describe" { return description }
-        let isDone = mounts?.leave { client.send(ControlAnswer(left: $0, more: true), $1) } ?? false
-        return isDone ? ControlAnswer() : ControlAnswer(error: MountTable.ending)
+        if request.command == "describe" { return description(for: client) }
+        let isDone = mounts?.leave { left, descriptors in
+            guard client.send(ControlAnswer(left: left, more: true), descriptors) else { return false }
+            manager.tell(.replaced(by: client.process))
+            return true
+        }
+        return isDone ?? false ? ControlAnswer() : ControlAnswer(error: MountTable.ending)
     }
 
     /// The state of the mount: what `reelfs status`, the page and its events show.

@@ -26,7 +26,8 @@ enum Daemon {
     /// Serves until `umount`, SIGTERM or SIGINT. - Parameter ready: nil in the foreground.
     static func run(_ request: MountRequest, ready: ReadyPipe?) -> Int32 {
         // In the background, the process that started it speaks to the service manager, if there is one.
-        let manager = ready == nil ? ServiceManager.fromEnvironment() : ServiceManager(socketName: nil)
+        let speaks = ready == nil || request.isSuccessor
+        let manager = speaks ? ServiceManager.fromEnvironment() : ServiceManager(socketName: nil)
         do {
             try serve(request, ready: ready, manager)
             return 0
@@ -45,10 +46,8 @@ enum Daemon {
         let opened = Result { () throws(Failure) in request.isSuccessor ? nil : try Entrance(request.options) }
         let (configuration, signals) = try prepare(request, ready: ready, manager)
         let logger = configuration.logger
-        var estate = Estate(request.kept, of: configuration, manager)
-        if request.isSuccessor {
-            estate = try Estate(of: configuration)
-        } else if estate == nil, let attachment = try Attachment(configuration) {
+        let estate = request.isSuccessor ? try Estate(of: configuration) : nil
+        if estate == nil, let attachment = try Attachment(configuration) {
             return try attachment.run(ready, manager, signals)
         }
         // The daemon before had the address.
@@ -67,12 +66,12 @@ enum Daemon {
         do throws(Failure) {
             let service = ControlService(
                 volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: mounts,
-                configuration: configuration, listening: entrance?.address)
+                configuration: configuration, listening: entrance?.address, manager: manager)
             listener = try entrance?.open(service, logger)
             control = try ControlServer(path: wiring.socketPath, service: service)
             signals.keep()
             if let estate {
-                try estate.settle(mounts) { watch($0, logger) }
+                try estate.settle(mounts)
             } else {
                 try mounting(configuration) { options throws(MountError) in
                     // Whoever made a mount removes it.
@@ -81,9 +80,7 @@ enum Daemon {
                     }
                 }
             }
-            signals.serve(reload: wiring.hangUp) {
-                if !Estate.leave(mounts, to: manager) { mounts.stop() }
-            }
+            signals.serve(reload: wiring.hangUp) { mounts.stop() }
         } catch {
             mounts.stop()
             mounts.settle()
@@ -100,7 +97,8 @@ enum Daemon {
         if let ready { leave(ready) }
         manager.tell(.ready("\(source) on \(request.mountpoint)"))
         mounts.waitForEnd()
-        manager.tell(.stopping("writing the cache"))
+        // Where another process is the service by now, that goes on.
+        if !mounts.isLeft { manager.tell(.stopping("writing the cache")) }
         listener?.stop()
         control?.endJobs()
         control?.withdraw()

@@ -11,8 +11,6 @@ struct MountRequest {
     var device: MountDevice?
     /// A daemon serves the mount, and is to leave it to this one.
     var isSuccessor = false
-    /// What the service manager has kept since the last start.
-    var kept: [String: Int32] = [:]
     /// The options as given, those of a file first, with absolute paths.
     var given: [GivenOption] = []
 

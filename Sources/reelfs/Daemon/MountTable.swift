@@ -23,6 +23,7 @@ final class MountTable: Sendable {
         /// Mounts that are being made; at first the daemon's own.
         var coming = 1
         var isStopping = false
+        var isLeft = false
         /// A command has made all mounts offline.
         var isOffline: Bool
 
@@ -162,6 +163,9 @@ final class MountTable: Sendable {
     /// The error of a daemon that takes no more mounts.
     static let ending = "the mount is ending"
 
+    /// Whether another process has taken the mounts.
+    var isLeft: Bool { state.withLock(notifying: false) { $0.isLeft } }
+
     /// Whether a mount may come.
     var isOpen: Bool { state.withLock(notifying: false) { !$0.isOver && !$0.isStopping } }
 
@@ -204,7 +208,7 @@ final class MountTable: Sendable {
     func leave(_ give: (LeftMount, _ descriptors: [Int32]) -> Bool) -> Bool {
         let rows: [Row]? = state.withLock { state in
             guard !state.isOver, !state.isStopping, state.coming == 0 else { return nil }
-            state.isStopping = true
+            (state.isStopping, state.isLeft) = (true, true)
             return state.rows
         }
         guard let rows else { return false }
@@ -225,11 +229,11 @@ final class MountTable: Sendable {
     }
 
     /// Takes what an earlier process has left.
-    func take(_ left: LeftMount, _ device: Int32, _ watcher: (FuseSession) -> Watcher?) throws(MountError) {
+    func take(_ left: LeftMount, _ device: Int32, _ watcher: Watcher?) throws(MountError) {
         let ownership = Ownership(user: left.user, group: left.group, umask: left.umask)
         var options = options(left.mountpoint, ownership, MountDevice(descriptor: device, number: left.device))
         options.inheritance = left.inheritance
-        try add(options, isOnlyCached: left.isOnlyCached, watcher)
+        try add(options, isOnlyCached: left.isOnlyCached) { _ in watcher }
     }
 
     /// Waits for the end of the last mount.

@@ -39,20 +39,23 @@ enum Mountpoint {
     }
 
     /// Absolute and without symbolic links, also where the last component is a dead mount, which cannot be looked into.
-    /// - Parameter asks: false: a mount there that is not served is not asked.
-    static func resolve(_ path: String, asks: Bool = true) throws(Failure) -> String {
+    static func resolve(_ path: String) throws(Failure) -> String {
         // If a daemon hangs, the path is put together without asking it.
-        let (resolved, code) = (asks ? answered({ (realPath(path), errno) }) : nil) ?? (nil, ETIMEDOUT)
+        let (resolved, code) = answered({ (realPath(path), errno) }) ?? (nil, ETIMEDOUT)
         if let resolved { return resolved }
         if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
         if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
+        guard let path = resolveAbove(path) else { throw .mount("mount point \(shown(path)): \(reason(code))") }
+        return path
+    }
+
+    /// Resolves all but the last component, which is not looked at; nil with errno set.
+    static func resolveAbove(_ path: String) -> String? {
         var trimmed = path.utf8[...]
         while trimmed.count > 1, trimmed.last == UInt8(ascii: "/") { trimmed.removeLast() }
         let rest = String(decoding: trimmed, as: UTF8.self)
         let (parent, name) = cutAtLastSlash(rest) ?? (".", rest)
-        guard let folder = realPath(parent.isEmpty ? "/" : parent) else {
-            throw .mount("mount point \(shown(path)): \(reason(code))")
-        }
+        guard let folder = realPath(parent.isEmpty ? "/" : parent) else { return nil }
         return folder == "/" ? "/" + name : folder + "/" + name
     }
 

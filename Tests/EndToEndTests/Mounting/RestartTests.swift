@@ -222,7 +222,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A service manager keeps the mount over a restart, and a stop ends it")
+        @Test("A service that reloads is another process then, and its manager hears which before the first ends")
         func service() throws {
             let film = FileOrigin(length: Self.length)
             let server = try filmServer(film)
@@ -232,38 +232,33 @@ extension EndToEnd {
                 let words =
                     [program, "mount", server.address, scene.mountpoint, "--cache-dir", scene.cache]
                     + ["--foreground"] + scene.keyOptions
-                let job = scene.work("job")
-                try writeFile(scene.work("systemctl"), "#!/bin/sh\ncat \(job)\n".utf8)
-                chmod(scene.work("systemctl"), 0o755)
-                try writeFile(job, "  7 reelfs@films.service restart running\n".utf8)
-                let environment = [
-                    "NOTIFY_SOCKET": "@" + scene.folder, "FDSTORE": "16", "REELFS_UNIT": "reelfs@films.service",
-                    "PATH": scene.folder + "/work:/usr/bin:/bin", "no_proxy": "127.0.0.1",
-                ]
+                let environment = ["NOTIFY_SOCKET": "@" + scene.folder, "no_proxy": "127.0.0.1"]
                 let first = try ChildProcess(words, environment: environment)
-                try #require(manager.waitFor("READY=1"))
+                try #require(manager.wait { $0.hasPrefix("READY=1") } != nil)
                 let path = scene.mountpoint + "/film.mkv"
                 let player = Player(film, path, seed: 3)
                 #expect(eventually { player.reads > 3 })
-                var child = first
+                var processes = [first.pid]
                 for _ in 0..<2 {
-                    child.signal(SIGTERM)
-                    #expect(try child.wait().status == 0)
-                    #expect(manager.kept.count == 2, "\(manager.kept)")
-                    #expect(watcher(of: scene.mountpoint) == nil || eventually { watcher(of: scene.mountpoint) == nil })
-                    child = try manager.start(words, environment)
-                    try #require(manager.waitFor("READY=1"))
-                    #expect(eventually { manager.kept.isEmpty }, "\(manager.kept)")
+                    let reload = try ChildProcess.run([program, "restart", scene.mountpoint])
+                    #expect(reload.status == 0, "\(reload)")
+                    let name = try #require(manager.wait { $0.hasPrefix("MAINPID=") })
+                    let process = try #require(pid_t(name.dropFirst("MAINPID=".count)))
+                    #expect(isRunning(process) && !processes.contains(process))
+                    // The daemon before says no more, as the service does not stop.
+                    let rest = try #require(manager.wait { $0.hasPrefix("READY=1") || $0.hasPrefix("STOPPING=1") })
+                    #expect(rest.hasPrefix("READY=1"))
+                    processes.append(process)
                     let reads = player.reads
                     #expect(eventually { player.reads > reads + 3 })
                 }
+                #expect(try first.wait().status == 0)
                 #expect(player.finish() == nil)
                 #expect(film.difference(inFile: path) == nil)
-                #expect(eventually { watcher(of: scene.mountpoint) != nil })
-                try writeFile(job, "  8 reelfs@films.service stop running\n".utf8)
-                child.signal(SIGTERM)
-                #expect(try child.wait().status == 0)
-                #expect(manager.kept.isEmpty && !mountTable().contains { $0.mountpoint == scene.mountpoint })
+                kill(processes.last!, SIGTERM)
+                #expect(manager.wait { $0.hasPrefix("STOPPING=1") } != nil)
+                #expect(eventually { !isRunning(processes.last!) })
+                #expect(!mountTable().contains { $0.mountpoint == scene.mountpoint })
             }
         }
     }
@@ -286,62 +281,30 @@ private final class OpenFile {
     func close() { Glibc.close(descriptor) }
 }
 
-/// A service manager that keeps descriptors: sd_notify(3), sd_listen_fds(3).
+/// A service manager that listens: sd_notify(3).
 private final class ManagerSocket {
     private let descriptor: Int32
-    private var files: [String: Int32] = [:]
-    /// All that it was given up to now.
-    var kept: [String: Int32] {
-        _ = take()
-        return files
-    }
 
     init(_ name: String) throws {
         descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         try #require(try #require(UnixAddress(socketName: name)).bind(descriptor) == 0)
     }
 
-    deinit {
-        dropAll()
-        close(descriptor)
-    }
+    deinit { close(descriptor) }
 
-    /// Takes messages until one begins with a line.
-    func waitFor(_ line: String) -> Bool {
-        eventually { take().contains { $0.hasPrefix(line) } }
-    }
-
-    /// - Returns: the messages that have come.
-    private func take() -> [String] {
-        var texts: [String] = []
-        var poller = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        while poll(&poller, 1, 0) == 1 {
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            let (count, received) = DescriptorMessage.receive(&bytes, from: descriptor)
-            let text = String(decoding: bytes[..<max(0, count)], as: UTF8.self)
-            let name = text.split(separator: "\n").first { $0.hasPrefix("FDNAME=") }.map { String($0.dropFirst(7)) }
-            if text.hasPrefix("FDSTORE=1"), let name, let file = received.first {
-                // The same open file is kept once.
-                if files[name] != nil { close(file) } else { files[name] = file }
-            }
-            if text.hasPrefix("FDSTOREREMOVE=1"), let name, let file = files.removeValue(forKey: name) { close(file) }
-            texts.append(text)
+    /// Takes messages until one is wanted. - Returns: that one; nil if none came in time.
+    func wait(_ isWanted: (String) -> Bool) -> String? {
+        var found: String?
+        _ = eventually {
+            while found == nil, let text = next() { if isWanted(text) { found = text } }
+            return found != nil
         }
-        return texts
+        return found
     }
 
-    /// Starts a process with all that is kept.
-    func start(_ words: [String], _ environment: [String: String]) throws -> ChildProcess {
-        let kept = kept
-        var environment = environment
-        environment["LISTEN_FDS"] = "\(kept.count)"
-        environment["LISTEN_FDNAMES"] = kept.keys.joined(separator: ":")
-        let shell = ["sh", "-c", "export LISTEN_PID=$$; exec \"$@\"", "sh"]
-        return try ChildProcess(shell + words, environment: environment, passing: Array(kept.values))
-    }
-
-    func dropAll() {
-        for descriptor in kept.values { close(descriptor) }
-        files = [:]
+    private func next() -> String? {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        let count = recv(descriptor, &bytes, bytes.count, Int32(MSG_DONTWAIT))
+        return count < 0 ? nil : String(decoding: bytes[..<count], as: UTF8.self)
     }
 }
