@@ -214,23 +214,13 @@ package final class CatalogueVolume: MountedVolume {
 }
 
 extension CatalogueVolume {
-    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        lookup(name, in: parent, Volume.lookup, completion)
-    }
-
-    package func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        lookup(name, in: parent, Volume.lookupCached, completion)
-    }
-
-    private func lookup(
-        _ name: String, in parent: NodeID,
-        _ look: @escaping @Sendable (Volume) -> (String, NodeID, @escaping Completion<Entry>) -> Void,
-        _ completion: @escaping Completion<Entry>
+    package func lookup(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
     ) {
         let (number, node) = splitNode(parent)
         if number > 0 {
             return use(number, completion) { _, volume in
-                look(volume)(name, node) { completion($0.map { $0.of(number) }) }
+                volume.lookup(name, in: node, view) { completion($0.map { $0.of(number) }) }
             }
         }
         guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
@@ -263,29 +253,16 @@ extension CatalogueVolume {
         return place
     }
 
-    package func readLink(_ id: NodeID, _ completion: @escaping Completion<String>) {
-        readLink(id, Volume.readLink, completion)
-    }
-
-    package func readLinkCached(_ id: NodeID, _ completion: @escaping Completion<String>) {
-        readLink(id, Volume.readLinkCached, completion)
-    }
-
-    private func readLink(
-        _ id: NodeID, _ read: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<String>) -> Void,
-        _ completion: @escaping Completion<String>
-    ) {
+    package func readLink(_ id: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>) {
         let (number, node) = splitNode(id)
         guard number > 0 else { return completion(.failure(.unsupported)) }
-        use(number, completion) { _, volume in read(volume)(node, completion) }
+        use(number, completion) { _, volume in volume.readLink(node, view, completion) }
     }
 
-    package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
-        open(id, { $0.open($1, by: thread, $2) }, completion)
-    }
-
-    package func openCached(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
-        open(id, { $0.openCached($1, by: thread, $2) }, completion)
+    package func open(
+        _ id: NodeID, by thread: Int32?, _ view: VolumeView, _ completion: @escaping Completion<any FileHandle>
+    ) {
+        open(id, { $0.open($1, by: thread, view, $2) }, completion)
     }
 
     package func reopen(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
@@ -320,13 +297,6 @@ extension CatalogueVolume {
         return file.volume.read(file.file, offset: offset, into: buffer, park: park)
     }
 
-    package func readCached(
-        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
-    ) -> ReadAnswer {
-        let file = file as! CatalogueFile
-        return file.volume.readCached(file.file, offset: offset, into: buffer)
-    }
-
     package func lend(_ file: any FileHandle, _ range: ByteRange) -> LentBytes? {
         let file = file as! CatalogueFile
         return file.volume.lend(file.file, range)
@@ -337,18 +307,8 @@ extension CatalogueVolume {
         file.volume.abandon(read, of: file.file)
     }
 
-    package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        openDirectory(id, Volume.openDirectory, completion)
-    }
-
-    package func openDirectoryCached(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        openDirectory(id, Volume.openDirectoryCached, completion)
-    }
-
-    private func openDirectory(
-        _ id: NodeID,
-        _ open: @escaping @Sendable (Volume) -> (NodeID, @escaping Completion<any DirectoryHandle>) -> Void,
-        _ completion: @escaping Completion<any DirectoryHandle>
+    package func openDirectory(
+        _ id: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>
     ) {
         let (number, node) = splitNode(id)
         if number == 0 {
@@ -360,7 +320,7 @@ extension CatalogueVolume {
             let parent = state.withLock(notifying: false) { state in
                 state.folders.parent(of: number).flatMap { state.folders[$0]?.inode }
             }
-            open(volume)(node) { result in
+            volume.openDirectory(node, view) { result in
                 completion(
                     result.map { CatalogueSnapshot(number, $0, parentInode: node == rootNode ? parent : nil) })
             }

@@ -83,7 +83,9 @@ final class FileOpener: Sendable {
         files.open(url, known) { [files] result in
             completion(
                 result.flatMap { file in
-                    if file.isComplete { return .success(OpenFile(node, file, wantsDirectIO: false)) }
+                    if file.isComplete {
+                        return .success(OpenFile(node, file, wantsDirectIO: false, isCachedOnly: true))
+                    }
                     files.close(file)
                     return .failure(.offline)
                 })

@@ -11,15 +11,20 @@ final class OpenFile: FileHandle {
     let wantsDirectIO: Bool
     /// Whether its end has to call `Prebuffer.released`.
     let isHeld: Bool
+    /// Its reads ask for nothing.
+    let isCachedOnly: Bool
     /// nil: the user wants no log.
     let cacheReads: CacheReads?
     private let isOffered = Atomic(false)
 
-    init(_ node: Node, _ remote: RemoteFile, wantsDirectIO: Bool, isHeld: Bool = false) {
+    init(
+        _ node: Node, _ remote: RemoteFile, wantsDirectIO: Bool, isHeld: Bool = false, isCachedOnly: Bool = false
+    ) {
         self.node = node
         self.remote = remote
         self.wantsDirectIO = wantsDirectIO
         self.isHeld = isHeld
+        self.isCachedOnly = isCachedOnly
         cacheReads = remote.services.upstream.requests.isWritten ? CacheReads() : nil
     }
 

@@ -11,7 +11,7 @@ final class DirectorySnapshot: DirectoryHandle {
     private let parentInode: UInt64
     private let entries: EntryList
     private let listed: Directory.Listed
-    private let isCachedOnly: Bool
+    private let view: VolumeView
     let isHeldByKernel: Bool
 
     private struct State {
@@ -23,10 +23,9 @@ final class DirectorySnapshot: DirectoryHandle {
 
     private let state = Lock(State())
 
-    /// - Parameter isCachedOnly: only items that are cached whole; nothing is asked for.
     init(
         _ tree: Tree, _ node: Node, _ directory: Directory, parentInode: UInt64, _ listed: Directory.Listed,
-        isCachedOnly: Bool = false
+        _ view: VolumeView
     ) {
         self.tree = tree
         self.node = node
@@ -34,11 +33,11 @@ final class DirectorySnapshot: DirectoryHandle {
         self.parentInode = parentInode
         self.listed = listed
         entries = listed.entries
-        self.isCachedOnly = isCachedOnly
-        isHeldByKernel = !isCachedOnly && directory.isTold(listed.entries) && !tree.services.transport.line.isOffline
+        self.view = view
+        isHeldByKernel = view == .whole && directory.isTold(listed.entries) && !tree.services.transport.line.isOffline
     }
 
-    var listing: ObjectIdentifier? { isCachedOnly ? nil : entries.identity }
+    var listing: ObjectIdentifier? { view == .cached ? nil : entries.identity }
 
     func isNotKept() { state.withLock { $0.isKept = false } }
 
@@ -47,7 +46,7 @@ final class DirectorySnapshot: DirectoryHandle {
         if first == 0 { state.withLock { $0.telling = $0.isKept ? (next: 0, beganAt: now()) : nil } }
         var offset = first
         // A view of cached files is one mount's own: reading it does not count as the kernel having the directory.
-        var isWhole = withAttributes && !isCachedOnly
+        var isWhole = withAttributes && view == .whole
         while offset < entries.count + 2 {
             guard offset < 2 || isShown(offset - 2) else {
                 isWhole = false
@@ -66,7 +65,7 @@ final class DirectorySnapshot: DirectoryHandle {
     }
 
     private func isShown(_ place: Int) -> Bool {
-        isCachedOnly ? tree.isWhole(place, of: entries) : tree.isShown(place, of: entries)
+        view == .cached ? tree.isWhole(place, of: entries) : tree.isShown(place, of: entries)
     }
 
     private func item(at offset: Int, withAttributes: Bool) -> DirectoryItem {
@@ -76,7 +75,7 @@ final class DirectorySnapshot: DirectoryHandle {
         }
         let place = offset - 2
         let name = entries.name(at: place)
-        let known = withAttributes ? tree.knownEntry(place, of: listed, in: node, asks: !isCachedOnly) : nil
+        let known = withAttributes ? tree.knownEntry(place, of: listed, in: node, asks: view == .whole) : nil
         let entry = try? known?.get()
         return DirectoryItem(
             name: name, inode: entry?.attributes.inode ?? inodeNumber(of: name, in: node.inode),

@@ -81,15 +81,7 @@ extension SourceEntry {
 }
 
 extension Volume {
-    package func readLink(_ id: NodeID, _ completion: @escaping Completion<String>) {
-        readLink(id, isCachedOnly: false, completion)
-    }
-
-    package func readLinkCached(_ id: NodeID, _ completion: @escaping Completion<String>) {
-        readLink(id, isCachedOnly: true, completion)
-    }
-
-    private func readLink(_ id: NodeID, isCachedOnly: Bool, _ completion: @escaping Completion<String>) {
+    package func readLink(_ id: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard node.isLink else { return completion(.failure(.unsupported)) }
         let depth = (tree.nodes.path(of: node)?.utf8.count { $0 == UInt8(ascii: "/") }) ?? 0
@@ -97,7 +89,7 @@ extension Volume {
             guard case .success(let file) = result else { return completion(result.map { _ in "" }) }
             // The thread may be the transport's.
             services.later { [self] in
-                readAll(of: file, isCachedOnly: isCachedOnly) { [self] result in
+                readAll(of: file) { [self] result in
                     close(file)
                     completion(
                         result.flatMap { LinkFile.target($0, depth: depth).map { .success($0) } ?? .failure(.leadsOut) }
@@ -105,20 +97,15 @@ extension Volume {
                 }
             }
         }
-        isCachedOnly ? opener.openCached(node, by: nil, opened) : opener.open(node, opened)
+        open(id, by: nil, view, opened)
     }
 
     /// The bytes of a small file; of a longer one so many that it is too long for a link.
-    private func readAll(
-        of file: any FileHandle, isCachedOnly: Bool, _ completion: @escaping Completion<[UInt8]>
-    ) {
+    private func readAll(of file: any FileHandle, _ completion: @escaping Completion<[UInt8]>) {
         var answer = ReadAnswer.failed(.failed)
         let bytes = [UInt8](unsafeUninitializedCapacity: LinkFile.longestTarget + 1) { buffer, count in
             let buffer = UnsafeMutableRawBufferPointer(buffer)
-            answer =
-                isCachedOnly
-                ? readCached(file, offset: 0, into: buffer)
-                : read(file, offset: 0, into: buffer) { LinkRead(completion) }
+            answer = read(file, offset: 0, into: buffer) { LinkRead(completion) }
             if case .read(let read) = answer { count = read }
         }
         switch answer {

@@ -1,4 +1,5 @@
 import ReelCore
+import ReelFilesystem
 import ReelSources
 
 /// What is shown while nothing may be asked for.
@@ -21,6 +22,16 @@ extension Tree {
             let prefix = services.options.cacheKey.prefix(of: url)
         else { return true }
         return wholeFiles.hasAny(below: prefix)
+    }
+
+    /// An entry that is cached whole; nothing is asked for.
+    func cachedEntry(_ name: String, in node: Node) -> Result<Entry, VolumeError> {
+        knownListing(of: node).flatMap { listed in
+            guard let place = listed.entries.place(of: name), isWhole(place, of: listed.entries),
+                let known = knownEntry(place, of: listed, in: node, asks: false)
+            else { return .failure(.notFound) }
+            return known
+        }
     }
 
     /// Makes the kernel forget what is shown otherwise from now on.

@@ -63,8 +63,12 @@ package final class AnchoredVolume: MountedVolume {
 
     // MARK: The filesystem
 
-    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        guard parent == rootNode, name == self.name else { return volume.lookup(name, in: parent, completion) }
+    package func lookup(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
+    ) {
+        guard parent == rootNode, name == self.name else { return volume.lookup(name, in: parent, view, completion) }
+        // The file says that the tree is whole, which such a view never is.
+        if view == .cached { return completion(.failure(.notFound)) }
         let isThere = volume.isTrusted
         completion(isThere ? .success(Entry(node: Self.node, attributes: attributes)) : .failure(.notFound))
         // The kernel takes this answer for newer than what a look told it meanwhile.
@@ -85,13 +89,15 @@ package final class AnchoredVolume: MountedVolume {
         return NodePlace(parent: rootNode, name: name, isDirectory: false)
     }
 
-    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
-        node == Self.node ? completion(.failure(.unsupported)) : volume.readLink(node, completion)
+    package func readLink(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>) {
+        node == Self.node ? completion(.failure(.unsupported)) : volume.readLink(node, view, completion)
     }
 
-    package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
-        if node != Self.node { return volume.open(node, by: thread, completion) }
-        completion(.success(file))
+    package func open(
+        _ node: NodeID, by thread: Int32?, _ view: VolumeView, _ completion: @escaping Completion<any FileHandle>
+    ) {
+        if node != Self.node { return volume.open(node, by: thread, view, completion) }
+        completion(view == .cached ? .failure(.stale) : .success(file))
     }
 
     package func reopen(_ node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
@@ -117,8 +123,10 @@ package final class AnchoredVolume: MountedVolume {
         if file !== self.file { volume.abandon(read, of: file) }
     }
 
-    package func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        guard node == rootNode else { return volume.openDirectory(node, completion) }
+    package func openDirectory(
+        _ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>
+    ) {
+        guard node == rootNode, view == .whole else { return volume.openDirectory(node, view, completion) }
         volume.openDirectory(node) { [self] result in
             completion(
                 result.map { directory in
@@ -128,31 +136,6 @@ package final class AnchoredVolume: MountedVolume {
                     return AnchoredDirectory(directory, volume.isTrusted ? item : nil)
                 })
         }
-    }
-
-    // The file says that the tree is whole, which such a view never is.
-
-    package func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
-        if parent == rootNode, name == self.name { return completion(.failure(.notFound)) }
-        volume.lookupCached(name, in: parent, completion)
-    }
-
-    package func openCached(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
-        node == Self.node ? completion(.failure(.stale)) : volume.openCached(node, by: thread, completion)
-    }
-
-    package func readCached(
-        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
-    ) -> ReadAnswer {
-        file === self.file ? .read(0) : volume.readCached(file, offset: offset, into: buffer)
-    }
-
-    package func readLinkCached(_ node: NodeID, _ completion: @escaping Completion<String>) {
-        node == Self.node ? completion(.failure(.unsupported)) : volume.readLinkCached(node, completion)
-    }
-
-    package func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
-        volume.openDirectoryCached(node, completion)
     }
 
     package func capacity() -> Capacity { volume.capacity() }

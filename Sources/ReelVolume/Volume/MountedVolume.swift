@@ -1,6 +1,13 @@
 import ReelCore
 import ReelFilesystem
 
+/// What a mount shows of a volume.
+package enum VolumeView: Sendable {
+    case whole
+    /// What is cached whole. Nothing is asked for, also by reads of files that are opened in it.
+    case cached
+}
+
 /// A filesystem with a cache and commands, as the program mounts it: of one source (`Volume`), or of the sources of a
 /// catalogue (`CatalogueVolume`).
 package protocol MountedVolume: Filesystem {
@@ -10,22 +17,12 @@ package protocol MountedVolume: Filesystem {
     /// The prefetches of the mount.
     var prefetches: PrefetchJobs { get }
 
-    /// Like `lookup`, of what is cached whole; nothing is asked for.
-    func lookupCached(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>)
-
-    /// Like `open`, of a file that is cached whole; nothing is asked for, also by its reads.
-    func openCached(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>)
-
-    /// Like `read`, of bytes that are cached. It never parks.
-    func readCached(
-        _ file: any FileHandle, offset: Int64, into buffer: UnsafeMutableRawBufferPointer
-    ) -> ReadAnswer
-
-    /// Like `readLink`, of a link whose file is cached whole; nothing is asked for.
-    func readLinkCached(_ node: NodeID, _ completion: @escaping Completion<String>)
-
-    /// Like `openDirectory`, with the items that are cached whole; nothing is asked for.
-    func openDirectoryCached(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>)
+    // The calls of `Filesystem` in one view.
+    func lookup(_ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>)
+    func open(
+        _ node: NodeID, by thread: Int32?, _ view: VolumeView, _ completion: @escaping Completion<any FileHandle>)
+    func readLink(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>)
+    func openDirectory(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>)
 
     /// Tells this cache from here on when something has changed that the kernel may have kept.
     func connect(_ cache: any KernelCache)
@@ -50,6 +47,21 @@ package protocol MountedVolume: Filesystem {
 
     /// Fails the calls that wait, stops the requests, and ends the threads. The caller closes the store.
     func shutdown()
+}
+
+extension MountedVolume {
+    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+        lookup(name, in: parent, .whole, completion)
+    }
+    package func open(_ node: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+        open(node, by: thread, .whole, completion)
+    }
+    package func readLink(_ node: NodeID, _ completion: @escaping Completion<String>) {
+        readLink(node, .whole, completion)
+    }
+    package func openDirectory(_ node: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+        openDirectory(node, .whole, completion)
+    }
 }
 
 extension Volume: MountedVolume {

@@ -99,9 +99,12 @@ package final class Volume: Sendable {
 
 /// The calls of the kernel adapter.
 extension Volume: Filesystem {
-    package func lookup(_ name: String, in parent: NodeID, _ completion: @escaping Completion<Entry>) {
+    package func lookup(
+        _ name: String, in parent: NodeID, _ view: VolumeView, _ completion: @escaping Completion<Entry>
+    ) {
         guard name.utf8.count <= 255 else { return completion(.failure(.nameTooLong)) }
         guard let node = tree.nodes[parent] else { return completion(.failure(.stale)) }
+        if view == .cached { return completion(tree.cachedEntry(name, in: node)) }
         tree.listing(of: node) { [self] result in
             switch result {
             case .failure(let error): completion(.failure(error))
@@ -131,10 +134,15 @@ extension Volume: Filesystem {
         tree.nodes.place(of: id)
     }
 
-    package func open(_ id: NodeID, by thread: Int32?, _ completion: @escaping Completion<any FileHandle>) {
+    package func open(
+        _ id: NodeID, by thread: Int32?, _ view: VolumeView, _ completion: @escaping Completion<any FileHandle>
+    ) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard !node.isDirectory else { return completion(.failure(.isDirectory)) }
-        opener.open(node, by: thread, completion)
+        switch view {
+        case .whole: opener.open(node, by: thread, completion)
+        case .cached: opener.openCached(node, by: thread, completion)
+        }
     }
 
     package func reopen(_ id: NodeID, _ completion: @escaping Completion<any FileHandle>) {
@@ -152,9 +160,11 @@ extension Volume: Filesystem {
     ) -> ReadAnswer {
         let file = file as! OpenFile
         let remote = file.remote
-        let answer = remote.read(offset, into: buffer, of: file.node.id, park: park)
+        let answer =
+            file.isCachedOnly
+            ? remote.readCached(offset, into: buffer) : remote.read(offset, into: buffer, of: file.node.id, park: park)
         if let reads = file.cacheReads, case .read(let count) = answer { reads.add(offset, count) }
-        lookAtPlay(of: file)
+        if !file.isCachedOnly { lookAtPlay(of: file) }
         return answer
     }
 
@@ -175,14 +185,20 @@ extension Volume: Filesystem {
         (file as! OpenFile).remote.abandon(read)
     }
 
-    package func openDirectory(_ id: NodeID, _ completion: @escaping Completion<any DirectoryHandle>) {
+    package func openDirectory(
+        _ id: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>
+    ) {
         guard let node = tree.nodes[id] else { return completion(.failure(.stale)) }
         guard let directory = node.directory else { return completion(.failure(.notDirectory)) }
         let parentInode = tree.nodes.peek(node.parent)?.inode ?? node.inode
+        let opened = { @Sendable [tree] (result: Result<Directory.Listed, VolumeError>) in
+            completion(result.map { DirectorySnapshot(tree, node, directory, parentInode: parentInode, $0, view) })
+        }
+        if view == .cached { return opened(tree.knownListing(of: node)) }
         let walk = ahead.reads(node, directory)
-        tree.listing(of: node) { [tree, ahead] result in
+        tree.listing(of: node) { [ahead] result in
             if let walk { ahead.answered(walk) }
-            completion(result.map { DirectorySnapshot(tree, node, directory, parentInode: parentInode, $0) })
+            opened(result)
         }
     }
 
