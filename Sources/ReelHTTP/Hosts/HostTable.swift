@@ -50,7 +50,7 @@ final class HostTable {
         guard hosts.count >= Self.limit else { return }
         for host in hosts.values where host.isIdle && (!host.login.asksForDigest || hosts.count > 2 * Self.limit) {
             hosts[host.name] = nil
-            news.standings.withLock { $0[host.name] = nil }
+            news.facts.withLock { $0.standings[host.name] = nil }
         }
     }
 

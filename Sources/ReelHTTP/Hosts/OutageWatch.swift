@@ -91,7 +91,7 @@ final class OutageWatch {
         let moment = now()
         if nextTick == nil { nextTick = moment + Self.interval }
         let (result, isNews) = host.health.change(deadline: deadline) { event(&$0, moment) }
-        if isNews { news.standings.withLock { $0[host.name] = host.health.standing } }
+        if isNews { news.facts.withLock { $0.standings[host.name] = host.health.standing } }
         return result
     }
 

@@ -48,7 +48,7 @@ package final class CurlOrigin: Transport {
     }
 
     /// Bytes, requests and connections so far.
-    package var counters: TransportCounters { news.counters.withLock { $0 } }
+    package var counters: TransportCounters { news.facts.withLock { $0.counters } }
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         handle.connect(to: mailbox)
@@ -61,7 +61,7 @@ package final class CurlOrigin: Transport {
         mailbox.put { $0.watchOutages(deadline: deadline, report) }
     }
 
-    package var standings: [String: OriginStanding] { news.standings.withLock { $0 } }
+    package var standings: [String: OriginStanding] { news.facts.withLock { $0.standings } }
 
     package func noteInterest(in url: ResourceURL) { mailbox.put { $0.noteInterest(in: url) } }
 

@@ -267,7 +267,7 @@ final class TransferLoop {
             transfer.begin()
             transfer.receiver.sent()
             if goOn(transfer) { return }
-            if send(transfer, avoidsIdle: avoidsIdle) { news.counters.withLock { $0.requests += 1 } }
+            if send(transfer, avoidsIdle: avoidsIdle) { news.facts.withLock { $0.counters.requests += 1 } }
         } cancel: {
             cancel($0)
         }
@@ -395,7 +395,7 @@ final class TransferLoop {
         if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
         if let easy = transfer.handle, transfer.stage != .waiting {
             let opened = Int64(reel_get_long(easy, CURLINFO_NUM_CONNECTS))
-            news.counters.withLock { $0.connections += opened }
+            news.facts.withLock { $0.counters.connections += opened }
             if !transfer.isOfFileServer {
                 host.idle.ended(hasTaken: transfer.hasTakenIdle, isNew: opened > 0, isKept: isKept)
             }

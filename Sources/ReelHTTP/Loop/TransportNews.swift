@@ -13,7 +13,11 @@ package struct TransportCounters: Hashable, Sendable {
 
 /// The facts that the transport's thread tells all others.
 final class TransportNews: Sendable {
-    let counters = Lock(TransportCounters())
-    /// Origins that are away or in doubt.
-    let standings = Lock<[String: OriginStanding]>([:])
+    struct Facts {
+        var counters = TransportCounters()
+        /// Origins that are away or in doubt.
+        var standings: [String: OriginStanding] = [:]
+    }
+
+    let facts = Lock(Facts())
 }

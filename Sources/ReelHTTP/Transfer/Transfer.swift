@@ -322,7 +322,7 @@ final class Transfer {
     /// Gives the gathered bytes to the receiver, and pauses or fails as the receiver answers.
     func handOver() -> BodyAnswer {
         guard let bytes = gathered?.takeAll(), !bytes.isEmpty else { return .more }
-        loop.news.counters.withLock { $0.bodyBytes += Int64(bytes.count) }
+        loop.news.facts.withLock { $0.counters.bodyBytes += Int64(bytes.count) }
         loop.gate.took(bytes.count, by: self)
         if probe == nil { loop.watch?.answered(home, nil) }
         let word = receiver.body(bytes)

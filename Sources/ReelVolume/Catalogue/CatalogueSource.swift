@@ -285,8 +285,13 @@ final class CatalogueServices: Sendable {
     let ticker = Ticker()
     let gate = WriterGate()
     let line: Line
-    private let kernel = Lock<(any KernelCache)?>(nil)
-    private let listener = Lock<(@Sendable (CatalogueSource) -> Void)?>(nil)
+
+    private struct State {
+        var kernel: (any KernelCache)?
+        var listener: (@Sendable (CatalogueSource) -> Void)?
+    }
+
+    private let state = Lock(State())
 
     init(_ store: Store, _ line: Line, _ logger: Logger) {
         self.line = line
@@ -294,18 +299,18 @@ final class CatalogueServices: Sendable {
         self.logger = logger
     }
 
-    var kernelCache: (any KernelCache)? { kernel.withLock { $0 } }
+    var kernelCache: (any KernelCache)? { state.withLock { $0.kernel } }
 
-    func connect(_ cache: any KernelCache) { kernel.withLock { $0 = cache } }
+    func connect(_ cache: any KernelCache) { state.withLock { $0.kernel = cache } }
 
     func connectKernel(_ volume: Volume, _ number: UInt64) {
         if let kernelCache { volume.connect(NumberedKernelCache(kernelCache, number)) }
     }
 
     /// Tells of each source that is open from then on.
-    func listen(_ body: @escaping @Sendable (CatalogueSource) -> Void) { listener.withLock { $0 = body } }
+    func listen(_ body: @escaping @Sendable (CatalogueSource) -> Void) { state.withLock { $0.listener = body } }
 
-    fileprivate func appeared(_ source: CatalogueSource) { listener.withLock { $0 }?(source) }
+    fileprivate func appeared(_ source: CatalogueSource) { state.withLock { $0.listener }?(source) }
 }
 
 extension VolumeError {

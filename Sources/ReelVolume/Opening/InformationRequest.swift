@@ -15,9 +15,14 @@ final class InformationRequest: OriginReceiver {
     private let remembered: ContentInformation?
     private let demand: CallDemand?
     private let services: Services
-    private let known = Lock<(outcome: Outcome, head: ResponseHead)?>(nil)
-    /// The bytes of the beginning, as far as it has come.
-    private let bytes = Lock<[UInt8]>([])
+
+    private struct State {
+        var known: (outcome: Outcome, head: ResponseHead)?
+        /// The bytes of the beginning, as far as it has come.
+        var bytes: [UInt8] = []
+    }
+
+    private let state = Lock(State())
     private let began: (@Sendable (FileBeginning) -> Void)?
     private let completion: @Sendable (Outcome) -> Void
 
@@ -89,11 +94,11 @@ final class InformationRequest: OriginReceiver {
             {
                 return .wrongAnswer("a web page where media was expected")
             }
-            known.withLock { $0 = (.information(information), head) }
+            state.withLock { $0.known = (.information(information), head) }
             // The head has told everything; a whole body is not wanted.
             return head.status == 206 || began != nil ? nil : .cancelled
         case .unchanged:
-            known.withLock { $0 = (.unchanged, head) }
+            state.withLock { $0.known = (.unchanged, head) }
             return nil
         case .failure(let failure): return failure
         }
@@ -102,16 +107,16 @@ final class InformationRequest: OriginReceiver {
     func body(_ bytes: UnsafeRawBufferPointer) -> BodyAnswer {
         services.counters.demandedBytes(bytes.count)
         if began == nil { return .more }
-        let isWhole = self.bytes.withLock { beginning in
-            beginning += bytes.prefix(FileBeginning.length - beginning.count)
-            return beginning.count == FileBeginning.length
+        let isWhole = state.withLock { state in
+            state.bytes += bytes.prefix(FileBeginning.length - state.bytes.count)
+            return state.bytes.count == FileBeginning.length
         }
         return isWhole ? .stop : .more
     }
 
     func ended(_ failure: OriginFailure?) {
-        let known = known.withLock { $0 }
-        if let known { began?(FileBeginning(known.head, bytes.withLock { $0 })) }
+        let (known, bytes) = state.withLock { ($0.known, $0.bytes) }
+        if let known { began?(FileBeginning(known.head, bytes)) }
         completion(known?.outcome ?? .failure(failure ?? .interrupted("no answer")))
     }
 }

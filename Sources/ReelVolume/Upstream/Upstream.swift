@@ -24,12 +24,17 @@ final class Upstream: Origin {
     let origins = OriginTable()
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
-    /// Changes each request before it leaves; nil until the source is known.
-    private let source = Lock<(any Source)?>(nil)
     /// For links that have expired.
     private let links = LinkRenewal()
-    /// Origins that are away and looked for.
-    private let missed = Lock<Set<String>>([])
+
+    private struct State {
+        /// Changes each request before it leaves; nil until the source is known.
+        var source: (any Source)?
+        /// Origins that are away and looked for.
+        var missed: Set<String> = []
+    }
+
+    private let state = Lock(State())
     private let logger: Logger
 
     /// - Parameters:
@@ -64,12 +69,12 @@ final class Upstream: Origin {
 
     /// Has an origin looked for until it is back: programs that wait for the news of it ask for nothing themselves.
     private func lookForReturn(of origin: String) {
-        if missed.withLock({ $0.insert(origin).inserted }) { lookAgain(for: origin) }
+        if state.withLock({ $0.missed.insert(origin).inserted }) { lookAgain(for: origin) }
     }
 
     private func lookAgain(for origin: String) {
         guard let url = ResourceURL(trusted: origin), transport.outage(of: url) != nil else {
-            return missed.withLock { _ = $0.remove(origin) }
+            return state.withLock { _ = $0.missed.remove(origin) }
         }
         if !transport.line.isOffline { transport.noteInterest(in: url) }
         // Before probes rest, which they do a minute after the last request.
@@ -78,12 +83,14 @@ final class Upstream: Origin {
 
     // MARK: The source
 
+    private var source: (any Source)? { state.withLock { $0.source } }
+
     /// Sends all further requests the way that the source wants.
-    func connect(_ source: any Source) { self.source.withLock { $0 = source } }
+    func connect(_ source: any Source) { state.withLock { $0.source = source } }
 
     /// Lets the origins that the user's own list names get the user's secrets, once a document of it was read.
     func trustNamedOrigins() {
-        guard let named = source.withLock({ $0 })?.namedOrigins, !named.isEmpty else { return }
+        guard let named = source?.namedOrigins, !named.isEmpty else { return }
         transport.trust(named)
     }
 
@@ -91,7 +98,7 @@ final class Upstream: Origin {
     func renewLinks(by list: @escaping LinkRenewal.List) { links.connect(list) }
 
     /// How a file is made of several resources, nil if it is one.
-    func joined(_ url: ResourceURL) -> JoinedFile? { source.withLock { $0 }?.joined(url) }
+    func joined(_ url: ResourceURL) -> JoinedFile? { source?.joined(url) }
 
     /// What a request for the URL asks in the end: the playlist of a joined file, else the URL itself.
     func place(of url: ResourceURL) -> SourcePlace { joined(url)?.playlist ?? .url(url) }
@@ -100,7 +107,7 @@ final class Upstream: Origin {
     func made(_ request: OriginRequest) -> OriginRequest {
         var request = request
         request.subject = request.subject ?? request.url
-        return source.withLock { $0 }?.request(request) ?? request
+        return source?.request(request) ?? request
     }
 
     // MARK: Requests
