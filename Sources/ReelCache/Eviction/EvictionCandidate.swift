@@ -13,7 +13,8 @@ struct EvictionCandidate {
     /// nil where the file is closed.
     let file: DataFile?
 
-    /// Edges go last; otherwise the extent whose last use is oldest goes first.
+    /// Edges go last; otherwise the extent whose last use is oldest goes first. The query of
+    /// `IndexConnection.evictionCandidates` has the same order.
     static func goesBefore(_ one: EvictionCandidate, _ other: EvictionCandidate) -> Bool {
         (one.isEdge ? 1 : 0, one.lastUse, one.object, one.extent)
             < (other.isEdge ? 1 : 0, other.lastUse, other.object, other.extent)

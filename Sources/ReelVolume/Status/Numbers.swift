@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// The numbers of a mount at one moment, before any was read: ``NumberTable`` says what each of them is.
+/// The numbers of a mount at one moment; all are 0 until they are read. ``NumberTable`` says what each of them is.
 package struct VolumeNumbers: Sendable {
     package var reads: Labelled<Int64> = ReadTimes.labelled { _ in 0 }
     package var readSeconds: Labelled<HistogramCounts> = ReadTimes.labelled { _ in HistogramCounts() }
