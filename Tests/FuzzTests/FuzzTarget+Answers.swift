@@ -28,7 +28,7 @@ extension FuzzTarget {
         },
         FuzzTarget("login") { bytes in
             let challenges = LoginChallenge.parse(String(decoding: bytes, as: UTF8.self))
-            guard var login = DigestLogin.strongest(of: challenges) else { return }
+            guard var login = DigestSession.strongest(of: challenges) else { return }
             let pair = ResourceURL.Credentials(user: "a\"b", password: "c")
             login.follow(String(decoding: bytes, as: UTF8.self))
             let line = login.answer("GET", "/x", pair) ?? ""

@@ -19,7 +19,7 @@ struct BasicPassword: Login {
     }
 
     func isReplaced(after challenges: [LoginChallenge], _ transfer: Transfer) -> Bool {
-        guard let digest = DigestLogin.strongest(of: challenges) else { return false }
+        guard let digest = DigestSession.strongest(of: challenges) else { return false }
         transfer.route.login.asked(forBasic: false)
         transfer.host.login.begin(digest)
         return true

@@ -1,6 +1,6 @@
 import ReelCore
 
-/// User and password to an origin that has asked for a proof of them (`DigestLogin`).
+/// User and password to an origin that has asked for a proof of them (`DigestSession`).
 struct DigestAnswer: Login {
     private let pair: ResourceURL.Credentials
     /// nil: there was none yet, and Basic would show the password.
@@ -32,7 +32,7 @@ struct DigestAnswer: Login {
             transfer.route.login.asked(forBasic: true)
             return true
         }
-        guard let digest = DigestLogin.strongest(of: challenges) else { return false }
+        guard let digest = DigestSession.strongest(of: challenges) else { return false }
         return transfer.host.login.refused(nonce, digest)
     }
 }

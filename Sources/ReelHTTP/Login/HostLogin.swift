@@ -5,7 +5,7 @@ struct HostLogin {
     /// nil: it has got and set no cookies yet.
     private(set) var cookies: CookieJar?
     /// nil: it has asked for none, or for one of another form (`asksForDigest`).
-    private var digest: DigestLogin?
+    private var digest: DigestSession?
     /// It has asked for a Digest login: passwords do not go there in the clear again.
     private(set) var asksForDigest = false
 
@@ -34,7 +34,7 @@ struct HostLogin {
     /// The origin has asked for a Digest login of any form.
     mutating func wantsDigest() { asksForDigest = true }
 
-    /// Answers as `DigestLogin.answer`; nil also where there is no challenge that is known here.
+    /// Answers as `DigestSession.answer`; nil also where there is no challenge that is known here.
     mutating func answer(_ method: String, _ target: String, _ pair: ResourceURL.Credentials) -> String? {
         digest?.answer(method, target, pair)
     }
@@ -48,11 +48,11 @@ struct HostLogin {
     }
 
     /// The origin has refused a password in the clear, and asks for this.
-    mutating func begin(_ challenge: DigestLogin) { if digest?.realm != challenge.realm { digest = challenge } }
+    mutating func begin(_ challenge: DigestSession) { if digest?.realm != challenge.realm { digest = challenge } }
 
     /// The origin has refused a login with this nonce, and asks for this. - Parameter nonce: nil: there was none yet.
     /// - Returns: whether another login may be taken than the one that was refused.
-    mutating func refused(_ nonce: String?, _ challenge: DigestLogin) -> Bool {
+    mutating func refused(_ nonce: String?, _ challenge: DigestSession) -> Bool {
         guard let known = digest, nonce != nil else {
             digest = challenge
             return true

@@ -40,7 +40,7 @@ import Testing
             ("SHA-256", "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
         ] {
             let text = String(challenge.flatMap { $0 == "%" ? Array(algorithm) : [$0] })
-            var login = try #require(DigestLogin.strongest(of: LoginChallenge.parse(text)))
+            var login = try #require(DigestSession.strongest(of: LoginChallenge.parse(text)))
             let answer = login.answer("GET", "/dir/index.html", mine, clientNonce: clientNonce)
             #expect(answer?.contains("response=\"\(response)\"") == true, "\(answer ?? "")")
             #expect(answer?.contains("nc=00000001, qop=auth") == true)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func aQuoteIsEscapedWhateverMarkCombinesWithIt() throws {
-        var login = try #require(DigestLogin.strongest(of: LoginChallenge.parse("Digest realm=a, nonce=b")))
+        var login = try #require(DigestSession.strongest(of: LoginChallenge.parse("Digest realm=a, nonce=b")))
         let pair = ResourceURL.Credentials(user: "x\"\u{301}\\\u{301}", password: "")
         let answer = login.answer("GET", "/", pair) ?? ""
         let expected = "Digest username=\"x\\\"\u{301}\\\\\u{301}\", realm="
@@ -63,7 +63,7 @@ import Testing
             "Digest realm=a, nonce=" + String(repeating: "x", count: LoginChallenge.valueLimit + 1),
         ])
     func aDigestOfAnotherFormIsNone(text: String) {
-        #expect(DigestLogin.strongest(of: LoginChallenge.parse(text)) == nil)
+        #expect(DigestSession.strongest(of: LoginChallenge.parse(text)) == nil)
     }
 
     @Test func aMirrorGetsTheLoginOfItsOwnHostAlone() throws {
@@ -86,7 +86,7 @@ import Testing
 
     @Test func theStrongerDigestIsTaken() throws {
         let text = "Digest realm=a, nonce=b, algorithm=MD5, Digest realm=a, nonce=c, algorithm=SHA-256, Basic realm=a"
-        #expect(DigestLogin.strongest(of: LoginChallenge.parse(text))?.nonce == "c")
+        #expect(DigestSession.strongest(of: LoginChallenge.parse(text))?.nonce == "c")
     }
 
     /// An origin that wants Digest and takes each nonce so often. Whether an answer is right, real servers check.

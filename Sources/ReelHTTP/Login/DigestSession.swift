@@ -4,7 +4,7 @@ import ReelCore
 /// first, and without sending it.
 ///
 ///     challenge ──▶ nonce, count 0 ──▶ each request: count + 1 ──▶ stale, or another nonce: count 0
-struct DigestLogin {
+struct DigestSession {
     let realm: String
     private(set) var nonce: String
     /// How many requests have used the nonce.
@@ -42,8 +42,8 @@ struct DigestLogin {
     }
 
     /// The best of several challenges, nil if none is known here.
-    static func strongest(of challenges: [LoginChallenge]) -> DigestLogin? {
-        let known = challenges.compactMap { DigestLogin($0) }
+    static func strongest(of challenges: [LoginChallenge]) -> DigestSession? {
+        let known = challenges.compactMap { DigestSession($0) }
         return known.first { $0.hash == .sha256 } ?? known.first
     }
 
