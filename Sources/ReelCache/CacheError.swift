@@ -3,7 +3,7 @@ import Glibc
 
 /// The reason why a call on the cache failed. The texts never hold a URL's query, user or password.
 package enum CacheError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Another daemon holds this source's directory; the mount point that it serves, "" where it has not told it yet.
+    /// Another daemon holds this source's directory. The mount point that it serves, "" if it has not written it yet.
     case inUse(by: String)
     /// The index was written by a newer program: its schema version, and the newest known here.
     case newerIndex(found: Int, known: Int)

@@ -32,7 +32,7 @@ struct KeyScope: Sendable {
         outside(version.key).map { Version(key: $0, validator: version.validator, length: version.length) }
     }
 
-    /// The scope of a key of the index, nil: none; and the key in it.
+    /// The scope of a key of the index, nil if it has none; and the key in it.
     static func split(_ key: String) -> (scope: String?, key: String) {
         let bytes = key.utf8
         guard let end = bytes.index(bytes.startIndex, offsetBy: digits, limitedBy: bytes.endIndex),
@@ -47,5 +47,5 @@ struct KeyScope: Sendable {
     }
 }
 
-/// The scope of a key that `Store.objects` of a whole cache tells, nil: none; and the key in it.
+/// Splits a key that `Store.objects` of a whole cache returns into its scope, nil if it has none, and the key in it.
 package func splitScope(ofKey key: String) -> (scope: String?, key: String) { KeyScope.split(key) }

@@ -40,13 +40,13 @@ final class ObjectStore: Sendable {
 
     func found(damaged count: Int) { damage.add(Int64(count), ordering: .relaxed) }
 
-    /// The proof that a block of this file must have; nil where the index does not tell.
+    /// The proof that a block of this file must have; nil if the index has none.
     func sum(of block: Int, in file: DataFile) -> BlockSum? {
         let (known, removals) = file.withBlocks { ($0.sum(of: block), $0.removals) }
         if let known { return known }
         let extent = block / BlockSize.blocksPerExtent
         let sums = try? index.read { (index) throws(CacheError) in try index.sums(of: file.row, extent: extent) }
-        // What left meanwhile may have another proof by now.
+        // Another thread may have removed the block meanwhile, and its proof may be another one by now.
         if let sums, file.cipher != nil {
             file.withBlocks { if $0.removals == removals { $0.keep(sums, ofExtent: extent) } }
         }

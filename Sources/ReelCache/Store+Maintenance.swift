@@ -94,7 +94,7 @@ extension Store {
     /// Compares the filled blocks of one version on the disk with their checksums. It counts as no use of them, and no
     /// read believes in a bad block from then on.
     /// - Parameter progress: gets the bytes verified since the last call; false ends the work.
-    /// - Returns: damaged blocks. Of a file that is gone: all that were filled, and no row tells of it any more.
+    /// - Returns: damaged blocks. If the file is gone, all that were filled; then no row covers it any more.
     package func verify(_ version: Version, _ progress: (Int64) -> Bool) throws(CacheError) -> [Int] {
         let version = scope.inside(version)
         var bad: [Int] = []

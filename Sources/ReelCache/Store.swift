@@ -29,7 +29,7 @@ package final class Store: Sendable {
     ///   - directory: of this source, `CACHE/<sourceDirectoryName(source)>`; made where there is none, 0700.
     ///   - source: as the user gave it; kept without credentials and query, to be recognised.
     ///   - limits: may differ from last time.
-    ///   - mountPoint: told to a second opener.
+    ///   - mountPoint: named in the error that a second opener gets.
     ///   - cipher: of an encrypted cache, nil for a plain one.
     ///   - watch: called when the disk stops taking writes, and with nil when it takes them again.
     /// - Throws: where the directory belongs to another user or source, is held by another daemon, or cannot be made.
@@ -51,7 +51,7 @@ package final class Store: Sendable {
     }
 
     /// - Parameters:
-    ///   - source: nil: the one that the directory belongs to.
+    ///   - source: nil for the one that the directory belongs to.
     ///   - reached: called between steps of the protocol, where a test looks at what a crash would leave.
     init(
         directory path: String, source: String?, limits: CacheLimits, owner mountPoint: String,

@@ -8,20 +8,20 @@
 ///
 /// `leave` makes it empty from every state: eviction, loss and damage.
 enum BlockState: UInt8, CaseIterable, Sendable {
-    /// No byte of it is there.
+    /// The block has no bytes.
     case empty
-    /// Some bytes are there, or are about to be; `BlockTable.Flight` has them. No row tells of the block.
+    /// Some bytes are there, or are about to be; `BlockTable.Flight` has them. No row covers the block.
     case partial
-    /// Filled, in memory because the disk does not take it. No row ever tells of the block.
+    /// Filled, in memory because the disk does not take it. No row will ever cover the block.
     case memory
     /// Filled and written; no sync has begun since.
     case written
     /// Filled before the running fdatasync began.
     case syncing
-    /// Filled, synced, and told of by a row.
+    /// Filled, synced, and covered by a row.
     case durable
-    /// Filled, but the sync that was to save it failed, and the kernel reports that only once. No row ever tells of the
-    /// block.
+    /// Filled, but the sync that was to save it failed, and the kernel reports that only once. No row will ever cover
+    /// the block.
     case unkept
 
     enum Event: CaseIterable, Sendable {

@@ -16,7 +16,7 @@ struct BlockStates: Sendable {
         fileprivate(set) var filledBlocks = 0
         /// In the order of `UseClock`.
         var lastUse: Int64
-        /// The last use that the extent's row tells.
+        /// The last use that the extent's row has.
         var writtenUse: Int64
         /// Checksums of filled blocks that no row has yet.
         var sums: ExtentSums?
@@ -137,7 +137,7 @@ struct BlockStates: Sendable {
     }
 
     var filled: RangeSet<Int> { blocks(\.filledWord) }
-    /// The blocks that the rows of the index tell of.
+    /// The blocks that rows of the index cover.
     var durable: RangeSet<Int> { blocks { $0.word(of: .durable) } }
     /// Durable and verified.
     var certain: RangeSet<Int> { blocks(\.certainWord) }

@@ -9,7 +9,7 @@ extension BlockTable {
         /// Extents of the running sync, and which of them were stale before.
         fileprivate var running: Set<Int> = []
         fileprivate var runningStale: Set<Int> = []
-        /// Their rows tell of blocks that are lost.
+        /// Extents whose rows cover lost blocks.
         var stale: Set<Int> = []
         fileprivate(set) var failures = 0
     }
@@ -23,7 +23,7 @@ extension BlockTable {
         var lastUse: Int64 = 0
     }
 
-    /// No row tells of blocks of a version whose end is not known.
+    /// False for a version whose end is not known, as no row covers its blocks.
     var isPending: Bool {
         !isOpenEnded && (!sync.changed.isEmpty || !sync.running.isEmpty || !sync.stale.isEmpty)
     }
@@ -88,7 +88,7 @@ extension BlockTable {
     }
 
     /// fdatasync failed, and reports that only once: blocks that are not durable never will be. They can be read as
-    /// long as the page cache has them, which their checksums tell.
+    /// long as the page cache has them; their checksums show whether it has.
     mutating func loseUnsynced() {
         move(sync.changed.union(sync.running), .syncFails)
         // The written bytes of these are in doubt as well; the next sync would vouch for them.

@@ -196,7 +196,7 @@ struct BlockTable: Sendable {
         return room
     }
 
-    /// The file has no holder any more: all blocks leave that no row will tell of.
+    /// Empties the blocks that no row will cover, because the file has no holder any more.
     /// - Parameter hasLeftovers: whether bytes of them are still on the disk.
     /// - Returns: bytes of the quota that are free now.
     mutating func abandon(hasLeftovers: Bool = false) -> Int64 {

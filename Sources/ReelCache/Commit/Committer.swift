@@ -2,7 +2,7 @@ import ReelCore
 import ReelThreads
 import Synchronization
 
-/// Moments between two steps of the commit protocol. The page CacheFormat tells what a crash leaves at each.
+/// Moments between two steps of the commit protocol. The page CacheFormat says what a crash leaves at each.
 enum CrashPoint: String, CaseIterable, Sendable {
     case fileMade, rowInserted
     case entriesWritten, dataSynced, rowsCommitted, idleRowsCommitted, swept
@@ -176,7 +176,7 @@ final class Committer: Sendable {
         for file in files.idle where file.hasFile && !file.isOpenEnded { _ = hasReachedDisk(file) }
         let removed = try index.write { (connection) throws(CacheError) -> [DataFile] in
             let idle = files.idle.filter { !$0.withBlocks { $0.isPending } }
-            // Blocks that are not whole, or that a failed sync has lost: no row will tell of them.
+            // Blocks that are not whole, or that a failed sync has lost, get no row.
             for file in idle {
                 let (durable, isStray) = file.withBlocks { blocks in
                     blocks.dropMemory()

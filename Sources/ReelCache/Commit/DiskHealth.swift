@@ -45,7 +45,7 @@ struct DiskHealth: Sendable {
 /// The health of one cache's disk, and the one listener to its changes. Data files and the index are watched apart:
 /// bytes can be cached for a while though no row can be written, and the other way round.
 ///
-/// Each write asks before and tells afterwards: a disk that is well costs one atomic read each time, and no lock.
+/// Each write asks before and reports afterwards: a well disk costs one atomic read each time, and no lock.
 final class DiskWatch: Sendable {
     private struct State {
         var data = DiskHealth()

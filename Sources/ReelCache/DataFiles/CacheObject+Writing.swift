@@ -4,7 +4,7 @@ import ReelCore
 extension CacheObject {
     /// Writes all of `bytes`, reserves space for blocks that were empty, and seals those that become whole. Keeps bytes
     /// in memory that the disk does not take. Bytes of a block that leaves meanwhile do not count, nor does a block
-    /// whose earlier bytes are lost: `present` tells which bytes are there.
+    /// whose earlier bytes are lost: `present` says which bytes are there.
     /// - Throws: `.full` where neither disk nor memory has room, `.badLength`.
     package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(CacheError) {
         guard !bytes.isEmpty else { return }

@@ -8,8 +8,8 @@ package protocol ObjectHolder: AnyObject, Sendable {
     /// under a lock of the cache.
     /// - Parameters:
     ///   - blocks: filled ones, in the order in which they are to go.
-    ///   - scarce: nil: only blocks that no reader needs. Else no other blocks are left, and this many bytes that were
-    ///     fetched ahead have to go as well, and not more.
+    ///   - scarce: nil for only blocks that no reader needs. Else no other blocks are left, and this many bytes that
+    ///     were fetched ahead have to go as well, and not more.
     /// - Returns: bytes freed.
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64
 
@@ -80,13 +80,13 @@ package final class CacheObject: Sendable {
     /// True while some of its bytes are in memory, because the disk did not take them.
     package var isInMemory: Bool { file.cipher == nil ? file.isInMemory : file.withBlocks { $0.isKeptInMemory } }
 
-    /// Counts these blocks as empty from now on, because they are damaged or gone. Their rows tell of them until the
-    /// next commit; their checksums prevent that they are believed. From any thread.
+    /// Counts these blocks as empty from now on, because they are damaged or gone. Their rows cover them until the next
+    /// commit; until then their checksums keep them from being trusted. From any thread.
     package func lose(_ blocks: [Range<Int>]) {
         store.quota.release(file.withBlocks { table in blocks.reduce(0) { $0 + table.lose($1) } })
     }
 
-    /// The same of blocks that a read found damaged.
+    /// Loses blocks that a read found damaged, and counts them.
     func loseDamaged(_ blocks: [Range<Int>]) {
         lose(blocks)
         store.found(damaged: blocks.reduce(0) { $0 + $1.count })
@@ -96,7 +96,7 @@ package final class CacheObject: Sendable {
     /// the quota.
     package func discard(_ blocks: Range<Int>) throws(CacheError) { try store.evictor.discard(blocks, of: file) }
 
-    /// Gives up blocks that are not whole: no row tells of them.
+    /// Gives up blocks that are not whole: no row covers them.
     package func abandonFragments() throws(CacheError) {
         for run in runs(of: file.withBlocks { $0.inFlight.keys.sorted() }) { try discard(run) }
     }

@@ -89,10 +89,10 @@ extension CacheObject {
 }
 
 extension Descriptor {
-    /// A page so far behind the last one that was looked at is taken for one of its kind.
+    /// If a page is in memory, this many bytes around it are taken to be there too.
     private static let step: Int64 = 64 << 10
 
-    /// Whether the bytes are in the page cache, as far as a few of them tell. preadv2(2), RWF_NOWAIT.
+    /// Whether the bytes are in the page cache, judged by a few of them. preadv2(2), RWF_NOWAIT.
     fileprivate func isInMemory(_ range: ByteRange) -> Bool {
         for offset in stride(from: range.lower, to: range.upper, by: Int(Self.step)) {
             if !reel_is_in_memory(number, Int(offset)) { return false }

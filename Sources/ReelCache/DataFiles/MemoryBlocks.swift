@@ -32,7 +32,7 @@ final class MemoryAccount: Sendable {
 
 /// One block's bytes, off the disk. Its memory and its place in the account go with the last reference.
 ///
-/// `@unchecked Sendable`: one thread, the origin's, writes bytes before any reader is told of them, and never again.
+/// `@unchecked Sendable`: one thread, the origin's, writes bytes before any reader may see them, and never again.
 final class MemoryBlock: @unchecked Sendable {
     /// What holds the bytes; others may keep it when the block goes.
     let buffer = BlockBuffer()

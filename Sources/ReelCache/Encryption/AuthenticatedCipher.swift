@@ -124,7 +124,7 @@ private func name(_ text: StaticString) -> UnsafePointer<CChar> {
 }
 
 extension SecretBytes {
-    /// 32 bytes that tell nothing of this key, by HKDF with SHA-256 (RFC 5869; EVP_KDF-HKDF(7)).
+    /// 32 bytes that reveal nothing of this key, by HKDF with SHA-256 (RFC 5869; EVP_KDF-HKDF(7)).
     func derived(salt: [UInt8] = [], _ info: [UInt8], count: Int = 32) -> SecretBytes {
         let result = SecretBytes(count: count)
         var (salt, info, digest) = (salt, info, Array("SHA256".utf8CString))

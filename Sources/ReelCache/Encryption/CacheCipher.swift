@@ -4,7 +4,7 @@ import ReelCore
 /// Everything that the master key of an encrypted cache seals: blocks, the index's values, names of directories.
 ///
 /// Texts that are looked up are sealed under a nonce made from them with a keyed hash (HMAC-SHA-256), as SIV does: the
-/// same text gives the same bytes, and different ones tell nothing but their lengths. Other values have random nonces:
+/// same text gives the same bytes, and different ones reveal only their lengths. Other values have random nonces:
 /// one key seals them all as long as the cache is there, so the bound of 2^32 (`AuthenticatedCipher`) is one of rows
 /// written. A million rows that are written again each hour reach it in half a year; two nonces are the same by then
 /// with a chance of 2^-33, and would show how the two rows differ.

@@ -8,8 +8,8 @@ protocol RowColumns {
 
 extension RowColumns {
     func optionalInteger(_ column: Int32) -> Int64? { isNull(column) ? nil : integer(column) }
-    /// A date, in seconds since 1970; nil outside of the years that HTTP can tell (1601 to 9999), so that no number of
-    /// the index, which is not trusted, overflows.
+    /// A date, in seconds since 1970; nil outside of the years that HTTP can express (1601 to 9999), so that no number
+    /// of the index, which is not trusted, overflows.
     func moment(_ column: Int32) -> Int64? {
         optionalInteger(column).flatMap { (-11_644_473_600..<253_402_300_800).contains($0) ? $0 : nil }
     }
@@ -73,8 +73,8 @@ extension IndexConnection {
     }
 }
 
-/// Values one behind the other: a byte that tells the kind, then eight of an integer or a length, the least significant
-/// first, then the bytes.
+/// Values one behind the other: a byte for the kind, then eight of an integer or a length, the least significant first,
+/// then the bytes.
 private func packed(_ values: [Value]) -> [UInt8] {
     var result: [UInt8] = []
     func add(_ kind: UInt8, _ number: Int64, _ bytes: some Collection<UInt8> = []) {

@@ -82,7 +82,7 @@ final class CacheQuota: Sendable {
         }
     }
 
-    /// An object holds more bytes than its row told.
+    /// Counts bytes that an object holds beyond those of its row.
     func add(_ bytes: Int64) { state.withLock { $0.used += bytes } }
 
     /// Measures the disk. - Returns: bytes that must go before `bytes` fit; 0 or less where they fit.

@@ -249,7 +249,7 @@ struct Evictor: Sendable {
                 throw error
             }
             reached(.discardRowsCommitted)
-            // No row tells of them any more, even if the disk refuses the hole.
+            // No row covers them any more, even if the disk refuses the hole.
             quota.release(cleared.bytes + cleared.partialBytes)
             if cleared.bytes + cleared.partialBytes > 0 { try file.punch(blocks) }
             reached(.discardPunched)

@@ -18,12 +18,12 @@ final class CacheIndex: Sendable {
     private let writer: Locked
     private let reader: Locked
     private let directory: CacheDirectory
-    /// nil: the index is plain.
+    /// nil if the index is plain.
     var cipher: CacheCipher? { directory.cipher }
     /// The reason why the index on the disk is not written to, nil if it is.
     let failure: CacheError?
 
-    /// - Parameter reader: nil: the writer reads as well.
+    /// - Parameter reader: nil if the writer reads as well.
     private init(
         _ directory: CacheDirectory, _ writer: IndexConnection, _ reader: IndexConnection? = nil,
         failure: CacheError? = nil
@@ -137,7 +137,7 @@ extension IndexConnection {
         return value
     }
 
-    /// The directory belongs to this source, from now on or already. - Parameter source: nil: to any.
+    /// The directory belongs to this source, from now on or already. - Parameter source: nil for any.
     fileprivate func claim(source: String?, in directory: CacheDirectory) throws(CacheError) {
         guard let source else { return }
         let text = ResourceURL(trusted: source)?.description ?? String(source.prefix { $0 != "?" })
@@ -155,7 +155,7 @@ extension IndexConnection {
         }
     }
 
-    /// Punches bytes that no row tells of out of objects that were in use when the last daemon died, and removes
+    /// Punches bytes that no row covers out of objects that were in use when the last daemon died, and removes
     /// superseded objects.
     fileprivate func tidyAfterCrash(_ directory: CacheDirectory) throws(CacheError) {
         let nonsense = "superseded OR length NOT BETWEEN 0 AND \(BlockSize.longestFile)"

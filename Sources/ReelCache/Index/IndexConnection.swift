@@ -9,7 +9,7 @@ import ReelCore
 /// `CacheIndex` see to that.
 final class IndexConnection: @unchecked Sendable {
     private let pointer: OpaquePointer
-    /// nil: the index is plain.
+    /// nil if the index is plain.
     let cipher: CacheCipher?
     private(set) var statements: [String: Statement] = [:]
     /// More than the texts in the sources. A debug build ends beyond it.
@@ -117,7 +117,7 @@ final class IndexConnection: @unchecked Sendable {
             try run("COMMIT")
             return result
         } catch {
-            // SQLite may have rolled back by itself (a full disk); then this fails, and its error tells nothing new.
+            // SQLite may have rolled back by itself (a full disk); then this fails, and its error says nothing new.
             try? run("ROLLBACK")
             throw error
         }

@@ -105,7 +105,7 @@ final class Metadata: Sendable {
             while let after = last {
                 let (slice, now) = try index.read { (index) throws(CacheError) in
                     let slice = try index.entries(listing.number, after: after, atMost: Self.sliceOfEntries)
-                    // Read after the slice: a listing's entries go only after the row that tells of them.
+                    // Read after the slice: a listing's entries go only after the row that names the listing.
                     return (slice, try index.listing(directory))
                 }
                 guard now?.number == listing.number else {

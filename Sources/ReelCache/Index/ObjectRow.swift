@@ -10,7 +10,7 @@ struct ObjectRow: Sendable {
     var cached: Int64
     var lastUse: Int64
     var isSuperseded: Bool
-    /// The file may hold bytes that no row tells of.
+    /// The file may hold bytes that no row covers.
     var isUnclean: Bool
 
     static let columns = "id, key, length, tag, weak, modified, file, \(cached), last_use, superseded, unclean"

@@ -49,7 +49,7 @@ enum Schema {
     ]
 }
 
-/// Opens an index. A new file gets its tables. nil: the index is broken, or not ours.
+/// Opens an index. A new file gets its tables. nil if the index is broken, or not ours.
 /// - Parameter path: of an existing file, which may be empty.
 func openIndex(_ path: String, _ cipher: CacheCipher? = nil) throws(CacheError) -> IndexConnection? {
     do throws(CacheError) {

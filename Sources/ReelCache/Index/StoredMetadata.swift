@@ -22,7 +22,7 @@ package struct StoredEntry: Hashable, Sendable {
     package var url: String
     /// Whether it is a directory of the source.
     package var isDirectory: Bool
-    /// Bytes, where the listing tells exactly.
+    /// Bytes, nil if the listing gives no exact length.
     package var length: Int64?
     /// Seconds since 1970.
     package var modified: Int64?

@@ -23,7 +23,7 @@ final class CacheDirectory: Sendable {
     let objects: Descriptor
     /// The reason why the directory cannot be changed, nil if it can.
     let failure: CacheError?
-    /// nil: the cache is plain.
+    /// nil if the cache is plain.
     let cipher: CacheCipher?
     private let lock: Descriptor
     private let itself: Descriptor
@@ -178,7 +178,7 @@ private func lockFile(
     }
     guard ftruncate(lock.number, 0) == 0 else { throw .last("ftruncate") }
     let number = lock.number
-    // Names of folders tell what is in them: sealed, it stands behind an empty line.
+    // Folder names may be private: a sealed one stands behind an empty line.
     let place = cipher.map { [UInt8(ascii: "\n")] + $0.seal(Array(mountPoint.utf8), of: "owner") }
     let owner = Array("\(getpid())\n".utf8) + (place ?? Array((mountPoint + "\n").utf8))
     guard pwrite(number, owner, owner.count, 0) == owner.count else { throw .last("pwrite") }

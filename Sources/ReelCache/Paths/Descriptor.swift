@@ -102,10 +102,10 @@ struct Descriptor: ~Copyable, Sendable {
         return fstat(number, &status) == 0 && status.st_size == length && Int64(status.st_blocks) * 512 >= bytes
     }
 
-    /// False where the file has another length.
+    /// False if the file has another length.
     func isLong(_ length: Int64) -> Bool { holds(0, of: length) }
 
-    /// True where leases work, so that `isOpenElsewhere` tells the truth.
+    /// True if leases work, so that `isOpenElsewhere` is right.
     var tellsOpens: Bool { [0, EAGAIN].contains(reel_is_open_elsewhere(number)) }
 
     /// True where this file is open elsewhere too: in another process, as a mapping, or in the kernel for a handle that

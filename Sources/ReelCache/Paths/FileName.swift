@@ -1,6 +1,6 @@
 import Glibc
 
-/// The name of a data file: 128 random bits. It tells nothing of a URL, and a file that comes back under a forgotten
+/// The name of a data file: 128 random bits. It reveals nothing of a URL, and a file that comes back under a forgotten
 /// name is never taken for one of ours. Its path in `objects/` is `ab/` and 32 hexadecimal digits, `ab` being the first
 /// two.
 struct FileName: Hashable, Sendable {
