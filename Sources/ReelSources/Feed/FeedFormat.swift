@@ -26,7 +26,7 @@ enum FeedFormat: Hashable {
     /// Declarations and comments before the root are shorter.
     private static let longestPrologue = 16 << 10
 
-    /// The format of a document, by its root: feeds are sent with many types. nil: it is no feed.
+    /// The format of a document, by its root: feeds are sent with many types. nil if it is no feed.
     init?(of document: [UInt8], mediaType: String?) {
         let text = withoutByteOrderMark(document).drop(while: isBlank)
         if text.first == UInt8(ascii: "{") {
@@ -51,7 +51,7 @@ enum FeedFormat: Hashable {
         }
     }
 
-    /// Adds what a document tells. - Returns: where the feed continues, nil if nowhere.
+    /// Adds what a document names. - Returns: where the feed continues, nil if nowhere.
     func read(
         _ document: [UInt8], _ feed: inout FeedEntries, _ stop: StopCheck
     ) throws(SourceRefusal) -> String? {
@@ -218,7 +218,7 @@ private final class FeedReading: MarkupHandler {
 }
 
 /// A date as feeds write it, as seconds since 1970: RFC 822 (`Sun, 06 Nov 1994 08:49:37 +0100`, the day's name and the
-/// seconds may be missing) or RFC 3339. nil: neither.
+/// seconds may be missing) or RFC 3339; nil for any other text.
 package func feedDate(_ text: String) -> Int64? {
     guard text.utf8.count <= 64 else { return nil }
     let bytes = Array(text.utf8)[...]

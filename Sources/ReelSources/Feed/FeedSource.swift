@@ -137,7 +137,7 @@ struct FeedGroup {
         self.url = url.with(path: url.path + (url.path.hasSuffix("/") ? ";groups/" : "/;groups/"))
     }
 
-    /// nil: the place is no group of the list.
+    /// nil if the place is no group of the list.
     init?(_ place: SourcePlace, of root: SourcePlace) {
         let list = FeedGroup(root)
         guard let url = place.url, url.isSameOrigin(as: list.url), url.query == list.url.query,
@@ -157,7 +157,7 @@ struct FeedGroup {
     }
 }
 
-/// What a feed tells of one episode.
+/// What a feed says of one episode.
 struct FeedItem {
     var title = ""
     /// The date of publication, in seconds since 1970.
@@ -210,7 +210,7 @@ struct FeedMedia {
 
 /// Makes entries of a feed's episodes, one by one, over all its pages.
 ///
-/// Lengths that feeds tell are not taken: they are often wrong.
+/// The lengths in feeds are not used: they are often wrong.
 struct FeedEntries {
     /// What references resolve against, nil for a local file.
     var base: ResourceURL?
@@ -220,14 +220,14 @@ struct FeedEntries {
     private(set) var signatures: [String: QuerySignature] = [:]
     /// The origins of the addresses in documents on the disk.
     private(set) var namedOrigins: Set<String> = []
-    /// Files whose extension neither the feed nor the URL tells.
+    /// Files whose extension neither the feed nor the URL gives.
     private(set) var withoutExtension: [ResourceURL] = []
     private var entries = EntryList.Builder(limit: Playlist.mostEntries)
     private var names = UniqueNames()
     private var known: Set<String> = []
     private var cover: ResourceURL?
     private var icon: ResourceURL?
-    /// Addresses that are none, or relative in a local file.
+    /// Addresses that are no URL, or are relative in a local file.
     private var skipped = 0
 
     /// Files of one listing whose beginnings are asked for; the others are named without extension.
@@ -246,10 +246,10 @@ struct FeedEntries {
         return url
     }
 
-    /// Adds the files of an episode. An episode that another page has told of already is not added again.
+    /// Adds the files of an episode, except those that another page had already.
     mutating func add(_ item: FeedItem) throws(SourceRefusal) {
         var media = item.media.isEmpty ? item.contents : item.media
-        // Pictures beside a film or a song show it.
+        // Pictures beside a film or a song illustrate it.
         if media.contains(where: { !$0.isImage }) { media.removeAll(where: \.isImage) }
         let date = item.published ?? item.updated
         var title = item.title.split(whereSeparator: \.isWhitespace).joined(separator: " ")
@@ -294,7 +294,7 @@ struct FeedEntries {
         guard entries.append(entry) else { throw .tooManyTracks }
     }
 
-    /// Takes the artwork of the feed; the first one that is told stays, and an icon only where there is nothing larger.
+    /// Takes the artwork of the feed; the first one stays, and an icon is used only if there is nothing larger.
     mutating func take(cover address: String, isIcon: Bool = false) {
         if isIcon { icon = icon ?? resolve(address) } else { cover = cover ?? resolve(address) }
     }

@@ -47,7 +47,7 @@ private final class Dialect: Sendable {
 /// SFTP's are those of `ls -l` as well, as libcurl shows no other.
 ///
 /// libcurl has a parser for LIST (CURLOPT_WILDCARDMATCH(3)). It would not serve: SFTP has none, it keeps the whole
-/// listing, it ends at the first line that it does not know, and it tells a date as text.
+/// listing, it ends at the first line that it does not know, and it gives a date as text.
 private struct FileServerReader: FolderReader {
     private let folder: SourcePlace
     private let dialect: Dialect

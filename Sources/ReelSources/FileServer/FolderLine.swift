@@ -13,13 +13,13 @@ struct FolderLine: Equatable, Sendable {
     var name: [UInt8] = []
     /// Bytes.
     var length: Int64?
-    /// Seconds since 1970. `ls -l` tells no time zone, so that its times count as UTC.
+    /// Seconds since 1970. `ls -l` gives no time zone, so its times count as UTC.
     var modified: Int64?
 
     // MARK: MLSD
 
-    /// Reads `type=file;size=1024;modify=20240506070809; name`; nil where it is none. Facts come in any case and order
-    /// (RFC 3659, section 7.2).
+    /// Reads `type=file;size=1024;modify=20240506070809; name`; nil for any other line. Facts come in any case and
+    /// order (RFC 3659, section 7.2).
     init?(facts line: ArraySlice<UInt8>) {
         // Not the first blank: values hold none, and a name may.
         guard let end = line.firstIndex(of: 0x20), end == line.startIndex || line[end - 1] == UInt8(ascii: ";") else {
@@ -87,7 +87,7 @@ struct FolderLine: Equatable, Sendable {
         guard modes.count >= 10, modes.dropFirst().prefix(9).allSatisfy({ "rwxsStTlL-".utf8.contains($0) }) else {
             return false
         }
-        // Users and groups may have blanks in their names, or be left out: the date tells where the length ends.
+        // Users and groups may have blanks in their names, or be left out: the length ends before the date.
         var cursor = ByteCursor(line[modes.endIndex...])
         var before: ArraySlice<UInt8> = []
         for _ in 0..<16 {
@@ -137,7 +137,7 @@ struct FolderLine: Equatable, Sendable {
         return nil
     }
 
-    /// `name -> target`. A name that has the arrow itself is cut there: no server tells better.
+    /// `name -> target`. A name that contains the arrow is cut at its first one: no server marks the end of the name.
     private mutating func cutTarget() {
         let arrow = Array(" -> ".utf8)
         if let place = name.indices.first(where: { name[$0...].starts(with: arrow) }) { name = Array(name[..<place]) }

@@ -1,7 +1,7 @@
 import Glibc
 import ReelCore
 
-/// Gathers the entries of a folder from the lines that a file server tells of it, in the pieces in which they come.
+/// Gathers the entries of a folder from the lines that a file server sends, in the pieces in which they come.
 struct FolderLines: Sendable {
     enum Form: Sendable {
         /// MLSD's (RFC 3659, section 7).
@@ -20,10 +20,10 @@ struct FolderLines: Sendable {
     private var names = UniqueNames()
     /// The names so far, those of links and of what no URL can name among them.
     private var taken: Set<[UInt8]> = []
-    /// Lines that tell of nothing.
+    /// Lines that name no entry.
     private var strange = 0
     private var known = 0
-    /// The server does not say what they lead to.
+    /// Links whose targets the server does not describe.
     private(set) var links: ArraySlice<FolderLine> = []
     private var builder: EntryList.Builder
 

@@ -1,8 +1,8 @@
 import ReelCore
 
-/// What the lines of an HLS playlist have told so far. Tags that are not named here say nothing of the file's bytes.
+/// What the lines of an HLS playlist have said so far. Tags that are not named here say nothing of the file's bytes.
 struct HLSReading {
-    /// nil: on the disk.
+    /// nil if the playlist is on the disk.
     private let base: ResourceURL?
     private var playlist = HLSPlaylist()
 

@@ -8,7 +8,7 @@ package struct HLSSource: Source {
     package static let fileExtensions: Set<String> = ["m3u8", "m3u"]
     package static let mediaTypes = PlaylistFormat.m3u.row.mediaTypes
 
-    /// Ends the path of a URL that stands for the segments of a playlist, so that the cache tells them from the
+    /// Ends the path of a URL that stands for the segments of a playlist, so that the cache can tell them from the
     /// playlist itself. No request has it.
     static let mark = ";joined"
     /// Path suffix for a local playlist: it has no URL, so its first segment's is used.
@@ -64,7 +64,7 @@ package struct HLSSource: Source {
     }
 }
 
-/// Reads a playlist and, if it is a master playlist, those of its variants: which of them are files, only they tell.
+/// Reads a playlist and, if it is a master playlist, those of its variants, as only they say whether they are files.
 private struct HLSReader: FolderReader {
     /// 50,000 segments with long URLs.
     let longestAnswer = 32 << 20
@@ -75,7 +75,7 @@ private struct HLSReader: FolderReader {
     private let named: NamedOrigins
     private var body: AnswerBody
     private var status = 200
-    /// nil: the root has not come yet.
+    /// nil until the root has come.
     private var variants: ArraySlice<HLSPlaylist.Variant>?
     private var entries = EntryList.Builder(limit: HLSPlaylist.mostVariants + 1)
     private var names = UniqueNames()

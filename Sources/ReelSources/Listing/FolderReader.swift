@@ -3,14 +3,14 @@ import ReelCore
 /// Reads one folder of a source, once: says what to ask, and takes the answers as they come.
 ///
 /// For each request that a step asks for, `head` is called, `take` for each piece of the body, and `end` when it came
-/// whole. A request that broke off is made again, and begins with `head`: what its first attempt told is void.
+/// whole. A request that broke off is made again, and begins with `head`: its first attempt is forgotten.
 package protocol FolderReader: Sendable {
     /// Bytes of an answer: a longer one is a failure.
     var longestAnswer: Int { get }
 
     mutating func start() throws(SourceRefusal) -> FolderStep
 
-    /// - Parameter head: nil: of a local file.
+    /// - Parameter head: nil for a local file.
     mutating func head(_ head: ResponseHead?) throws(SourceRefusal)
     mutating func take(_ bytes: [UInt8]) throws(SourceRefusal)
 
@@ -136,7 +136,7 @@ extension SourceAnswer {
 extension FolderReader {
     package var longestAnswer: Int { SourceAnswer.limit }
 
-    /// What a document that is there already tells; nil where the folder takes other requests, or more.
+    /// Reads the folder from a document that is there already; nil if the folder takes other requests, or more.
     package mutating func read(
         _ answer: SourceAnswer, _ isOver: @escaping StopQuestion
     ) throws(SourceRefusal) -> FolderStep? {

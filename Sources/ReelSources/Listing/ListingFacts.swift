@@ -1,12 +1,12 @@
 import ReelCore
 
-/// What stands beside a link in a listing: its size and date, as far as they can be told from the text.
+/// What stands beside a link in a listing: its size and date, as far as the text gives them.
 struct ListingFacts: Equatable {
-    /// Bytes, only where the text is exact: digits without a unit, or with `B`.
+    /// Bytes, only if the text is exact: digits without a unit, or with `B`.
     var length: Int64?
     /// Seconds since 1970.
     var modified: Int64?
-    /// True where the text has the shape of a size, exact or not.
+    /// True if the text has the shape of a size, exact or not.
     var hasSize = false
 
     init() {}

@@ -41,7 +41,7 @@ struct ListingDirectory {
         return path.isEmpty ? parts.query.map { .query(Array($0)) } ?? .elsewhere : place(path, query: parts.query)
     }
 
-    /// The path where scheme and host are this directory's or not told; nil where they are others.
+    /// The path if scheme and host are this directory's or left out; nil if they are others.
     private func pathOnOrigin(_ parts: URLParts) -> ArraySlice<UInt8>? {
         if let scheme = parts.scheme.map({ asciiLowercased($0) }), scheme != url.scheme {
             // A listing's relative link may hold a colon ("colon:x.txt"); only what is known as a scheme is one.

@@ -1,10 +1,10 @@
 import ReelCore
 
-/// Gathers a listing's children: each once, with what any of its links told of it.
+/// Gathers a listing's children: each once, with what any of its links says of it.
 struct ListingMerge: Sendable {
     private var entries: EntryList.Builder
     private var names = UniqueNames()
-    /// Where a child stands whose entry could not get the origin's name for it.
+    /// The index of a child whose entry could not get the origin's name for it.
     private var renamed: [Key: Int] = [:]
     private var renamedPlaces: Set<Int> = []
     /// All that were added, a child's second link too.

@@ -15,7 +15,7 @@ final class ListingPage: MarkupHandler {
     private var pres = 0
     private var structures = 0
     private var heading: [UInt8]?
-    /// Set once a row has told link and date: what follows in it is a description, whose links are no entries.
+    /// Set once a row has given link and date: what follows in it is a description, whose links are no entries.
     private var isRowTold = false
 
     /// Behind a link stand its size and date; longer text is a description.
@@ -137,7 +137,7 @@ final class ListingPage: MarkupHandler {
     }
 }
 
-/// What tells a directory listing from any other page that came with status 200.
+/// The signs by which a directory listing differs from any other page with status 200.
 struct ListingSigns {
     /// "Index of /films/" and its kind, in the title, a heading or a table's summary.
     private(set) var hasHeading = false

@@ -13,7 +13,7 @@ package struct Playlist: Sendable {
     /// The origins of the entries; empty unless the list is on the disk.
     let namedOrigins: Set<String>
 
-    /// Lines that name something, but nothing that can be fetched; to be told to whoever mounts the list.
+    /// Lines that name something, but nothing that can be fetched; reported to the user who mounts the list.
     package struct Skipped: Hashable, Sendable {
         /// Relative entries of a list that came from no URL, such as a local file.
         package var relative = 0

@@ -1,7 +1,7 @@
 import ReelCore
 
 /// Reads JSON (RFC 8259) item by item and keeps nothing of what it has read. A decoder builds the whole document before
-/// it can tell its shape: 700 MiB for 64 MiB of another one.
+/// it finds its shape wrong: 700 MiB for 64 MiB of another one.
 ///
 /// Every function throws `.cutShort` for what it does not expect.
 struct JSONReader {

@@ -1,6 +1,6 @@
 import ReelCore
 
-/// What a `MarkupReader` tells of a document, in its order.
+/// What a `MarkupReader` finds in a document, in its order.
 protocol MarkupHandler {
     /// - Parameter name: of HTML in lower case; of XML without its prefix, or as `Language` says.
     mutating func start(_ name: String, _ attributes: MarkupAttributes)
@@ -21,11 +21,11 @@ extension MarkupHandler {
 struct MarkupAttributes {
     fileprivate var pairs: [(name: ArraySlice<UInt8>, value: ArraySlice<UInt8>)] = []
 
-    /// No listing has more, or longer ones, that matter: what is beyond is not told.
+    /// No listing has more, or longer ones, that matter: the rest is left out.
     static let most = 100
     static let longest = 64 << 10
 
-    /// The value of the first attribute of that name, references replaced; nil where there is no such attribute.
+    /// The value of the first attribute of that name, references replaced; nil if there is no such attribute.
     /// - Parameter name: in lower case.
     subscript(_ name: String) -> [UInt8]? {
         pairs.first { isSame($0.name, name) }.map { decoded($0.value) }

@@ -1,5 +1,5 @@
 /// Reads an XML document that comes in pieces: a `MarkupReader` reads what has come, except for the tag or text that it
-/// ends in. The handler is told the same however the document is cut.
+/// ends in. The handler gets the same calls however the document is cut.
 ///
 /// What was cut is read again from its beginning, and not before as much again has come: so a byte is read three times
 /// at most, in pieces of any length, and no more of the document is in memory than a piece and what the one before it

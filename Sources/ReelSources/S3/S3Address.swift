@@ -12,7 +12,7 @@ package struct S3Address: Hashable, Sendable {
     /// The folder of the prefix.
     package let root: ResourceURL
 
-    /// nil: the text is no such address.
+    /// nil if the text is no such address.
     /// - Parameter endpoint: the URL of the service, above its buckets, nil for AWS, unless the text names an endpoint.
     package init?(_ text: String, endpoint: ResourceURL? = nil) {
         var (rest, endpoint) = (Array(text.utf8)[...], endpoint)

@@ -14,9 +14,9 @@ package enum CacheKey: String, CaseIterable, Sendable {
 
     /// The key of a file's bytes.
     /// - Parameters:
-    ///   - length: nil where it is not known.
+    ///   - length: nil if it is not known.
     ///   - hasValidator: whether the file has an entity tag or a date: of two URLs that differ in more than the mode
-    ///     says, only these tell that they are one file.
+    ///     says, only these prove that they are one file.
     ///   - acceptsRanges: of one that does not, the length may be known only after its bytes.
     package func key(
         of url: ResourceURL, length: Int64?, hasValidator: Bool = true, acceptsRanges: Bool = true
@@ -49,7 +49,7 @@ package enum CacheKey: String, CaseIterable, Sendable {
         }
     }
 
-    /// What a source's directory in the cache is named after. A token alone may tell whose list it is, and so counts
+    /// What a source's directory in the cache is named after. A token alone may say whose list it is, and so counts
     /// here; the signature of a well-known service does not.
     package func directory(of source: ResourceURL) -> String {
         switch self {
@@ -59,7 +59,7 @@ package enum CacheKey: String, CaseIterable, Sendable {
         }
     }
 
-    /// The beginning of the keys of all that lies below a folder; nil where keys tell no folder.
+    /// The beginning of the keys of all that lies below a folder; nil if keys name no folder.
     package func prefix(of folder: ResourceURL) -> String? {
         switch self {
         case .url: folder.text
@@ -68,7 +68,7 @@ package enum CacheKey: String, CaseIterable, Sendable {
         }
     }
 
-    /// The name in a key that tells no folder.
+    /// The name in a key that names no folder.
     package static func name(inKey key: String) -> String? {
         guard key.hasPrefix("name:"), let colon = key.dropFirst(5).firstIndex(of: ":") else { return nil }
         return String(decoding: percentDecoded(String(key[key.index(after: colon)...])), as: UTF8.self)

@@ -44,13 +44,13 @@ package struct EntryList: RandomAccessCollection, Sendable {
     /// Seconds since 1970, as `SourceEntry.modified`.
     package func modified(at place: Int) -> Int64? { storage.entries.records[place].modified }
 
-    /// nil: the source told none.
+    /// nil if the source gave none.
     package func tag(at place: Int) -> EntryTag? { storage.entries.tag(at: place) }
 
     /// Whether all entries have the tags that those in the same places of the other list have.
     package func hasSameTags(as other: EntryList) -> Bool { storage.entries.hasSameTags(as: other.storage.entries) }
 
-    /// Where the entry of that name stands, compared byte by byte; the first where several have it.
+    /// The index of the entry with that name, compared byte by byte; the first one if several have it.
     package func place(of name: String) -> Int? { storage.entries.place(of: Array(name.utf8)[...]) }
 
     /// Below which the URLs of all entries lie; nil where they do not.
@@ -105,7 +105,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
                 below: folder, suffix, elsewhere, tag)
         }
 
-        /// What a later link tells of an entry that is there.
+        /// Adds what a later link says of an entry that is there.
         package mutating func complete(_ place: Int, length: Int64?, modified: Int64?) {
             let record = entries.records[place]
             entries.records[place].length = record.length ?? length

@@ -8,7 +8,7 @@ package struct EntryTag: Hashable, Sendable {
     /// With the flag of an optional it takes eight bytes.
     private let hash: UInt32
 
-    /// nil: the text is no entity tag.
+    /// nil if the text is no entity tag.
     /// - Parameter text: as the source sends it.
     init?(_ text: ArraySlice<UInt8>) {
         guard let tag = EntityTag(text) else { return nil }

@@ -7,7 +7,7 @@ package struct FileBeginning: Sendable {
     let mediaType: String?
     let bytes: [UInt8]
 
-    /// Bytes that tell all of the formats below from each other.
+    /// Enough bytes to tell all of the formats below from each other.
     package static let length = 64
 
     /// - Parameter bytes: at most this many.
@@ -17,7 +17,7 @@ package struct FileBeginning: Sendable {
         self.bytes = bytes
     }
 
-    /// What players know such a file by: after the media type, then the address, then the bytes. nil: nothing tells.
+    /// The extension by which players know such a file: by media type, else address, else bytes; nil if none gives it.
     var fileExtension: String? {
         if let told = mediaType.flatMap(mediaExtension(ofType:)) { return told }
         let suffix = mediaExtension(of: url)

@@ -12,7 +12,7 @@ package struct FileSource: Source {
         information = nil
     }
 
-    /// - Parameter information: what an answer told of it.
+    /// - Parameter information: from an answer for that URL.
     package init(_ url: ResourceURL, _ information: ContentInformation) {
         root = .url(url)
         self.information = information

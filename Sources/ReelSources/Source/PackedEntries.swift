@@ -11,7 +11,7 @@ struct PackedEntries {
     private var names = NameTable()
     /// More have no place in the table of names.
     static let most = Int(NameTable.placeMask)
-    /// By place, up to the last entry that has one: most sources tell none.
+    /// By index of the entry, up to the last one that has a tag: most sources give none.
     private var tags: [EntryTag?] = []
 
     /// 24 bytes. An optional number would take 16.
@@ -32,7 +32,7 @@ struct PackedEntries {
         var length: Int64? {
             get { flags.contains(.hasLength) ? lengthOrZero : nil }
             set {
-                // No file has another length, so it counts as not told.
+                // No file has another length, so it counts as missing.
                 let length = newValue.flatMap { (0...BlockSize.longestFile).contains($0) ? $0 : nil }
                 (lengthOrZero, flags) = (length ?? 0, flags.with(.hasLength, length != nil))
             }
@@ -142,7 +142,7 @@ struct PackedEntries {
 }
 
 extension PackedEntries: Equatable {
-    /// Without the tags: they tell whether an entry is of another version, and are none of its facts. The names follow
+    /// Without the tags: they show whether an entry is of another version, and are none of its facts. The names follow
     /// from the text.
     static func == (one: PackedEntries, other: PackedEntries) -> Bool {
         one.records == other.records && one.text == other.text && one.folder == other.folder
@@ -155,8 +155,7 @@ extension PackedEntries: Equatable {
 /// The hash is Swift's own, which is seeded in every process, so that no page can be written whose names all fall into
 /// one place. A `Dictionary` would hold each name once more.
 private struct NameTable {
-    /// 0 is free. Else a place + 1, and above it bits of the hash: other names are mostly told from a name without a
-    /// look at them.
+    /// 0 is free. Else an index + 1, and above it bits of the hash, which rule out most other names at once.
     private(set) var table = [UInt32](repeating: 0, count: 4)
     /// The most places that a listing may have, which leaves twelve bits.
     static let placeMask: UInt32 = 0xFFFFF

@@ -6,9 +6,9 @@ package struct PieceList: Sendable {
     package struct Piece: Hashable, Sendable {
         /// Without a signature in its query.
         package let url: ResourceURL
-        /// nil: all of the resource.
+        /// nil for all of the resource.
         package let range: ByteRange?
-        /// nil: its bytes are those of the file.
+        /// nil if its bytes are those of the file.
         package let cipher: Cipher?
     }
 

@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// The parameters that sign a URL in its own query. They tell who may read the resource and until when, and nothing of
+/// The parameters that sign a URL in its own query. They say who may read the resource and until when, and nothing of
 /// what it is: with each new signature the same resource has another URL.
 package struct QuerySignature: Hashable, Sendable {
     /// The whole query, as it is sent.
@@ -43,8 +43,8 @@ package struct QuerySignature: Hashable, Sendable {
     ]
 
     /// The URL without the parameters of a well-known signature, and of those with the usual names, nil if it has none.
-    /// A parameter with a usual name may tell more than who may read: only where validator and length agree are two
-    /// such URLs one file.
+    /// A parameter with a usual name may say more than who may read: two such URLs are one file only if validator and
+    /// length agree.
     static func unsigned(_ url: ResourceURL) -> ResourceURL? {
         if url.query == nil { return nil }
         let bare = split(url)?.url ?? url

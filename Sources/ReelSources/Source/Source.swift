@@ -2,7 +2,7 @@ import ReelCore
 
 /// A place that media lives, as a mount shows it: what to ask for a folder of it, and what the answers mean.
 ///
-/// A source is a value that asks nothing itself: the volume sends its requests, keeps what they tell, and does for all
+/// A source is a value that asks nothing itself: the volume sends its requests, keeps the answers, and does for all
 /// kinds alike what follows (attributes, refresh, doubt, offline). A kind is one file with such a type, and its name in
 /// ``SourceKinds/all``.
 package protocol Source: Sendable {
@@ -14,7 +14,7 @@ package protocol Source: Sendable {
     static var fileExtensions: Set<String> { get }
     static var mediaTypes: Set<String> { get }
 
-    /// The source that a scheme of its own tells without a request, nil if the address is another kind's.
+    /// The source that an address names by a scheme of its own, without a request; nil if it is another kind's.
     static func recognise(address: String) -> Self?
 
     /// The address in the one spelling that it is known by, with the endpoint of its service, nil if it is another
@@ -59,8 +59,8 @@ package protocol Source: Sendable {
     /// - Parameter refresh: the mount's choice.
     func longestAge(of folder: SourcePlace, refresh: Duration) -> Duration?
 
-    /// Whether its dates are shown as they stand, also where an answer tells another one: a date of publication is not
-    /// the one at which a file was last written.
+    /// Whether its dates are shown as they stand, also if an answer has another one: a date of publication is not the
+    /// one at which a file was last written.
     var keepsDates: Bool { get }
 
     /// - Parameter known: the folder's entries as they were last listed, nil if never.
@@ -103,7 +103,7 @@ extension Source {
     /// request or two lists each. Those of a list may be anywhere, each a document of another host that is read whole.
     package var listsAhead: Bool { root.url != nil && !isQueue(root) }
 
-    /// Whether its root is listed by more than a plain GET, which then tells nothing of it.
+    /// Whether its root is listed by more than a plain GET, whose answer then says nothing of the root.
     package var hasOwnRequests: Bool {
         var reader = list(root, known: nil)
         if case .ask(.origin)? = try? reader.start() { return true }
@@ -118,7 +118,7 @@ package enum SourceKinds {
         ListingSource.self, WebDAVSource.self, FileSource.self,
     ]
 
-    /// The source that an address tells without a request, nil if it needs one.
+    /// The source that an address names without a request, nil if it needs one.
     package static func own(_ address: String) -> (any Source)? {
         all.lazy.compactMap { $0.recognise(address: address) }.first
     }
@@ -186,7 +186,7 @@ package enum SourcePlace: Hashable, Sendable, CustomStringConvertible {
 package struct SourceAnswer: Sendable {
     /// What was asked.
     package let place: SourcePlace
-    /// nil: of a local file.
+    /// nil for a local file.
     package let head: ResponseHead?
     package let bytes: [UInt8]
 
@@ -202,7 +202,7 @@ package struct SourceAnswer: Sendable {
     package var mediaType: String? { head?.mediaType }
 
     /// What relative entries resolve against: where the answer came from, after redirects, with the credentials of what
-    /// was asked where that is of the same origin. nil: of a local file.
+    /// was asked if that is of the same origin. nil for a local file.
     package var base: ResourceURL? {
         guard let head, let asked = place.url else { return nil }
         return head.url.with(credentials: head.url.isSameOrigin(as: asked) ? asked.credentials : nil)

@@ -25,7 +25,7 @@ func mediaExtension(of url: ResourceURL) -> String {
     return isExtension ? suffix : ""
 }
 
-/// The extension that players know media of a type by; nil for types that tell none.
+/// The extension by which players know media of a type; nil for types that have none.
 /// - Parameter mediaType: in lower case, without parameters.
 func mediaExtension(ofType mediaType: String) -> String? { extensions[mediaType] }
 

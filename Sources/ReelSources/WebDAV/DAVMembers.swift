@@ -9,7 +9,7 @@ struct DAVResponse: Sendable {
     var properties = Properties()
 
     struct Properties: Sendable {
-        /// nil: not told.
+        /// nil if the answer does not say.
         var isCollection: Bool?
         /// Bytes.
         var length: Int64?
@@ -17,7 +17,7 @@ struct DAVResponse: Sendable {
         var modified: Int64?
         var tag: EntryTag?
 
-        /// What is told twice is as it was told first.
+        /// Adds the properties that are missing; the first value of each one stays.
         mutating func complete(_ other: Properties) {
             isCollection = isCollection ?? other.isCollection
             length = length ?? other.length
@@ -121,7 +121,7 @@ struct DAVMembers: Sendable {
         return .member(segment, name: name, endsInSlash: path.last == 0x2F)
     }
 
-    /// What stands behind the host. nil: there is nothing.
+    /// What stands behind the host, nil if nothing does.
     private func path(of href: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
         guard let scheme = URLParts.scheme(of: href), ["http", "https"].contains(asciiLowercased(scheme)) else {
             return href

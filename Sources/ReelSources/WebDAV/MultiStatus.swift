@@ -10,7 +10,7 @@ struct MultiStatus: Sendable {
 
     /// - Parameters:
     ///   - folder: where the answer came from, with credentials.
-    ///   - known: its entries as they were last listed: a member of which the answer tells only an error stays.
+    ///   - known: its entries as they were last listed: a member stays if the answer has only an error for it.
     init(of folder: ResourceURL, known: EntryList?, limit: Int = Listing.mostEntries) {
         state = State(DAVMembers(of: folder, known: known, limit: limit))
     }
@@ -62,7 +62,7 @@ struct MultiStatus: Sendable {
         case length, modified, tag
         case other
 
-        /// Whether it counts there. - Parameter parent: nil: it is the root.
+        /// Whether it counts there. - Parameter parent: nil for the root.
         func counts(inside parent: Element?) -> Bool {
             switch self {
             case .multistatus: parent == nil
@@ -169,7 +169,7 @@ extension MultiStatus.State: MarkupHandler {
 
     mutating func text(_ bytes: ArraySlice<UInt8>) {
         guard hasValue, value.count <= MultiStatus.longestValue else { return }
-        // One byte too many tells that it is too long.
+        // One byte more than allowed marks the value as too long.
         value += bytes.prefix(MultiStatus.longestValue + 1 - value.count)
     }
 
