@@ -19,7 +19,7 @@ final class ProgramTally: Sendable {
     /// A program that begins as many files in a minute looks for something; a person does not play them.
     private static let scannersFiles = 8
     private static let scannersTime = Duration.seconds(60)
-    /// This many of its files tell what it reads of each; and no longer rows than this one, as those are no look.
+    /// This many files show what it reads of each. A run longer than `longestRun` is reading, and not a look.
     private static let tellingRuns = 3
     private static let longestRun: Int64 = 8 << 20
     /// A library has films, songs, subtitles, pictures.
@@ -57,7 +57,7 @@ final class ProgramTally: Sendable {
         }
     }
 
-    /// What it reads in a row of each file with this suffix, as far as its last ones tell; 0: they tell nothing.
+    /// What it reads in a row of each file with this suffix, by its last ones; 0 if they do not show it.
     func reach(_ suffix: String) -> Int64 {
         state.withLock { state in
             guard let runs = state.runs[suffix], runs.count >= Self.tellingRuns, let least = runs.min() else {

@@ -1,9 +1,9 @@
 import ReelCore
 import ReelThreads
 
-/// What the file's first bytes tell of its layout, looked at as they come: no request is made for them.
+/// What the file's first bytes say of its layout. They are read as they come: no request is made for them.
 struct FileLayout {
-    /// nil where it is not known, or the file is none of the kinds that are.
+    /// nil if it is not known, or of no known kind.
     private(set) var container: Container?
     /// First bytes that were looked at.
     private var looked: Int64 = 0
@@ -36,8 +36,7 @@ struct FileLayout {
 extension RemoteFile {
     var layout: FileLayout { ask { $0.layout } }
 
-    /// Looks at the first bytes, as far as they are there, until they have told the layout; then fetches what a program
-    /// reads next.
+    /// Looks at the first bytes that are there, until they show the layout; then fetches what a program reads next.
     func lookAtHead() {
         guard !layout.isOver, !isOpenEnded else { return }
         let limit = min(Container.mostHead, length)
@@ -49,15 +48,15 @@ extension RemoteFile {
         fetchIndex(container.opening)
     }
 
-    /// The place of a file's index was told. FTP takes another login for a second place of a file.
+    /// Fetches a file's index; not by FTP, which takes another login for a second place of a file.
     private func fetchIndex(_ ranges: [ByteRange]) {
         if url.fileProtocol != .ftp, !ranges.isEmpty { prefetch(ranges, as: .index) }
     }
 
-    /// A reader that has read on may seek.
+    /// Fetches the index for seeking, once a reader has read on.
     func fetchSeekIndex() { fetchIndex(decide { $0.takeSeekIndex() }) }
 
-    /// The playing time, where bytes that are there tell it; nil where they do not.
+    /// The playing time, nil if the bytes that are there do not give it.
     var seconds: Double? {
         let layout = layout
         if let seconds = layout.seconds { return seconds }
@@ -67,7 +66,7 @@ extension RemoteFile {
     }
 
     private func secondsBehind(_ container: Container) -> Double? {
-        // An index behind the media data tells it.
+        // An index behind the media data has it.
         for range in container.opening {
             let part = range.clamped(to: ByteRange(range.lower, range.lower + Container.mostHead))
             if let index = bytes(part),
@@ -93,10 +92,10 @@ extension RemoteFile {
     }
 }
 
-/// Learns for which names the end of a file is worth asking for before its first bytes have told where programs look:
-/// the films of a library come from one program as a rule.
+/// Learns for which names the end of a file is worth asking for before its first bytes show where programs look: the
+/// films of a library come from one program as a rule.
 final class TailGuess: Sendable {
-    /// This many files in a row need no end before it is not asked for any more.
+    /// The end is no longer asked for after this many files in a row that did not need it.
     private static let patience = 3
     /// Hostile listings have any number of suffixes.
     private static let mostNames = 64

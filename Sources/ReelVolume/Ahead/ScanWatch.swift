@@ -5,7 +5,7 @@ import ReelThreads
 /// Tells the kernel when programs begin to look into many files one after another, and when they have ended.
 final class ScanWatch: Ticking {
     private let programs: ProgramTallies
-    /// The one that was told; nil while there is no scan.
+    /// The kernel that knows of the scan, nil while there is none.
     private let told = Lock<(any KernelCache)?>(nil)
 
     init(_ programs: ProgramTallies) { self.programs = programs }

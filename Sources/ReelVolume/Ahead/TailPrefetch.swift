@@ -1,14 +1,14 @@
 import ReelCore
 import ReelThreads
 
-/// Fetches the end of a media file, which players ask for right after its beginning: together with the first bytes
-/// where the listing has told the length, else once the first answer has.
+/// Fetches the end of a media file, which players ask for right after its beginning: together with the first bytes if
+/// the listing has the length, else once the first answer has come.
 ///
-/// The first answer tells which version it is. Until then the bytes of the end are kept here.
+/// The version is known from the first answer. Until then the bytes of the end are kept here.
 final class TailPrefetch: OriginReceiver {
     private struct State {
         var file: (RemoteFile, Ledger.StreamID)?
-        /// Told by its head.
+        /// From the head of its answer.
         var information: ContentInformation?
         var bytes: [UInt8] = []
         var place = AnswerPlace.origin
@@ -39,7 +39,7 @@ final class TailPrefetch: OriginReceiver {
     /// Once the version is known: asks for the bytes that are neither there nor under way.
     static func start(_ file: RemoteFile, of node: Node) {
         if file.isComplete { return }
-        // Where the first bytes are there they tell it better.
+        // The first bytes, if they are there, show better what a program reads next.
         file.lookAtHead()
         guard isWorth(file.url), file.layout.container == nil, file.services.tails.isWorth(file.url.fileExtension),
             let range = range(

@@ -73,7 +73,7 @@ package final class CatalogueVolume: MountedVolume {
         tellKernel(before, after)
     }
 
-    /// nil: all numbers are in use.
+    /// nil if all numbers are in use.
     private func make(_ entry: CatalogueEntry, _ state: inout State) -> CatalogueSource? {
         guard state.sources.count < SourceNumber.most else { return nil }
         repeat { state.last = state.last % SourceNumber.most + 1 } while state.sources[state.last] != nil

@@ -52,7 +52,7 @@ final class FileFetch: Sendable {
     /// - Parameters:
     ///   - cached: bytes of it in the cache.
     ///   - limit: of its requests, beside that of the mount.
-    ///   - news: told on any thread when `step` has something to do.
+    ///   - news: called on any thread when `step` has something to do.
     init(
         _ found: FileWalk.Found, cached: Int64, _ commands: Maintenance, _ limit: RateLimit?,
         _ news: @escaping @Sendable () -> Void

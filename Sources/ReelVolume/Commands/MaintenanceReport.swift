@@ -124,7 +124,7 @@ package struct MaintenanceWatch: Sendable {
         return try wait(for: answer)
     }
 
-    /// Waits for an answer, and tells progress meanwhile. - Throws: where the client goes before.
+    /// Waits for an answer, and reports progress meanwhile. - Throws: if the client goes before.
     func wait<Value: Sendable>(
         for answer: Monitor<Value?>, _ progress: MaintenanceProgress? = nil
     ) throws(MaintenanceFailure) -> Value {

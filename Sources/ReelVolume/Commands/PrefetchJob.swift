@@ -91,7 +91,7 @@ final class PrefetchJob: Sendable {
         let pinned = max(0, commands.pinnedBytes - pinnedAmong)
         let fits = needed <= cap - pinned
         update { status in
-            // The second walk tells them again.
+            // The second walk reports them again.
             (status.failures, status.failedFiles) = ([], 0)
             status.phase = fits ? .fetching : .refused
             if !fits { status.refusal = PrefetchStatus.Refusal(needed: needed, pinned: pinned, cap: cap) }
@@ -168,7 +168,7 @@ final class PrefetchJob: Sendable {
             switch outcome {
             case .done:
                 running.done += 1
-                // It may have another length than its listing told.
+                // Its length may differ from the one in its listing.
                 let length = fetch.file.length
                 update { $0.bytes += length - fetch.counted }
             case .failed(let reason): update { $0.fail(fetch.path, reason) }

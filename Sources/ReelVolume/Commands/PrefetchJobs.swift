@@ -48,11 +48,11 @@ package final class PrefetchJobs: Sendable {
         return job.number
     }
 
-    /// Waits until a prefetch is over, and tells of it at each step, and every 200 ms.
+    /// Waits until a prefetch is over, and reports its status at each step, and every 200 ms.
     /// - Parameters:
     ///   - hasSeen: true once a status is enough.
     ///   - isOver: true once the client has gone.
-    /// - Returns: the last status; nil where there is no prefetch of that number.
+    /// - Returns: the last status; nil if there is no prefetch of that number.
     package func watch(
         _ number: Int, until hasSeen: (PrefetchStatus) -> Bool, isOver: () -> Bool,
         _ tell: (PrefetchStatus) -> Void

@@ -16,7 +16,7 @@ final class FolderFetch: Sendable {
 
     struct State {
         var reader: any FolderReader
-        /// The mark that the only request's answer told.
+        /// The mark of the answer, if there is one request only.
         var mark: FolderMark?
         /// For the request at hand, its retries, and the reading of its answer; on the clock of `now()`.
         var deadline: Duration
@@ -71,7 +71,7 @@ final class FolderFetch: Sendable {
     ///   - subject: the folder, or the joined file, nil for the document that is asked for.
     ///   - known: the mark of the present listing: a document that has not changed need not come again.
     ///   - first: a document that need not be asked for.
-    ///   - demand: tells whether a caller waits, nil if one does.
+    ///   - demand: says whether a caller waits, nil if one does.
     ///   - limit: for each request, with its retries and the reading of its answer.
     ///   - inAll: for all requests together, where that is longer.
     static func start(

@@ -2,7 +2,7 @@ import ReelCore
 import ReelFilesystem
 import ReelThreads
 
-/// Asks for the content information of files whose length no listing tells: many at once, one request a resource. The
+/// Asks for the content information of files whose length is in no listing: many at once, one request a resource. The
 /// cache remembers the answers.
 ///
 /// Each origin has a limit and a queue of its own, so that a silent one holds up no other. What a call waits for goes

@@ -181,7 +181,7 @@ extension EntryList {
 }
 
 extension FolderFetch.Outcome {
-    /// nil: there is none.
+    /// nil if there is none.
     fileprivate var trouble: (name: ListingTrouble, error: VolumeError)? {
         switch self {
         case .entries, .unchanged: nil

@@ -2,7 +2,7 @@ import ReelCore
 import ReelSources
 import ReelThreads
 
-/// Asks for the first bytes of files, many at once. What they tell of a file's length is remembered, so that it is not
+/// Asks for the first bytes of files, many at once. The lengths in the answers are remembered, so that they are not
 /// asked for again.
 final class Beginnings: Sendable {
     private struct State {

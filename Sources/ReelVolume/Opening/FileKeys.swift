@@ -8,7 +8,7 @@ struct FileKeys: Sendable {
     private let isResolved: Bool
     private let store: Store
 
-    /// - Parameter isResolved: a resolver may have told keys.
+    /// - Parameter isResolved: whether a resolver may have given keys.
     init(_ mode: CacheKey, isResolved: Bool, in store: Store) {
         (self.mode, self.isResolved, self.store) = (mode, isResolved, store)
     }
@@ -18,13 +18,13 @@ struct FileKeys: Sendable {
         resolvedKey(of: url) ?? mode.key(of: url, information)
     }
 
-    /// The key that the resolver has told for a file.
+    /// The key that the resolver has given for a file.
     private func resolvedKey(of url: ResourceURL) -> String? {
         isResolved ? store.key(of: url).map { "key:" + $0 } : nil
     }
 
     /// The key under which the cache has the bytes of a file, or would have them.
-    /// - Parameter length: as a listing tells it, nil if it does not.
+    /// - Parameter length: from a listing, nil if it gives none.
     func key(of url: ResourceURL, length: Int64? = nil) -> String {
         if let key = resolvedKey(of: url) { return key }
         if mode.dependsOnFacts(url), let known = store.information(for: url.text)?.information {
@@ -43,7 +43,7 @@ struct FileKeys: Sendable {
 
     /// What is known of a file of which the cache has bytes that came from another URL, nil if it has none. The origin
     /// has to confirm it.
-    /// - Parameter length: as a listing tells it.
+    /// - Parameter length: from a listing, nil if it gives none.
     func knownElsewhere(_ url: ResourceURL, length: Int64?) -> ContentInformation? {
         let key = key(of: url, length: length)
         guard key != url.text, let known = store.information(for: key)?.information, known.length != nil else {
@@ -53,7 +53,7 @@ struct FileKeys: Sendable {
     }
 }
 
-/// The keys that a resolver tells outlive the mount: what is cached under them plays without it.
+/// The keys that a resolver gives outlive the mount: what is cached under them plays without it.
 extension Store {
     fileprivate func key(of url: ResourceURL) -> String? { setting("key of " + url.text) }
 

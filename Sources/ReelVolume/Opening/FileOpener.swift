@@ -128,7 +128,7 @@ final class FileOpener: Sendable {
             return openElsewhere(node, url, completion)
         }
         let end = now() + services.options.timeout
-        // What a mirror has told the source has not confirmed.
+        // The source has not confirmed what a mirror answered.
         let isOfMirror = remembered.information.validator.mirror != 0
         // A clock that was set back makes nothing fresh.
         let isFresh = !isOfMirror && (0...Self.freshFor).contains(wallClock() - remembered.checkedAt)
@@ -161,13 +161,13 @@ final class FileOpener: Sendable {
         }
     }
 
-    /// Opens the remembered version. Where nothing of it is cached, and the source may be away, what a mirror has is
-    /// another version, which the first bytes tell.
+    /// Opens the remembered version. If nothing of it is cached and there are mirrors, the first bytes decide the
+    /// version, as a mirror has one of its own.
     private func openUnconfirmed(
         _ node: Node, _ url: ResourceURL, _ known: ContentInformation, until end: Duration,
         _ completion: @escaping Completion<RemoteFile>
     ) {
-        // Those that wait at the end of the volume open nothing any more.
+        // Opens that still wait when the volume ends open nothing.
         if services.ticker.isOver { return completion(.failure(.timedOut)) }
         let upstream = services.upstream
         guard upstream.mirrors?.areSome == true, known.validator.mirror == 0, upstream.joined(url) == nil,
@@ -255,7 +255,7 @@ final class FileOpener: Sendable {
         OpenRequest.start(url, head: head, tail: tail, demand: node.openDemand, until: end, files, services) {
             [self] whole in
             services.store.remember(whole, for: url.text, checkedAt: wallClock())
-            // The kernel was told no length for this node: the name leads to another, with the length.
+            // The kernel has no length for this node: the name leads to another, with the length.
             replace(node, whole)
         } _: { [self] found in
             switch found {
@@ -288,8 +288,8 @@ final class FileOpener: Sendable {
         return max(isGiven ? Readahead.firstOfMedia : Readahead.first, services.options.alignment)
     }
 
-    /// Makes the node one of this version. False where the kernel was told another: the name then leads to a new node,
-    /// and the kernel repeats the open that gets ESTALE with a new lookup of the name (open(2) does so once).
+    /// Makes the node one of this version. False if the kernel has another: the name then leads to a new node, and the
+    /// kernel repeats the open that gets ESTALE with a new lookup of the name (open(2) does so once).
     private func tell(_ node: Node, _ information: ContentInformation) -> Bool {
         let isSame = (node.listed.length ?? information.length) == information.length && node.take(information)
         if !isSame { replace(node, information) }

@@ -4,9 +4,9 @@ import ReelThreads
 
 /// Learns from answers about known versions.
 extension FileTable {
-    /// Remembers content information that the origin has just told.
+    /// Remembers content information that has just come from the origin.
     /// - Returns: the content information from here on. A confirmed version keeps its first validator: a weak tag may
-    ///   have become strong, and another server may tell another date of it.
+    ///   have become strong, and another server may have another date for it.
     func learn(_ new: ContentInformation, of url: ResourceURL) -> ContentInformation {
         var new = new
         if let known = services.store.information(for: url.text)?.information, known.length != nil {
@@ -23,12 +23,12 @@ extension FileTable {
         return new
     }
 
-    /// The source has told a version. Where the remembered one is a mirror's, and may be the same, a block of it is
-    /// compared with the source's first: bytes that are the source's stay.
+    /// Takes the version that the source has now. If the remembered one is a mirror's, and may be the same, a block of
+    /// it is compared with the source's first: bytes that are the source's stay.
     /// - Parameters:
     ///   - end: of the wait for that comparison, on the clock of `now()`.
-    ///   - completion: gets the version to open: the mirror's, where the source gave no answer in time, or where the
-    ///     mirror's has readers, whose version does not change.
+    ///   - completion: gets the version to open: the mirror's, if the source gave no answer in time, or if the mirror's
+    ///     has readers, whose version does not change.
     func settle(
         _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL, until end: Duration,
         _ completion: @escaping @Sendable (ContentInformation) -> Void
@@ -70,8 +70,8 @@ extension FileTable {
     }
 
     /// Finds out whether a file that was never asked for at this URL is one whose bytes came from another. Asks for a
-    /// byte, and for none where the listing tells the length and the tag is known.
-    /// - Parameter length: as a listing tells it.
+    /// byte, and for none if the listing has the length and the tag is known.
+    /// - Parameter length: from a listing, nil if it gives none.
     /// - Returns: false where no bytes may be of this file; the completion is not called then.
     func recognise(
         _ url: ResourceURL, length: Int64?,

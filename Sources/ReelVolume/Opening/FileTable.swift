@@ -84,14 +84,14 @@ final class FileTable: Sendable {
         guard let file else { return nil }
         object.holder = file
         file.move(to: url, information)
-        // The origin has told of this version, or it is the one that is remembered: another one ends it again as soon
-        // as the origin is asked for bytes, which are judged.
+        // The origin has confirmed this version, or it is the remembered one. If it is outdated, the next answer with
+        // bytes ends it again.
         file.revive()
         file.opened()
         return file
     }
 
-    /// One handle more of a file. - Returns: false where it is leaving the table, or has left it.
+    /// One handle more of a file. - Returns: false if it is leaving the table, or has left it.
     func reopen(_ file: RemoteFile) -> Bool {
         let isThere = slots.withLock { slots in
             guard slots[file]?.isLeaving == false else { return false }

@@ -41,9 +41,9 @@ final class InformationRequest: OriginReceiver {
     /// - Parameters:
     ///   - file: the joined file that has the resource as a piece, nil if it is a file itself.
     ///   - known: the remembered information, which a 304 confirms.
-    ///   - isDoubted: the origin has contradicted it, so that it has to tell all of it again: a 304 confirms the tag,
-    ///     and not a length that was wrong.
-    ///   - demand: tells whether a caller waits, nil if one does.
+    ///   - isDoubted: the origin has contradicted it, and has to send all of it again: a 304 confirms the tag, and not
+    ///     a length that was wrong.
+    ///   - demand: says whether a caller waits, nil if one does.
     ///   - limit: the time until the completion, whatever waits: the request with its retries, the resolver, the
     ///     renewal of a link, or the queue for a connection.
     ///   - began: gets the first bytes, before the completion, nil if they are not asked for.
@@ -95,7 +95,7 @@ final class InformationRequest: OriginReceiver {
                 return .wrongAnswer("a web page where media was expected")
             }
             state.withLock { $0.known = (.information(information), head) }
-            // The head has told everything; a whole body is not wanted.
+            // The head has everything; a whole body is not wanted.
             return head.status == 206 || began != nil ? nil : .cancelled
         case .unchanged:
             state.withLock { $0.known = (.unchanged, head) }

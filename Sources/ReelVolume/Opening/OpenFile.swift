@@ -7,13 +7,13 @@ import Synchronization
 final class OpenFile: FileHandle {
     let node: Node
     let remote: RemoteFile
-    /// The kernel was told no length, and must not stop at it.
+    /// The kernel got no length, so that its reads must not end at one.
     let wantsDirectIO: Bool
     /// Whether its end has to call `Prebuffer.released`.
     let isHeld: Bool
-    /// Its reads ask for nothing.
+    /// Its reads make no requests.
     let isCachedOnly: Bool
-    /// nil: the user wants no log.
+    /// nil if the user wants no log.
     let cacheReads: CacheReads?
     private let isOffered = Atomic(false)
 
@@ -58,7 +58,7 @@ final class OpenFile: FileHandle {
     func passthroughBegan() { remote.object.share() }
 
     /// Ends the offer, which keeps the file unchanged until the handle is closed. The kernel opens the file some time
-    /// after it has taken the answer, and nothing tells when: until then a lease would show no reader.
+    /// after it has taken the answer, and without notice: until then a lease would show no reader.
     func settleOffer() {
         if isOffered.exchange(false, ordering: .relaxed) { remote.object.settle() }
     }

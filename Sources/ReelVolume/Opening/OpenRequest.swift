@@ -33,7 +33,7 @@ final class OpenRequest: OriginReceiver {
     }
 
     private let plan: Plan
-    /// nil: the resource as a whole.
+    /// nil for the resource as a whole.
     private let range: ByteRange?
     private let handle = RequestHandle()
     private let state = Lock(State())
@@ -49,7 +49,7 @@ final class OpenRequest: OriginReceiver {
     /// - Parameters:
     ///   - head: bytes to ask for.
     ///   - tail: fetches the end at the same time.
-    ///   - demand: tells whether a caller waits, nil if one does.
+    ///   - demand: says whether a caller waits, nil if one does.
     ///   - end: on the clock of `now()`, nil for the mount's timeout from now.
     ///   - finished: called when a resource of unknown length has come to its end.
     static func start(

@@ -10,11 +10,11 @@ struct FileState {
     private(set) var reads = ParkedReads()
     /// Where its bytes come from now: under one key a file may have several URLs, one after another.
     var url: ResourceURL
-    /// The version, as it was told for the last open.
+    /// The version, with the information of the last open.
     var information: ContentInformation
     /// Whether a second try asks another origin, as the last tick has found.
     var hasMirror: Bool
-    /// What its first bytes tell of its layout.
+    /// What its first bytes say of its layout.
     var layout = FileLayout()
     /// Where its last bytes came from.
     private(set) var answerPlace = AnswerPlace.origin
@@ -126,7 +126,7 @@ struct FileState {
     }
 
     /// A program opened the file, or had to wait for bytes of it.
-    /// - Returns: whether it is the first time that either is told of it, and the first time that it waits.
+    /// - Returns: whether the program is new to the file, and whether it waits for the first time.
     private mutating func note(_ program: ProgramTally, hasWaited: Bool) -> (isNew: Bool, isFirstWait: Bool) {
         let index = programs.firstIndex { $0.tally === program }
         let known = index.map { programs.remove(at: $0) }
@@ -159,7 +159,7 @@ struct FileState {
         return prefetches.isEmpty ? ledger.cancelPrefetch() : []
     }
 
-    /// The first bytes have told the layout, or will not. - Returns: the container, once.
+    /// The first bytes show the layout, or never will. - Returns: the container, once.
     mutating func learn(_ reading: Container.Reading) -> Container? {
         let container = layout.take(reading)
         if let container { ledger.learn(container) }

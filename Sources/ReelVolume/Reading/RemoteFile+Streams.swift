@@ -3,7 +3,7 @@ import ReelCore
 import ReelFilesystem
 import ReelThreads
 
-/// Does what the ledger decides, and tells it what came of it.
+/// Does what the ledger decides, and reports the outcome to it.
 extension RemoteFile {
     /// - Parameters:
     ///   - reason: of the requests that it starts, nil for what the ledger has.

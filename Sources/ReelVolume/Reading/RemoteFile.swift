@@ -45,7 +45,7 @@ final class RemoteFile: Sendable {
     /// The place that the next request asks.
     var url: ResourceURL { ask { $0.url } }
 
-    /// The file is opened under this URL, as this version: the same by all that is known, but maybe told in other words.
+    /// The file is opened under this URL, as this version: the same, but maybe with another date or tag.
     func move(to url: ResourceURL, _ information: ContentInformation) {
         decide { ($0.url, $0.information) = (url, information) }
     }
@@ -293,10 +293,10 @@ final class RemoteFile: Sendable {
 
     func revive() { decide { $0.revive() } }
 
-    /// Frees the blocks that no row of the index will tell of. - Precondition: no open can take the file meanwhile.
+    /// Frees the blocks that no row of the index will cover. - Precondition: no open can take the file meanwhile.
     func giveBackFragments() { attempt { () throws(CacheError) in try object.abandonFragments() } }
 
-    /// - Returns: false where the cache failed, which is logged.
+    /// - Returns: false if the cache failed, which is logged.
     @discardableResult
     func attempt(_ body: () throws(CacheError) -> Void) -> Bool {
         do {

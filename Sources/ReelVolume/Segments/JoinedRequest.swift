@@ -48,7 +48,7 @@ final class JoinedRequest: ForwardingReceiver {
 
     private var transport: any Transport { segments.below.transport }
 
-    /// Whether it asks if the file has changed, which its playlist alone tells.
+    /// Whether it asks if the file has changed, which only its playlist can show.
     private var asksForChange: Bool { if case .ifChanged? = request.condition { true } else { false } }
 
     // MARK: What its handle asks

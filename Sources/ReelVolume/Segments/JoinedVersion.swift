@@ -4,7 +4,7 @@ import ReelSources
 
 /// One version of a file that is joined of pieces: where each of its bytes is.
 final class JoinedVersion: Sendable {
-    /// A piece, and what its origin has told of it.
+    /// A piece, and what its origin has answered about it.
     struct Part: Sendable {
         let piece: PieceList.Piece
         /// The information on the resource that the piece is, or lies in.

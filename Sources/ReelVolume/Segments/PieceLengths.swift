@@ -20,7 +20,7 @@ final class PieceLengths: Sendable {
 
     /// - Parameters:
     ///   - file: the joined file's URL.
-    ///   - keys: deciphers the ends of encrypted pieces, which tell the padding.
+    ///   - keys: deciphers the ends of encrypted pieces, which show the padding.
     func find(
         _ list: PieceList, of file: ResourceURL, keys: Segments,
         _ completion: @escaping Segments.Found<JoinedVersion>
@@ -160,7 +160,7 @@ final class PieceLengths: Sendable {
         }
     }
 
-    /// Reads the last block of an encrypted piece, whose last byte tells how long its padding is (PKCS #7).
+    /// Reads the last block of an encrypted piece, whose last byte is the length of its padding (PKCS #7).
     private func readPadding(
         _ part: JoinedVersion.Part, of file: ResourceURL, _ key: [UInt8], _ limit: Duration,
         _ completion: @escaping Segments.Found<JoinedVersion.Part>

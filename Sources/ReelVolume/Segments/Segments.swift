@@ -66,10 +66,10 @@ final class Segments: Origin {
     /// The version in memory, nil if none.
     func version(of url: ResourceURL) -> JoinedVersion? { state.withLock { $0.known[url]?.version } }
 
-    /// The playlist and the lengths of its pieces are asked for again at the next look.
+    /// Has the playlist and the lengths of its pieces asked for again at the next look.
     func forget(_ url: ResourceURL) { state.withLock { $0.known[url] = nil } }
 
-    /// The version that the playlist tells now. Joins the search for it that is under way.
+    /// Finds the version that the playlist describes now. Joins the search for it that is under way.
     /// - Parameters:
     ///   - url: what the file is known by.
     ///   - limit: for the playlist, with its retries.

@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// How each origin answers, for `status`. It is told of each attempt of each request, on the transport's thread.
+/// How each origin answers, for `status`. It gets each attempt of each request, on the transport's thread.
 final class OriginTable: Sendable {
     private struct Record {
         var lastUse = Duration.zero

@@ -1,7 +1,7 @@
 import ReelCore
 import ReelThreads
 
-/// What `status` tells of an open file.
+/// What `status` shows of an open file.
 extension RemoteFile {
     /// Adds what only an open file knows.
     func tell(_ shown: inout VolumeStatus.File) {

@@ -28,7 +28,7 @@ package struct RequestRecord: Codable, Hashable, Sendable {
     package var failure: String?
 }
 
-/// What was told of files in the last hours, in bounded memory.
+/// What was noted of files in the last hours, in bounded memory.
 private struct RecentEntries<Value> {
     private struct Entry {
         let url: ResourceURL

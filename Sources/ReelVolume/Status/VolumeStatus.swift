@@ -39,7 +39,7 @@ package struct VolumeStatus: Sendable {
         /// The readers of an open file: the one active last first, nil if not reported.
         package var readers: [Reader]?
         /// The rate that a player needs to go on: of the film if its duration is known, else that at which it reads;
-        /// nil: not known.
+        /// nil if it is not known.
         package var neededRate: Int64?
         /// The duration of the film or the music, nil if not known.
         package var seconds: Double?

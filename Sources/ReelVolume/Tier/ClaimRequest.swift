@@ -8,7 +8,7 @@ import ReelThreads
 ///                                        └──old──▶ write without the condition, wait, look
 ///     useless           look ──none, old──▶ write, wait, look
 ///                         └──young──▶ whose words it holds
-///     unknown           as useless; a second write after the first tells which of them it is
+///     unknown           as useless; a second write after the first shows which of them it is
 ///
 /// `@unchecked Sendable`: one request after another, whose receiver alone changes it.
 final class ClaimRequest: OriginReceiver, @unchecked Sendable {
@@ -28,10 +28,10 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     private let claims: TierClaims
     private var step = Step.look
     private var isConditional = false
-    /// The age of the claim that was found: seconds, nil where the service tells no dates; and what it holds.
+    /// The age of the claim that was found, in seconds, nil if the service gives no dates; and the claim's content.
     private var age: Int64?
     private var words: [UInt8] = []
-    /// Another mount takes no longer from its look to the end of its write, or twice what this one took.
+    /// Another mount takes at most this from its look to the end of its write, or twice what this one took.
     private static let leastTurn = Duration.milliseconds(250)
     private var lookedAt = Duration.zero
 

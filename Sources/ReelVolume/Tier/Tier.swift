@@ -98,7 +98,7 @@ final class Tier: Origin {
     private let logger: Logger
     private let state = Lock(State())
 
-    /// nil: the user names none, or the system has no thread for it.
+    /// nil if the user names none, or the system has no thread for it.
     init?(_ place: TierPlace?, over below: any Origin, _ upstream: Upstream, _ logger: Logger) {
         guard let place else { return nil }
         guard let connection = place.connect(upstream.transport.line) else {
@@ -157,7 +157,7 @@ final class Tier: Origin {
         }
     }
 
-    /// Whether the bytes of a version are shared: only where they are the source's, and its validator tells it from all
+    /// Whether the bytes of a version are shared: only if they are the source's, and its validator tells it from all
     /// others.
     static func keeps(_ information: ContentInformation) -> Bool {
         information.acceptsRanges && information.validator.mirror == 0 && information.isProven(by: information)

@@ -16,10 +16,10 @@ final class Directory: Sendable {
 
     private struct State {
         var listing: Listed?
-        /// Lengths and dates of single resources, which the origin told later and the listing contradicts.
+        /// Lengths and dates of single resources, which the origin gave later and the listing contradicts.
         var corrections: [ExactText: Node.Facts] = [:]
-        /// The listing whose entries the kernel was last told, all with their attributes, and when that began (on the
-        /// clock of `now()`), nil if none.
+        /// The listing whose entries the kernel got last, all with their attributes, and when that began (on the clock
+        /// of `now()`), nil if none.
         var told: (entries: EntryList, at: Duration)?
     }
 
@@ -31,7 +31,7 @@ final class Directory: Sendable {
         let serial: UInt64
         /// When the origin last confirmed it, in seconds since 1970.
         var fetchedAt: Int64
-        /// When the origin first told it, in seconds since 1970: the date of a directory that has none.
+        /// When the origin first sent it, in seconds since 1970: the date of a directory that has none.
         var changedAt: Int64
         /// Asks whether it has changed, nil if the answer gave nothing to ask with.
         var mark: FolderMark?
@@ -94,7 +94,7 @@ final class Directory: Sendable {
             ?? Node.Facts(list, at: place)
     }
 
-    /// The origin tells other facts of an entry. - Returns: whether no other entry was corrected before.
+    /// Keeps other facts that the origin gave of an entry. - Returns: whether no other entry was corrected before.
     @discardableResult
     func correct(_ name: String, _ facts: Node.Facts) -> Bool {
         state.withLock { state in
@@ -108,20 +108,20 @@ final class Directory: Sendable {
 
     // MARK: The kernel's knowledge
 
-    /// The kernel was told all of these entries with their attributes. - Parameter began: when the first one was told,
-    ///   on the clock of `now()`.
+    /// The kernel got all of these entries with their attributes. - Parameter began: when it got the first one, on the
+    /// clock of `now()`.
     func told(_ entries: EntryList, began: Duration) {
         state.withLock { state in
-            // The reader of an old listing has told the kernel nothing of this one.
+            // The reader of an old listing has given the kernel nothing of this one.
             guard let current = state.listing?.entries, current.isIdentical(to: entries) else { return }
             state.told = (current, began)
         }
     }
 
-    /// The attributes of an entry have changed since the kernel was told.
+    /// The attributes of an entry have changed since the kernel got them.
     func untold() { state.withLock { $0.told = nil } }
 
-    /// Whether the kernel was told all of these entries, and may still believe it.
+    /// Whether the kernel got all of these entries, and may still believe them.
     func isTold(_ entries: EntryList) -> Bool {
         guard let told = state.withLock({ $0.told }) else { return false }
         return told.entries.isIdentical(to: entries) && now() - told.at < KernelBelief.known

@@ -15,8 +15,8 @@ final class DirectorySnapshot: DirectoryHandle {
     let isHeldByKernel: Bool
 
     private struct State {
-        /// A reading from the beginning that told every entry with its attributes: its next item, and when it began;
-        /// nil: it left something out.
+        /// A reading from the beginning that gave every entry with its attributes: its next item, and when it began;
+        /// nil if it left something out.
         var telling: (next: Int, beganAt: Duration)?
         var isKept = true
     }

@@ -4,7 +4,7 @@ import ReelSources
 
 /// Files that stand for symbolic links, as rclone writes them: `NAME.rclonelink` holds the target of the link NAME.
 ///
-/// With `--links` such an entry is named NAME. Its URL tells what it is.
+/// With `--links` such an entry is named NAME. Its URL shows what it is.
 enum LinkFile {
     static let suffix = Array(".rclonelink".utf8)
     /// PATH_MAX of Linux, less the zero byte behind it.

@@ -50,7 +50,7 @@ final class ListingHealth: Sendable {
 
     /// Settles one refresh of a directory that has entries; see `ListingDoubt.settle`.
     /// - Parameters:
-    ///   - canGo: false for the source itself, as no parent's listing tells that it is gone.
+    ///   - canGo: false for the source itself, as no parent's listing shows that it is gone.
     ///   - isListed: whether the tree has the directory.
     func settle(
         _ place: SourcePlace, _ trouble: ListingTrouble?, canGo: Bool = true, isListed: Bool = true

@@ -4,13 +4,13 @@ import ReelSources
 
 /// Compares a newer listing with the facts that the mount has shown of its files.
 ///
-/// A listing tells dates by the minute, an answer by the second. A file keeps the date that it shows where the listing
-/// agrees with it to the minute. Where both listings have entity tags of a file, another tag is another version.
+/// A listing gives dates by the minute, an answer by the second. A file keeps the date that it shows if the listing
+/// agrees with it to the minute. If both listings have entity tags of a file, another tag is another version.
 struct ListingNews {
     private let entries: EntryList
     /// The dates that stay, by place.
     private var kept: [Int: Int64] = [:]
-    /// The files of which it tells other facts: information that the origin has confirmed of them is in doubt.
+    /// The files for which it has other facts: information that the origin has confirmed of them is in doubt.
     private(set) var contradicted: [ResourceURL] = []
 
     init(_ entries: EntryList) { self.entries = entries }

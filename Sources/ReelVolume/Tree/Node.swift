@@ -48,7 +48,7 @@ final class Node: Sendable {
     }
 
     private struct State {
-        /// The version that the kernel was told; it never learns another one of this node.
+        /// The version that the kernel has; it never gets another one of this node.
         var information: ContentInformation?
         /// The path leads to another node now.
         var isSuperseded = false
@@ -75,10 +75,10 @@ final class Node: Sendable {
         state = Lock(State(), .tree)
     }
 
-    /// The length and date that the kernel is told, for as long as the node lives; nil where they are not known.
+    /// The length and date that the kernel gets, for as long as the node lives; nil if they are not known.
     ///
-    /// A listing's facts are shown unchanged: an answer tells the date by the second, or in another time zone, and an
-    /// open must not change a file for programs. The facts of an answer are shown where only it tells the length, and
+    /// A listing's facts are shown unchanged: an answer gives the date by the second, or in another time zone, and an
+    /// open must not change a file for programs. The facts of an answer are shown if only it gives the length, and
     /// nothing was shown before.
     var shown: Facts {
         guard listed.length == nil, let information else { return listed }
@@ -87,7 +87,7 @@ final class Node: Sendable {
             length: information.length, modified: keepsDate ? listed.modified ?? told : told ?? listed.modified)
     }
 
-    /// The version that the kernel was told, nil if none yet.
+    /// The version that the kernel has, nil if none yet.
     var information: ContentInformation? { state.withLock { $0.information } }
 
     /// The path leads to another node now.

@@ -17,7 +17,7 @@ extension Tree {
             return length == 0 || wholeFiles.has(services.keys.key(of: url, length: length))
         }
         guard services.store.hasListing(SourcePlace.url(url).key) else { return false }
-        // A key may tell nothing of the folder, as one that a resolver has told.
+        // A key may name no folder, such as one from a resolver.
         guard services.upstream.resolver == nil, !source.isQueue(.url(url)),
             let prefix = services.options.cacheKey.prefix(of: url)
         else { return true }

@@ -33,7 +33,7 @@ final class Tree: Sendable {
         firstMountedAt = services.store.setting("mounted").flatMap { decimal($0) } ?? wallClock()
         services.store.set("mounted", "\(firstMountedAt)")
         var listed = opened.listed.map { Directory.Listed($0.entries, fetchedAt: wallClock(), mark: $0.mark) }
-        // A list alone tells the names of its files.
+        // Only the list itself has the names of its files.
         if listed == nil, source.isQueue(source.root) { listed = services.remembered(source.root) }
         root = Node(
             id: rootNode, parent: rootNode, name: "", inode: inode, place: source.root, isDirectory: true,
@@ -58,7 +58,7 @@ final class Tree: Sendable {
 
     // MARK: Entries
 
-    /// The entry's node with its attributes, after a request where no listing tells the length.
+    /// The entry's node with its attributes, after a request if no listing has the length.
     func resolve(
         _ place: Int, of listed: Directory.Listed, in parent: Node, _ completion: @escaping Completion<Entry>
     ) {
@@ -70,10 +70,10 @@ final class Tree: Sendable {
         }
     }
 
-    /// The entry's node without a request; a success has a reference of the kernel. It fails with `stale` where another
+    /// The entry's node without a request; a success has a reference of the kernel. It fails with `stale` if another
     /// listing has replaced this one, and the kernel looks the path up once more.
     /// - Parameter asks: facts in doubt are asked for in the background.
-    /// - Returns: nil where only a request tells the length.
+    /// - Returns: nil if only a request can find the length.
     func knownEntry(
         _ place: Int, of listed: Directory.Listed, in parent: Node, asks: Bool = true
     ) -> Result<Entry, VolumeError>? {
@@ -98,7 +98,7 @@ final class Tree: Sendable {
             return .success(Entry(node: id, attributes: attributes))
         }
         if let information, !node.take(information) {
-            // The kernel was told another version of this node: another node takes its place.
+            // The kernel has another version of this node: another node takes its place.
             nodes.supersede(node)
             nodes.forget(id, count: 1)
             return knownEntry(place, of: listed, in: parent, asks: asks)
@@ -134,7 +134,7 @@ final class Tree: Sendable {
 
     // MARK: Attributes
 
-    /// The attributes of a node, as `stat` tells them.
+    /// The attributes of a node, as `stat` shows them.
     func attributes(of node: Node) -> Attributes {
         let shown = node.shown
         let modified = node.isDirectory ? nodes.modified(node) ?? node.directory?.listing?.changedAt : shown.modified

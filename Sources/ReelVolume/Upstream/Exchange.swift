@@ -54,7 +54,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var version: ContentInformation?
     /// The receiver has got a head, with this status.
     private var toldStatus: Int?
-    /// The head of an answer that has no byte yet, of a file that is not open: another place may still tell the
+    /// The head of an answer that has no byte yet, of a file that is not open: another place may still decide the
     /// version.
     private var heldHead: ResponseHead?
     /// The receiver wants none of the body behind that head.
@@ -133,7 +133,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         }
     }
 
-    /// The answer tells the version: no bytes of another one are mixed with it. Segments are believed by length and
+    /// The answer decides the version: no bytes of another one are mixed with it. Segments are believed by length and
     /// validator.
     private var takesAnyVersion: Bool {
         if isOfPiece { return true }

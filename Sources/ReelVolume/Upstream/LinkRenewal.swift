@@ -1,7 +1,7 @@
 import ReelThreads
 
-/// Has the list of a mount give new links where one has expired, and tells the log. The links of a list expire
-/// together.
+/// Lists the mount's list again when one of its links has expired, and says when to log that. The links of a list
+/// expire together.
 final class LinkRenewal: Sendable {
     private struct State {
         /// On the clock of `now()`.
@@ -35,7 +35,7 @@ final class LinkRenewal: Sendable {
         }
     }
 
-    /// Whether the log has not been told for a while; it counts as told then.
+    /// True if nothing was logged for a while: the caller logs it then.
     func isNews() -> Bool {
         let moment = now()
         return state.withLock { state in

@@ -2,9 +2,9 @@ import ReelCache
 import ReelCore
 
 /// Compares a block of a place with one that is in the cache, before a byte of that place is used: of a mirror, or of
-/// the source where a mirror told the version.
+/// the source if the version is a mirror's.
 ///
-/// All of it but `start` runs on the transport's thread.
+/// All of it except `start` runs on the transport's thread.
 final class MirrorProof: OriginReceiver, @unchecked Sendable {
     /// Bytes of a version in the cache, of one block.
     struct Block: Sendable {

@@ -36,19 +36,19 @@ final class Mirrors: Sendable {
         var records: [Record]
     }
 
-    /// After which the next place is asked, where there is one: a reader that waits has its bytes within a second and
-    /// a half.
+    /// The silence after which the next place is asked, if there is one: a reader that waits has its bytes within a
+    /// second and a half.
     static let longestSilence = Duration.seconds(1)
     private let source: ResourceURL
     private let bases: [ResourceURL]
-    /// `Validator.mirror` of the versions that each place tells.
+    /// `Validator.mirror` of each place's versions.
     private let marks: [Int64]
-    /// nil: the source is asked without one.
+    /// nil if the source is asked without one.
     let shared: SharedCache?
     private let logger: Logger
     private let state: Lock<State>
 
-    /// nil where there are none. - Parameter source: as the user names it; nil for a local list.
+    /// nil if there are none. - Parameter source: as the user names it; nil for a local list.
     init?(
         _ mirrors: [ResourceURL], via shared: SharedCache? = nil, of source: ResourceURL?, _ logger: Logger
     ) {
@@ -78,11 +78,11 @@ final class Mirrors: Sendable {
     /// Whether it is the shared cache.
     func isShared(_ place: Place) -> Bool { place == 1 && shared != nil }
 
-    /// `Validator.mirror` of the versions that a place tells; 0 for the source, and for a shared cache, whose bytes are
-    /// the source's own.
+    /// `Validator.mirror` of a place's versions; 0 for the source, and for a shared cache, whose bytes are the source's
+    /// own.
     func mark(of place: Place) -> Int64 { marks[place] }
 
-    /// The mirror that told a version; nil if it is the source's, or if that mirror is not named any more.
+    /// The mirror whose version it is; nil if it is the source's, or if that mirror is not named any more.
     func place(of version: ContentInformation) -> Place? {
         version.validator.mirror == 0 ? nil : marks.firstIndex(of: version.validator.mirror)
     }
@@ -218,7 +218,7 @@ final class Mirrors: Sendable {
         if isFirst { ask() }
     }
 
-    /// The question of `find` is answered. - Parameter isSame: nil: there was no answer.
+    /// The question of `find` is answered. - Parameter isSame: nil if there was no answer.
     func settle(_ url: ResourceURL, _ version: ContentInformation, at place: Place, isSame: Bool?) {
         let (waiting, settled) = withClaim(url, version, place) { claim in
             defer { (claim.isAsked, claim.waiting) = (false, []) }
@@ -228,7 +228,7 @@ final class Mirrors: Sendable {
         for waiter in waiting { waiter(settled) }
     }
 
-    /// The head of an answer agrees with the version, or tells it. - Parameter validator: as the answer had it.
+    /// The head of an answer agrees with the version, or decides it. - Parameter validator: as the answer had it.
     func agreed(_ url: ResourceURL, _ version: ContentInformation, at place: Place, _ validator: Validator) {
         withClaim(url, version, place) { claim in
             claim.validator = validator

@@ -2,8 +2,8 @@ import Logging
 import ReelCore
 import ReelThreads
 
-/// Where the bytes of files come from now, as the user's resolver tells it. One question at a time for a URL: all
-/// requests for it wait for the same answer, which is kept until it ends or the place refuses.
+/// Where the bytes of files come from now, by the user's resolver. One question at a time for a URL: all requests for
+/// it wait for the same answer, which is kept until it ends or the place refuses.
 ///
 ///     unknown ──question──▶ asked ──answer──▶ known ──its end, or a refusal──▶ asked
 ///                             └──no answer──▶ as before
@@ -59,7 +59,7 @@ final class Resolver: Sendable {
     /// - Parameters:
     ///   - timeout: of a read: the answer comes in half of it, so that the read fails because of the resolver and not
     ///     because of its own deadline.
-    ///   - answered: told of each answer, before those that wait for it.
+    ///   - answered: called with each answer, before those that wait for it.
     init(
         _ finder: any PlaceFinder, timeout: Duration, _ logger: Logger,
         answered: @escaping @Sendable (ResourceURL, PlaceAnswer) -> Void
@@ -73,7 +73,7 @@ final class Resolver: Sendable {
     /// Tells where to ask for a file: at once where that is known, else on a thread of the resolver.
     /// - Parameters:
     ///   - refusal: that place is of no use any more.
-    ///   - completion: nil: the resolver gave no answer.
+    ///   - completion: gets nil if the resolver gave no answer.
     func place(of url: ResourceURL, after refusal: Refusal? = nil, _ completion: @escaping Waiter) {
         let moment = now()
         let (place, isNew, isOver) = state.withLock { state -> (Place?, Bool, Bool) in

@@ -15,8 +15,8 @@ package final class AnchoredVolume: MountedVolume {
 
     private struct State {
         var kernel: (any KernelCache)?
-        /// What the last look found, nil if there was none. Only a look changes it: answers to the kernel that did so
-        /// too would take the change away from the look that tells the kernel of it.
+        /// What the last look found, nil if there was none. Only a look changes it: if answers to the kernel did so
+        /// too, the next look would see no change, and tell the kernel of none.
         var isThere: Bool?
     }
 
@@ -71,7 +71,7 @@ package final class AnchoredVolume: MountedVolume {
         if view == .cached { return completion(.failure(.notFound)) }
         let isThere = volume.isTrusted
         completion(isThere ? .success(Entry(node: Self.node, attributes: attributes)) : .failure(.notFound))
-        // The kernel takes this answer for newer than what a look told it meanwhile.
+        // The kernel takes this answer for newer than a notice that a look gave it meanwhile.
         if volume.isTrusted != isThere { state.withLock { $0.kernel }?.forgetEntry(name, in: rootNode) }
     }
 
@@ -158,7 +158,7 @@ private final class AnchorFile: FileHandle {
 /// A root with its anchor behind all other items.
 private final class AnchoredDirectory: DirectoryHandle {
     private let directory: any DirectoryHandle
-    /// nil: it is not there.
+    /// nil if it is not there.
     private let anchor: DirectoryItem?
 
     init(_ directory: any DirectoryHandle, _ anchor: DirectoryItem?) {

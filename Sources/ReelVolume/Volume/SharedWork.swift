@@ -8,7 +8,7 @@ final class SharedWork<Outcome: Sendable>: Sendable {
     /// The number of calls that wait.
     var callers: Int { waiting.withLock { $0?.count ?? 0 } }
 
-    /// Waits for the outcome. - Parameter work: runs where none is under way; tells its outcome once, from any thread.
+    /// Waits for the outcome. - Parameter work: runs if none is under way; reports its outcome once, from any thread.
     func join(
         _ completion: @escaping @Sendable (Outcome) -> Void, work: (@escaping @Sendable (Outcome) -> Void) -> Void
     ) {

@@ -115,7 +115,7 @@ struct SourceOpening {
         case failure(OriginFailure)
     }
 
-    /// A source that its address tells: a folder, or else a file.
+    /// Opens a source that its address names: a folder, or else a file.
     private func open(
         _ own: any Source, _ known: (any Source)?, until deadline: Duration, _ inAll: Duration
     ) -> Recognition {
@@ -257,7 +257,7 @@ struct SourceOpening {
 
     private var wasFile: Bool { services.store.setting("kind") == FileSource.kind }
 
-    /// The source that the address tells without a request.
+    /// The source that the address names without a request.
     private func own(_ address: String) -> (any Source)? {
         kinds.lazy.compactMap { $0.recognise(address: address) }.first
     }
@@ -270,7 +270,7 @@ struct SourceOpening {
 
     /// The source that is remembered of the place, nil if none that could be mounted.
     private func remembered(_ place: SourcePlace) -> (any Source)? {
-        // The user names a local file, and is told where it is missing. Of most kinds nothing else is asked for.
+        // The user names a local file, and gets an error if it is missing. Of most kinds nothing else is asked for.
         if case .path(let path) = place, services.store.setting("kind") == HLSSource.kind {
             return LocalFile.isThere(path) && services.store.hasListing(path) ? HLSSource(root: place) : nil
         }
