@@ -37,7 +37,7 @@ final class Holdings: Sendable {
         }
     }
 
-    /// The kernel is about to be told a node, with one reference.
+    /// The kernel is about to get a node, with one reference.
     func add(_ node: NodeID) { state.withLock { $0.nodes.add(node) } }
 
     /// The kernel is about to get items of a directory, or the empty end. - Parameter nodes: of the items, each with
@@ -52,13 +52,13 @@ final class Holdings: Sendable {
     /// The kernel has given references back. Called before the filesystem learns it, which may use the number again.
     func remove(_ node: NodeID, _ count: UInt64) { state.withLock { $0.nodes.remove(node, count) } }
 
-    /// The kernel is about to be told a file's handle.
+    /// The kernel is about to get a file's handle.
     func add(file: UInt64, _ node: NodeID) { state.withLock { $0.files[file] = node } }
 
     /// The kernel has released a file, or has not taken it.
     func remove(file: UInt64) { state.withLock { $0.files[file] = nil } }
 
-    /// The kernel is about to be told a directory's handle.
+    /// The kernel is about to get a directory's handle.
     /// - Returns: whether the kernel may keep what it reads through it. It keeps one sequence of names for a directory,
     ///   to which each handle adds at its offset: names of two listings would be mixed.
     func add(directory: UInt64, _ node: NodeID, _ handle: any DirectoryHandle) -> Bool {

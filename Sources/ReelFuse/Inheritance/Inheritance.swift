@@ -58,7 +58,7 @@ package struct Inheritance: Codable, Sendable {
     struct Mode: Codable, Sendable {
         var node: NodeID
         var opens: Int
-        /// nil: the filesystem serves them.
+        /// nil if the filesystem serves them.
         var backing: OpenModes.Backing?
     }
 

@@ -79,8 +79,8 @@ final class InheritedFilesystem: Filesystem {
         for completion in waiting { completion(result) }
     }
 
-    /// Opens a version; `stale` where the file is another one now. A version without a length cannot be told from
-    /// another body, which would go on in the middle of the first.
+    /// Opens a version; `stale` if the file is another one now. Without a length, a version cannot be told from another
+    /// body, which would go on in the middle of the first.
     private func open(_ file: InheritedFile, at node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         guard file.length != nil else { return completion(.failure(.stale)) }
         filesystem.reopen(node) { [self] result in

@@ -13,7 +13,7 @@ final class Reopened<Handle: Sendable>: Sendable {
 
     private let state = Lock(State.idle)
 
-    /// nil: it is not open yet, or not any more.
+    /// nil if it is not open yet, or not any more.
     var handle: Handle? {
         state.withLock { state in
             if case .open(let handle) = state { return handle }
@@ -82,7 +82,7 @@ final class InheritedFile: FileHandle {
 
     init(_ inherited: Inheritance.File) { self.inherited = inherited }
 
-    // The kernel has been told long ago.
+    // The kernel has known this since the open.
     var wantsDirectIO: Bool { inherited.version.length == nil }
     var length: Int64? { inherited.version.length }
     var modified: Int64? { inherited.version.modified }
@@ -190,7 +190,7 @@ final class NumberedDirectory: DirectoryHandle {
             var item = item
             guard let entry = item.entry else { return add(item) }
             guard let number = nodes.tell(item, entry.node, in: node) else {
-                // The kernel looks it up, and the filesystem counts a reference with what is told.
+                // The kernel looks it up, and the filesystem counts a reference with that answer.
                 item.entry = nil
                 guard add(item) else { return false }
                 filesystem.forget(entry.node, count: 1)

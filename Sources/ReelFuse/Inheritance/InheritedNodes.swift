@@ -160,8 +160,8 @@ final class InheritedNodes: Sendable {
         state.withLock { $0.missing(name, in: parent) }
     }
 
-    /// The kernel is about to be told a node, with a reference that the filesystem has counted.
-    /// - Returns: its number; nil where the filesystem has too many.
+    /// The kernel is about to get a node, with a reference that the filesystem has counted.
+    /// - Returns: its number; nil if the filesystem has too many.
     func tell(_ node: NodeID) -> NodeID? { state.withLock { $0.tell(node, epoch) } }
 
     /// Like `tell`, of an item in a directory. - Returns: nil also if the kernel has another number of the item that
@@ -170,7 +170,7 @@ final class InheritedNodes: Sendable {
         state.withLock { $0.missing(item.name, in: parent) == nil ? $0.tell(node, epoch) : nil }
     }
 
-    /// The kernel was not told it, and the filesystem has not counted it. - Parameter number: the kernel's.
+    /// The kernel did not get it, and the filesystem has not counted it. - Parameter number: the kernel's.
     func untell(_ number: NodeID) {
         state.withLock { state in
             if state.rows[number] == nil { return }

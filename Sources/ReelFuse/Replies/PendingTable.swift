@@ -35,7 +35,7 @@ final class PendingTable: Sendable {
     func newToken() -> UInt { lastToken.add(1, ordering: .relaxed).newValue }
 
     /// Adds a reply. - Returns: the errno to give up with, as the mount ends or the owner has too many reads parked;
-    ///   nil: none. No program sees the errno of readahead.
+    ///   nil if it waits. No program sees the errno of readahead.
     func insert(_ reply: PendingReply, _ token: UInt, _ owner: ParkedShares.Owner?) -> Int32? {
         state.withLock { state in
             let hasRoom = owner.map { state.shares.take($0) } ?? true

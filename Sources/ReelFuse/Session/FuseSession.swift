@@ -235,7 +235,7 @@ extension FuseSession {
     /// Takes over from an earlier process: no worker has begun.
     private func take(_ inheritance: Inheritance) {
         state.withLock { $0.handshake = inheritance.handshake }
-        // The kernel has had its answer; libfuse has still to be told what it is.
+        // The kernel has had its answer; libfuse still needs it.
         var bytes = InitExchange.replay(inheritance.handshake)
         bytes.withUnsafeMutableBytes { bytes in
             var buffer = fuse_buf()
