@@ -2,7 +2,7 @@ import ReelCore
 
 /// The type of a file: by its name, as origins often send none; else the origin's, if a browser shows it as one
 /// document.
-/// - Parameter told: `type/subtype`, of the origin.
+/// - Parameter told: `type/subtype`, from the origin.
 func mediaType(of name: String, told: String?) -> String {
     if let type = MediaName.type(of: name) ?? otherTypes[fileExtension(name)] { return type }
     guard let type = told.map({ asciiLowercased($0) }), isOneType(type), !isContainer(type) else {

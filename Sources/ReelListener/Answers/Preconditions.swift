@@ -11,7 +11,7 @@ struct Preconditions {
         case failed
     }
 
-    /// nil: the origin told nothing that names the version.
+    /// nil if the origin gave nothing that names the version.
     var entityTag: EntityTag?
     /// Seconds since 1970, nil if the origin gave no date of the version.
     var modified: Int64?

@@ -18,7 +18,7 @@ package struct ServedAnswer: Sendable {
     package var headers: [(name: String, value: String)]
     package var body: Body
 
-    /// - Parameter headers: beside the length, which the body tells.
+    /// - Parameter headers: beside the length, which follows from the body.
     package init(_ status: Int, _ headers: [(name: String, value: String)] = [], _ body: Body = .none) {
         self.status = status
         self.body = body
@@ -42,12 +42,12 @@ package struct ServedAnswer: Sendable {
     }
 }
 
-/// The facts of an open file that its answer tells.
+/// The facts of an open file that go into its answer.
 package struct ServedFile: Sendable {
     package var name: String
-    /// Bytes; nil where it is not known.
+    /// Bytes; nil if it is not known.
     package var length: Int64?
-    /// nil: the origin told nothing that names the version.
+    /// nil if the origin gave nothing that names the version.
     package var entityTag: EntityTag?
     /// Seconds since 1970, nil if the origin gave no date of the version.
     package var modified: Int64?

@@ -7,7 +7,7 @@ package struct ServedRequest: Sendable {
     package var target: String
     /// HTTP/1.1 or later.
     package var isModern: Bool
-    /// nil: it is too long.
+    /// nil if it is too long.
     package var body: [UInt8]? = []
     private let fields: [(name: String, value: String)]
 

@@ -80,7 +80,7 @@ package struct Admission: Sendable {
         return Array(pair[(colon + 1)...])
     }
 
-    /// Takes as long for any wrong text of the same length, so that its time tells nothing of the right one.
+    /// Takes as long for any wrong text of the same length, so that its time reveals nothing of the right one.
     private func isSame(_ given: [UInt8], _ secret: [UInt8]) -> Bool {
         var difference: UInt8 = given.count == secret.count ? 0 : 1
         for index in secret.indices { difference |= secret[index] ^ (index < given.count ? given[index] : 0) }

@@ -239,7 +239,7 @@ struct Site: Sendable {
 package struct ServedDocument: Sendable {
     private let type: String
     private let make: @Sendable () -> [UInt8]
-    /// nil: it is one text.
+    /// nil if it is one text.
     fileprivate let events: EventStream?
 
     /// - Parameter type: of its media, with its parameters.
