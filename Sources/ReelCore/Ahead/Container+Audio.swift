@@ -1,6 +1,6 @@
 /// Music whose pictures stand in front of it: the tags of mp3, FLAC's metadata blocks.
 extension Container {
-    /// ID3v2, which tells its own length (id3.org, "ID3 tag version 2.4.0", section 3.1); the audio comes behind it.
+    /// ID3v2, which gives its own length (id3.org, "ID3 tag version 2.4.0", section 3.1); the audio comes behind it.
     static func taggedAudio(_ file: FileBytes) -> Answer {
         guard file.has("ID3", at: 0) else { return .foreign }
         guard let flags = file[5], let coded = file.big(6, 4) else { return .needsMore }

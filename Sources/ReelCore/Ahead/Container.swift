@@ -1,13 +1,13 @@
-/// What the first bytes of a media file tell of the rest: where a program looks next, and how long the file plays.
+/// What the first bytes of a media file say of the rest: where a program looks next, and how long the file plays.
 ///
-/// The bytes are anybody's: all that they can cause is that these ranges are fetched, which lie in the file, are few,
+/// The bytes are anybody's. All that they can cause is that these ranges are fetched, which lie in the file, are few,
 /// and are short.
 package struct Container: Hashable, Sendable {
     /// The most ranges for one file.
     package static let mostRanges = 4
     /// The most bytes for one file, all together: the index of an mp4 of three hours.
     package static let mostBytes: Int64 = 8 << 20
-    /// This many first bytes tell what there is to tell; in all but odd files the first thousand do.
+    /// These first bytes hold all that is looked for; in all but odd files the first thousand do.
     package static let mostHead: Int64 = 64 << 10
 
     /// Ranges that a program reads before it knows what the file holds, by place; some of them are there already.
@@ -16,7 +16,7 @@ package struct Container: Hashable, Sendable {
     package private(set) var seeking: [ByteRange] = []
     /// The end of the index at the front of the file: tags, pictures, tables. What lies before it is no playing.
     package private(set) var front: Int64
-    /// The playing time; nil where these bytes do not tell it.
+    /// The playing time; nil if these bytes do not give it.
     package private(set) var seconds: Double?
 
     /// The layout of a container as its reader found it; nothing of it is trusted yet.
@@ -27,10 +27,10 @@ package struct Container: Hashable, Sendable {
         var seconds: Double?
     }
 
-    /// What some bytes tell.
+    /// What some bytes say.
     package enum Reading: Hashable, Sendable {
         case found(Container)
-        /// It takes more of the first bytes.
+        /// More of the first bytes are needed.
         case needsMore
         /// None of the containers that are known here.
         case unknown

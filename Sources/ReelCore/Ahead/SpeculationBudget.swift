@@ -8,7 +8,7 @@ package struct SpeculationBudget: Sendable {
     package enum Spending: Sendable, CaseIterable {
         /// The end of a media file.
         case tail
-        /// Ranges that the first bytes of a media file tell.
+        /// Ranges that the first bytes of a media file name.
         case index
         /// The beginning and the end of the next item.
         case nextItem

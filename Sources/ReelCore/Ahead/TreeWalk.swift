@@ -39,8 +39,8 @@ package struct TreeWalk<Folder: Sendable>: Sendable {
     /// - Parameter atOnce: folders that are listed at a time.
     package init(atOnce: Int) { self.atOnce = atOnce }
 
-    /// Begins at a folder. - Parameter children: the places of its children in their order, as it is listed already;
-    ///   nil: it is not.
+    /// Begins at a folder. - Parameter children: the places of its children in their order; nil if it is not listed
+    ///   yet.
     package mutating func begin(_ folder: Folder, children: [UInt32]? = nil) {
         insert(Item(folder: folder, order: [], children: children.map { $0.reversed() }))
     }

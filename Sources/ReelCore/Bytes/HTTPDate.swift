@@ -74,7 +74,7 @@ package func isoDay(_ seconds: Int64) -> String {
     return "\(date.year)-\(twoDigits(date.month))-\(twoDigits(date.day))"
 }
 
-/// A moment in UTC, as listings of servers tell it: `1994-11-06 08:49:37`; bounded as `httpDateText`.
+/// A moment in UTC, as listings of servers write it: `1994-11-06 08:49:37`; bounded as `httpDateText`.
 package func isoTime(_ seconds: Int64) -> String {
     "\(isoDay(seconds)) \(clockText(calendarDate(seconds).time))"
 }

@@ -1,7 +1,7 @@
 /// Tells which bytes of one version are in the cache: fetch planning asks the cache's table of blocks through it.
 ///
 /// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any
-/// time; `removals` tells of it.
+/// time, which `removals` counts.
 package protocol PresentBytes: AnyObject, Sendable {
     /// The length of the version in bytes; `BlockSize.openEnd` until its end is known.
     var length: Int64 { get }

@@ -12,10 +12,10 @@ package enum HeadVerdict: Hashable, Sendable {
 
 /// Judges an answer by its head.
 /// - Parameters:
-///   - requested: the URL before redirects; its file extension tells whether a web page may come.
-///   - asked: the range of the request, nil where the whole resource was asked for.
+///   - requested: the URL before redirects; its file extension decides whether a web page may come.
+///   - asked: the range of the request, nil if the whole resource was asked for.
 ///   - isConditional: whether the request had a condition that 304 answers.
-///   - known: the version that the bytes have to belong to; nil where nothing is known yet.
+///   - known: the version that the bytes have to belong to; nil if nothing is known yet.
 package func judge(
     _ head: ResponseHead, to requested: ResourceURL, asked: ByteRange?, isConditional: Bool, known: ContentInformation?
 ) -> HeadVerdict {
@@ -74,8 +74,7 @@ private func isTrusted(_ validator: Validator, _ known: ContentInformation) -> B
 
 extension ResponseHead {
     /// A Content-Range means nothing in an answer with 200 (RFC 9110, section 14.4), which holds the whole resource.
-    /// `rclone serve s3` sends the range alone with it: a body that is shorter than the whole, or does not tell its
-    /// length.
+    /// `rclone serve s3` sends the range alone with it: a body that is shorter than the whole, or gives no length.
     fileprivate var isMislabelledRange: Bool {
         guard let contentRange, let range = contentRange.range else { return false }
         return range.count != contentRange.total && (contentLength ?? -1) != contentRange.total

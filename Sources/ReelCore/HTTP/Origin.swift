@@ -26,7 +26,7 @@ package struct OriginRequest: Sendable {
         case head
         /// The end of a media file, where players look after its beginning.
         case tail
-        /// The index of a media file, where its first bytes tell its place.
+        /// The index of a media file, if its first bytes say where it is.
         case index
         /// The next item of a queue.
         case nextItem = "next item"
@@ -66,14 +66,14 @@ package struct OriginRequest: Sendable {
     package var accepted: Set<Int> = [200, 206, 304]
     /// Sent as `Range: bytes=lower-(upper-1)`; nil asks for the whole resource.
     package var range: ByteRange?
-    /// nil: the answer is of use in any case.
+    /// nil if the answer is of use in any case.
     package var condition: Condition?
     /// The version that the answer has to be of, nil for what is remembered of the resource.
     package var version: ContentInformation?
     /// The same as the cache keeps it, for a request for its bytes: other mounts may have shared them. nil for all
     /// other requests.
     package var stored: Version?
-    /// The head alone is of use: a file server is asked for no bytes. A web server is, as many tell a length only with
+    /// Only the head is of use: a file server is asked for no bytes. A web server is, as many send a length only with
     /// them.
     package var isHeadEnough = false
     /// Demanded bytes go before speculative ones when the connections to a host are all in use.
@@ -84,7 +84,7 @@ package struct OriginRequest: Sendable {
     /// A limit of its own, beside that of the mount, nil if none.
     package var limit: RateLimit?
     /// Set for a probe: it goes out at once, beside all others, on a connection of its own, which takes no longer than
-    /// this (name lookup, TCP and TLS). An old connection would only tell when TCP next tries, not whether the origin
+    /// this (name lookup, TCP and TLS). An old connection would only show when TCP next tries, not whether the origin
     /// is there.
     package var connectLimit: Duration?
 
@@ -139,7 +139,7 @@ package protocol Transport: Origin {
     /// `.away`, those under way too, and probes look for its return. Called once, before the first request.
     /// - Parameters:
     ///   - deadline: of a read: silence for so long is an outage.
-    ///   - report: told on the receivers' thread that an origin (`ResourceURL.origin`) is away, or back (nil).
+    ///   - report: called on the receivers' thread when an origin (`ResourceURL.origin`) is away, or back (nil).
     func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void)
 
     /// Origins that are away or in doubt, by `ResourceURL.origin`; all others are taken to answer.
@@ -182,9 +182,9 @@ extension Transport {
     }
 }
 
-/// Takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once
-/// (for the final answer: of redirects only `redirected` tells, 1xx are not shown), then `body` any number of times,
-/// then `ended` exactly once. None may block on the network.
+/// Takes the answer to one request. All calls come from the origin's one thread, in order: `head` at most once (for the
+/// final answer: redirects are only reported to `redirected`, 1xx are not shown), then `body` any number of times, then
+/// `ended` exactly once. None may block on the network.
 package protocol OriginReceiver: AnyObject, Sendable {
     /// The request leaves: a connection was free for it. Called again where it is sent to another place.
     func sent()
@@ -213,7 +213,7 @@ package protocol OriginReceiver: AnyObject, Sendable {
     /// The name of the program that the request is for, as far as it is known; asked for when it has ended.
     var program: String? { get }
 
-    /// Nothing follows. nil: the body came whole, as long as the head had announced.
+    /// Nothing follows. nil if the body came whole, as long as the head had announced.
     func ended(_ failure: OriginFailure?)
 }
 

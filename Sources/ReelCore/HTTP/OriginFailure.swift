@@ -19,7 +19,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     case changed
     /// Not asked: the origin is known to be away (`Circuit`).
     case away(Outage)
-    /// Not asked: the user's resolver tells no place.
+    /// Not asked: the user's resolver names no place.
     case unresolved
     /// Ended by `RequestHandle.cancel`, or by the receiver.
     case cancelled

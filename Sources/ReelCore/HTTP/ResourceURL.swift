@@ -88,7 +88,7 @@ package struct ResourceURL: Hashable, Sendable, CustomStringConvertible {
         case ftp, sftp
     }
 
-    /// nil: it is a web server.
+    /// nil for a web server.
     package var fileProtocol: FileProtocol? {
         if Self.fileServers[scheme] == nil { nil } else { scheme == "sftp" ? .sftp : .ftp }
     }

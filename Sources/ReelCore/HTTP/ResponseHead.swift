@@ -67,11 +67,11 @@ package struct ResponseHead: Sendable {
         }
     }
 
-    /// `Age` in seconds (RFC 9111, section 5.1); nil where absent or broken.
+    /// `Age` in seconds (RFC 9111, section 5.1); nil if absent or broken.
     package var age: Int64? { self["age"].flatMap { decimal($0) } }
 
     /// Whether a cache on the way had the answer: as `X-Cache` says it, in nginx's words or in those of others; without
-    /// it, an age says so, too. nil: it is not told.
+    /// it, an age says so, too. nil if neither says.
     package var isHit: Bool? {
         if let text = self["x-cache"].map({ asciiLowercased($0) }) {
             if ["hit", "stale", "updating", "revalidated"].contains(where: { text.contains($0) }) { return true }

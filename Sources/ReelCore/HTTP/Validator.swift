@@ -82,7 +82,7 @@ package struct Validator: Hashable, Sendable {
     }
 }
 
-/// The facts that the first answer tells of a resource.
+/// The facts that the first answer gives of a resource.
 package struct ContentInformation: Hashable, Sendable {
     /// Whole length in bytes; nil for a resource that does not say.
     package var length: Int64?

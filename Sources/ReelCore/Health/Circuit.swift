@@ -181,7 +181,7 @@ package struct Circuit: Sendable {
         if mode != .closed { nextKnock = now + Self.knockPause }
     }
 
-    /// The knock under way is over. - Parameter failure: nil: it was answered.
+    /// The knock under way is over. - Parameter failure: nil if it was answered.
     package mutating func knocked(_ failure: OriginFailure?, now: Duration) -> [Action] {
         isKnocking = false
         return judge(failure, now)
@@ -189,13 +189,13 @@ package struct Circuit: Sendable {
 
     /// The probe under way is over.
     /// - Parameters:
-    ///   - failure: nil: it was answered.
+    ///   - failure: nil if it was answered.
     ///   - took: from its start to its end.
     package mutating func probed(_ failure: OriginFailure?, took: Duration, now: Duration) -> [Action] {
         isProbing = false
         let actions = judge(failure, now)
         guard mode != .closed else { return actions }
-        // The time it took tells which of its two limits ended it.
+        // The time it took shows which of its two limits ended it.
         if failure == .timedOut, took >= wholeLimit {
             answerLimit = min(wholeLimit * 2, Self.longestProbe)
         } else if failure == .timedOut {

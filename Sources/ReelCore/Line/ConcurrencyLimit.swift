@@ -71,7 +71,7 @@ package struct ConcurrencyLimit: Sendable {
     private mutating func judge(_ rate: Double, _ now: Duration) {
         countedFrom = now
         bytes = 0
-        // A reader that lacks nothing tells nothing about the line.
+        // A reader that lacks nothing says nothing about the line.
         guard now - lastUnderrun < .milliseconds(500) else { return }
         if let wider {
             self.wider = nil

@@ -1,7 +1,7 @@
 import ReelThreads
 import Synchronization
 
-/// The line of a mount: its files tell what their players need, and its transports ask what is left for the rest.
+/// The line of a mount: its files report what their players need, and its transports ask what is left for the rest.
 package final class Line: Sendable {
     private let share = Lock(LineShare())
     private let isCut = Atomic(false)

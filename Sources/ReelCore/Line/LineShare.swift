@@ -29,11 +29,11 @@ package struct LineShare: Sendable {
     private static let least = 1.0 / 16
     private static let leastRate = 1024.0 * 1024
     private static let leastRateOfCommands = 64.0 * 1024
-    /// A player for which bytes are fetched is told of all the time; one that is silent for longer needs none.
+    /// A player for which bytes are fetched reports all the time; one that is silent for longer needs none.
     private static let memory = Duration.seconds(1)
     private static let epoch = Duration.milliseconds(250)
-    /// What is left of the line's best rate after an epoch that brought less: a line that has become slower is known
-    /// as such within half a minute.
+    /// The part of the line's best rate that counts after an epoch that brought less: a line that has become slower is
+    /// known as such within half a minute.
     private static let fading = 0.99
     /// Seconds for which commands get nothing at all when a program begins to wait: a film has as many ahead by then
     /// where the line brings twice what it takes.
@@ -81,7 +81,7 @@ package struct LineShare: Sendable {
         bytes += count
         let elapsed = now - countedFrom
         guard elapsed >= Self.epoch else { return }
-        // A line that nobody used tells nothing.
+        // A line that nothing used shows nothing.
         if elapsed < Self.epoch * 4 { line = max(Double(bytes) / elapsed.seconds, line * Self.fading) }
         (countedFrom, bytes) = (now, 0)
     }

@@ -3,7 +3,7 @@ package struct RateSchedule: Hashable, Sendable {
     private struct Entry: Hashable, Sendable {
         /// Minutes since midnight.
         var start: Int
-        /// nil: no limit.
+        /// nil for no limit.
         var rate: Int64?
     }
 
@@ -26,7 +26,7 @@ package struct RateSchedule: Hashable, Sendable {
         text = rate.map { "\($0)" } ?? "off"
     }
 
-    /// - Parameter text: a rate, or several words `HH:MM,RATE`. nil: it is neither.
+    /// - Parameter text: a rate, or several words `HH:MM,RATE`; nil if it is neither.
     package init?(_ text: String) {
         let words = text.split(separator: " ")
         guard !words.isEmpty, words.count <= Self.mostEntries else { return nil }
