@@ -36,7 +36,7 @@ struct CacheFolder {
         return below.reduce(Int64(own.st_blocks) * 512) { $0 + bytesOnDisk("\(path)/\($1)") }
     }
 
-    /// An extent of an object, as a row tells of it.
+    /// An extent of an object, as its row has it.
     struct Extent: Hashable {
         var object: Int64
         var extent: Int64

@@ -57,7 +57,7 @@ private final class Listener: Sendable {
         let image = try fixture.crashImage(of: store)
         let after = try image.open()
         #expect(after.usage.used == 4 * BlockSize.block)
-        // The four that no row tells of were given back to the disk.
+        // The four that no row covers were given back to the disk.
         #expect(image.diskBytes == 4 * BlockSize.block)
         let again = try after.object(for: wanted)
         #expect(again.filledBlocks == [0, 1, 2, 3])

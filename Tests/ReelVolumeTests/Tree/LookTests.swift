@@ -7,7 +7,7 @@ import Testing
 /// A file looks the same while it is the same: size, date and number as they were shown first, whatever is cached, and
 /// through refreshes, remounts and outages.
 @Suite struct LookTests {
-    /// How a listing tells of a file of 2 MB that was changed at 22:13:20.
+    /// How a listing names a file of 2 MB that was changed at 22:13:20.
     enum Format: CaseIterable, Sendable {
         /// nginx, Caddy: exact lengths, dates to the minute.
         case minutes
