@@ -8,8 +8,8 @@ struct ServiceManager: Sendable {
     /// - Parameter socketName: as in `NOTIFY_SOCKET`, nil to report nothing.
     init(socketName: String?) { self.socketName = socketName }
 
-    /// The manager of `NOTIFY_SOCKET`, where this process is one that it started. Removes the variable, so that no child
-    /// speaks for the daemon. Before another thread exists.
+    /// The manager of `NOTIFY_SOCKET`. Removes the variable, so that no child speaks for the daemon. Before another
+    /// thread exists.
     static func fromEnvironment() -> ServiceManager {
         let name = environment(variable)
         unsetenv(variable)
