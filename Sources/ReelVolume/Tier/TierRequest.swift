@@ -31,6 +31,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private var source = Source.tier
     /// The origin sends the whole resource, which the receiver takes from here on as it comes.
     private var isWhole = false
+    /// The origin has sent the whole resource behind bytes of the tier.
+    private var isTooMuch = false
     private var isDemanded: Bool
     private var hasHead = false
     private var isPaused = false
@@ -299,7 +301,9 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         case .whole where !hasHead:
             (isWhole, hasHead) = (true, true)
             return receiver.head(head)
-        case .whole: return .wrongAnswer("no range, where the tier's bytes end")
+        case .whole:
+            isTooMuch = true
+            return .wrongAnswer("no range, where the tier's bytes end")
         case .unchanged: return .wrongAnswer("304 to a request without a condition")
         case .failure(let failure): return failure
         }
@@ -318,6 +322,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     func ended(_ failure: OriginFailure?) {
         part = nil
+        // A request for the rest alone can take the whole resource.
+        if isTooMuch, case .wrongAnswer(let reason)? = failure { return end(.interrupted(reason)) }
         if failure != nil || isWhole { return end(failure) }
         next()
     }

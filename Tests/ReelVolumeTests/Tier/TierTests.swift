@@ -1,5 +1,6 @@
 import ReelCache
 import ReelCore
+import ReelFilesystem
 import ReelThreads
 import Synchronization
 import TestKit
@@ -352,5 +353,30 @@ import Testing
         let place: Int64 = 7 << 20 + 500_000
         #expect(second.read(file, place, 4096).isRight(fleet.film, place, 4096))
         #expect(fleet.bucket.server.bodyBytesSent - before < 1 << 20)
+    }
+
+    /// A film of two slices, of which the bucket has the first, and from now on the origin sends the whole film to each
+    /// request.
+    private func withHalf(_ body: (Fleet, VolumeFixture, any FileHandle) throws -> Void) throws {
+        let fleet = try Fleet(length: 1 << 20 + 600_000)
+        defer { fleet.end() }
+        try fleet.fill()
+        let last = try #require(fleet.bucket.objects.min { $0.value.count < $1.value.count })
+        fleet.bucket.change { $0[last.key] = nil }
+        let mount = try fleet.mount()
+        let file = try mount.open("film.mkv").get()
+        defer { mount.volume.close(file) }
+        // The request for the end has its answer.
+        try #require(eventually { mount.cached("film.mkv") > 0 })
+        fleet.film.fault = .noRanges
+        try body(fleet, mount, file)
+    }
+
+    @Test func aReadOverTheEndOfTheBucketsSlicesIsAnsweredByAnOriginThatSendsTheWhole() throws {
+        try withHalf { fleet, mount, file in
+            let place: Int64 = 1 << 20 - 65_536
+            #expect(mount.read(file, place, 131_072).isRight(fleet.film, place, 131_072))
+            #expect(mount.volume.status().tier?.readBytes == BlockSize.block)
+        }
     }
 }
