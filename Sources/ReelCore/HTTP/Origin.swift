@@ -70,8 +70,8 @@ package struct OriginRequest: Sendable {
     package var condition: Condition?
     /// The version that the answer has to be of, nil for what is remembered of the resource.
     package var version: ContentInformation?
-    /// The same as the cache keeps it, for a request for its bytes: other mounts may have shared them. nil for all
-    /// other requests.
+    /// The same as the cache keeps it, for a request for a range of its bytes: other mounts may have shared them. nil
+    /// for all other requests.
     package var stored: Version?
     /// Only the head is of use: a file server is asked for no bytes. A web server is, as many send a length only with
     /// them.

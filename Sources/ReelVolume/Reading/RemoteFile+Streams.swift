@@ -63,7 +63,9 @@ extension RemoteFile {
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
             isDemanded: isDemanded, reason: reason ?? ask { $0.ledger.reason(of: id) },
             stallLimit: services.options.timeout)
-        (request.limit, request.version, request.stored) = (limit, information, object.version)
+        (request.limit, request.version) = (limit, information)
+        // A body that comes whole has no second try beside a slow tier, and ends where the tier's slices do.
+        if ask({ $0.ledger.acceptsRanges }) { request.stored = object.version }
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
         services.origin.start(handle, request, StreamReceiver(self, id, request.url, range))

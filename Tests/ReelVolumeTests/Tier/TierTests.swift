@@ -17,19 +17,25 @@ import Testing
         let bucket: ScriptedBucket
         /// The origin answers no request that begins here.
         let held: Shared<ByteRange?>
+        /// The next body that is sent as a whole breaks off after this many bytes.
+        let cut: Shared<Int64?>
         private let mounts = Mutex<[VolumeFixture]>([])
 
         init(length: Int64 = 3 << 20 + 12_345, version: FileOrigin.Version? = nil) throws {
             let film = FileOrigin(version ?? FileOrigin.Version(length: length))
-            let held = Shared<ByteRange?>(nil)
-            (self.film, self.held) = (film, held)
+            let (held, cut) = (Shared<ByteRange?>(nil), Shared<Int64?>(nil))
+            (self.film, self.held, self.cut) = (film, held, cut)
             server = try ScriptedServer { request in
                 if let held = held.value, let asked = request.range(of: film.version.length),
                     held.contains(asked.lower)
                 {
                     return [.wait(Gate())]
                 }
-                return request.path == "/film.mkv" ? film.answer(request) : ServerStep.answer(404)
+                guard request.path == "/film.mkv" else { return ServerStep.answer(404) }
+                let answer = film.answer(request)
+                guard let count = cut.value, case .head(200, _)? = answer.first else { return answer }
+                cut.set(nil)
+                return [answer[0], .generated(film.version.bytes, ByteRange(0, count)), .reset]
             }
             bucket = try ScriptedBucket()
         }
@@ -370,6 +376,18 @@ import Testing
         try #require(eventually { mount.cached("film.mkv") > 0 })
         fleet.film.fault = .noRanges
         try body(fleet, mount, file)
+    }
+
+    /// A body that comes whole has no second try beside it, and cannot go on where the bucket's slices end.
+    @Test(arguments: [nil, ScriptedBucket.Fault.drip])
+    func aBodyThatComesWholeComesFromTheOrigin(_ fault: ScriptedBucket.Fault?) throws {
+        try withHalf { fleet, mount, file in
+            fleet.bucket.fault = fault
+            fleet.cut.set(1000)
+            let place: Int64 = 1 << 20 + 4096
+            #expect(mount.read(file, place, 4096).isRight(fleet.film, place, 4096))
+            #expect(fleet.cut.value == nil && mount.volume.status().tier?.readBytes == 0)
+        }
     }
 
     @Test func aReadOverTheEndOfTheBucketsSlicesIsAnsweredByAnOriginThatSendsTheWhole() throws {
