@@ -255,7 +255,7 @@ package struct Ledger: Sendable {
     package mutating func adopt(_ range: ByteRange, isWhole: Bool = false, now: Duration) -> StreamID {
         let range = range.clamped(to: ByteRange(0, length))
         let id = planner.streams.add(range, .demand, now: now, isSent: true)
-        if isWhole { planner.streams.becomeWhole(id) }
+        if isWhole { planner.streams.becomeWhole(id) } else if range.count < length { planner.streams.acceptRanges() }
         return id
     }
 

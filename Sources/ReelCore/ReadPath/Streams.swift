@@ -65,7 +65,8 @@ struct Streams: Sendable {
     /// Oldest first.
     private(set) var all: [Stream] = []
     private(set) var pace = Pace()
-    /// False once the origin has answered a range with the whole body: then one stream from zero serves all.
+    /// False once the origin has answered a range with the whole body, until it answers an open with a range: then one
+    /// stream from zero serves all.
     private(set) var acceptsRanges: Bool
     /// Why a version that had an open end is not fetched again: its body broke off, or is not kept. nil while the body
     /// runs, and where the version is like any other now.
@@ -169,6 +170,10 @@ struct Streams: Sendable {
         all[index].position = 0
         all[index].end = present.length
     }
+
+    /// The origin has answered with a range: the whole body before was that of another server, or of a moment. A stream
+    /// that brings it goes on.
+    mutating func acceptRanges() { acceptsRanges = !comesOnce }
 
     /// Bytes came, also of a stream that is gone. - Returns: false where it is gone.
     mutating func arrived(_ id: Ledger.StreamID, _ range: ByteRange, now: Duration) -> Bool {

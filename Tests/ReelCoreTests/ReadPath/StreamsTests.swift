@@ -144,4 +144,19 @@ import Testing
         streams.becomeWhole(id)
         #expect(!streams.acceptsRanges && streams[id]?.rest == ByteRange(0, Self.length))
     }
+
+    /// One server of several had no ranges, or none at that moment.
+    @Test func afterAnAnswerWithARangeRangesAreAskedForAgain() {
+        let (block, far) = (BlockSize.block, ByteRange(32 << 20, 32 << 20 + 4096))
+        var ledger = Ledger(length: 64 << 20, acceptsRanges: false)
+        _ = ledger.adopt(ByteRange(0, 64 << 20), isWhole: true, now: .zero)
+        #expect(!ledger.acceptsRanges)
+        _ = ledger.adopt(ByteRange(0, 2 * block), now: .zero)
+        let actions = ledger.park(1, far, deadline: .seconds(30), now: .zero)
+        #expect(actions == [.start(3, ByteRange(far.lower, far.lower + block), isDemanded: true)])
+        // All of a file tells nothing.
+        var short = Ledger(length: block, acceptsRanges: false)
+        _ = short.adopt(ByteRange(0, 2 * block), now: .zero)
+        #expect(!short.acceptsRanges)
+    }
 }
