@@ -71,6 +71,8 @@ extension EndToEnd {
             if mount.hasEnded() { return }
             for source in mount.sources { source.origin.calm() }
             let bucket = shape.hasTier ? "; tier \(tier.calm())" : ""
+            // Its last answers may go on for 40 s.
+            findings.round += bucket
             if shape.isKilled { try mount.mountAgain(tier) }
             try mount.settle()
             for source in mount.sources { expectNewest(source, scene, mount, findings) }
