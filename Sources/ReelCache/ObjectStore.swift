@@ -166,13 +166,11 @@ final class ObjectStore: Sendable {
         }
     }
 
-    /// Gives a version that no file is open of another validator. - Returns: false where the index has no such version,
-    /// or one is open.
+    /// Gives a version another validator, also while its file is open. - Returns: false if the index has no such
+    /// version, or if one with that validator is open.
     func rename(_ version: Version, _ validator: Validator) -> Bool {
         let isDone = try? index.write { (index) throws(CacheError) -> Bool in
-            guard let row = try index.row(of: version), !row.isSuperseded, files.file(row.id) == nil else {
-                return false
-            }
+            guard let row = try index.row(of: version), !row.isSuperseded else { return false }
             var wanted = version
             wanted.validator = validator
             if let other = try index.row(of: wanted) {
@@ -180,6 +178,7 @@ final class ObjectStore: Sendable {
                 try remove(other, index)
             }
             try index.set(validator, of: row)
+            files.file(row.id)?.rename(validator)
             return true
         }
         return isDone ?? false

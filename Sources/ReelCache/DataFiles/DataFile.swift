@@ -13,7 +13,6 @@ final class DataFile: Sendable {
     /// `objects.id`; below zero where there is no row.
     let row: Int64
     private let key: String
-    private let validator: Validator
     /// A copy of `BlockTable.length`. Each hit reads it several times, without the lock.
     private let lengthCount: Atomic<Int64>
     /// nil where there is no file.
@@ -30,6 +29,7 @@ final class DataFile: Sendable {
     private let removalCount: Atomic<UInt64>
 
     private struct State {
+        var validator: Validator
         var blocks: BlockTable
         var lastUse: Int64
         var isShared: Bool
@@ -42,7 +42,6 @@ final class DataFile: Sendable {
     ) {
         self.row = row
         key = version.key
-        validator = version.validator
         lengthCount = Atomic(version.length)
         self.name = name
         self.cipher = cipher
@@ -51,10 +50,14 @@ final class DataFile: Sendable {
         let isShared = name != nil && descriptor.isOpenElsewhere
         self.descriptor = descriptor
         removalCount = Atomic(blocks.removals)
-        state = Lock(State(blocks: blocks, lastUse: lastUse, isShared: isShared, lent: LentExtents(wasLent: wasLent)))
+        state = Lock(
+            State(
+                validator: version.validator, blocks: blocks, lastUse: lastUse, isShared: isShared,
+                lent: LentExtents(wasLent: wasLent)))
     }
 
-    var version: Version { Version(key: key, validator: validator, length: length) }
+    var version: Version { Version(key: key, validator: state.withLock { $0.validator }, length: length) }
+    func rename(_ validator: Validator) { state.withLock { $0.validator = validator } }
     var length: Int64 { lengthCount.load(ordering: .acquiring) }
     var isOpenEnded: Bool { length == BlockSize.openEnd }
     var hasFile: Bool { name != nil }

@@ -27,8 +27,8 @@ extension FileTable {
     /// it is compared with the source's first: bytes that are the source's stay.
     /// - Parameters:
     ///   - end: of the wait for that comparison, on the clock of `now()`.
-    ///   - completion: gets the version to open: the mirror's, if the source gave no answer in time, or if the mirror's
-    ///     has readers, whose version does not change.
+    ///   - completion: gets the version to open: the mirror's, if the source gave no answer in time, or if a version of
+    ///     that name is open already.
     func settle(
         _ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL, until end: Duration,
         _ completion: @escaping @Sendable (ContentInformation) -> Void
@@ -44,8 +44,7 @@ extension FileTable {
                 completion(learn(new, of: url))
             case .agrees:
                 services.later { [self] in
-                    let isRenamed = services.store.rename(version(url, known), new.validator)
-                    completion(learn(isRenamed ? new : known, of: url))
+                    completion(learn(rename(known, new, of: url) ? new : known, of: url))
                 }
             }
         }
@@ -61,6 +60,14 @@ extension FileTable {
         guard !isAsked, settled.take() != nil else { return }
         services.ticker.cancel(timer)
         completion(learn(new, of: url))
+    }
+
+    /// The bytes of one version, open or not, are those of another from now on. - Returns: false if that is open itself.
+    private func rename(_ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL) -> Bool {
+        let before = version(url, known)
+        guard services.store.rename(before, new.validator) else { return false }
+        renamed(before, new)
+        return true
     }
 
     private func version(_ url: ResourceURL, _ information: ContentInformation) -> Version {

@@ -123,6 +123,17 @@ final class FileTable: Sendable {
         file.object.settle(length: length)
     }
 
+    /// The object of a version has another validator from now on.
+    func renamed(_ version: Version, _ information: ContentInformation) {
+        let file = slots.withLock { slots -> RemoteFile? in
+            // It may have left the table meanwhile.
+            guard let file = slots.current.removeValue(forKey: version), slots[file] != nil else { return nil }
+            slots.current[file.object.version] = file
+            return file
+        }
+        file?.move(to: nil, information)
+    }
+
     /// - Returns: whether it was the last handle.
     @discardableResult
     func close(_ file: RemoteFile) -> Bool {

@@ -46,8 +46,9 @@ final class RemoteFile: Sendable {
     var url: ResourceURL { ask { $0.url } }
 
     /// The file is opened under this URL, as this version: the same, but maybe with another date or tag.
-    func move(to url: ResourceURL, _ information: ContentInformation) {
-        decide { ($0.url, $0.information) = (url, information) }
+    /// - Parameter url: nil if it stays.
+    func move(to url: ResourceURL?, _ information: ContentInformation) {
+        decide { ($0.url, $0.information) = (url ?? $0.url, information) }
     }
 
     /// Bytes; `BlockSize.openEnd` until its end is known.

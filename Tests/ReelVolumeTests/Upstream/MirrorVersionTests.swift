@@ -160,6 +160,32 @@ import Testing
         #expect(fixture.read(first, 4 << 20, 1000).isRight(pair.film, 4 << 20, 1000))
     }
 
+    @Test func anOpenFileBecomesTheSourcesOnceThatHasTheSameBytes() throws {
+        let pair = try Pair()
+        defer { pair.end() }
+        let fixture = pair.fixture
+        pair.film.fault = Pair.unwell
+        let first = try fixture.open("film.mkv").get()
+        #expect(fixture.read(first, 0, 100_000).isRight(pair.copy, 0, 100_000))
+        swap(pair)
+        let second = try fixture.open("film.mkv").get()
+        let url = try #require(ResourceURL(fixture.source + "film.mkv")).text
+        #expect(fixture.store.information(for: url)?.information.validator.mirror == 0)
+        #expect((first as? OpenFile)?.remote === (second as? OpenFile)?.remote)
+        let asked = pair.first.requests.count
+        let third = try fixture.open("film.mkv").get()
+        #expect(pair.first.requests.count == asked)
+        for (file, offset) in zip([first, second, third], [1 << 20, 3 << 20, 5 << 20] as [Int64]) {
+            #expect(fixture.read(file, offset, 1000).isRight(pair.film, offset, 1000))
+            fixture.volume.close(file)
+        }
+        // What it is in the index outlives the mount.
+        pair.film.fault = Pair.unwell
+        try fixture.restart()
+        try fixture.play(pair.film, ByteRange(0, 100_000))
+        #expect(fixture.store.objects().count == 1)
+    }
+
     /// The source told the version before it went away.
     @Test(arguments: ["\"v1\"", "\"other\"", nil])
     func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes(_ tag: String?) throws {
