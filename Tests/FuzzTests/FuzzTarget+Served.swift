@@ -46,8 +46,10 @@ extension FuzzTarget {
                 _ = try? read.takeFlag(name)
                 try require(read.values[name] == nil, "\(name) is still there")
             }
-            if let made = try? CommandCalls.request("refresh", ["path", "recursive"], request) {
-                try require(made.command == "refresh" && made.path?.hasPrefix("/") != true, "\(made)")
+            if let made = try? CommandCalls.request("refresh", CommandCalls.parameters, request) {
+                guard case .refresh(let path, _) = made, !path.hasPrefix("/") else {
+                    throw FuzzFinding(description: "\(made)")
+                }
             }
         },
     ]

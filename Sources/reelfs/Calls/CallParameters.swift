@@ -1,13 +1,6 @@
 import ReelCore
 import ReelListener
 
-/// Why a call is refused: one sentence.
-struct CallFailure: Error, Hashable {
-    /// The answer's status.
-    var status: Int
-    var sentence: String
-}
-
 /// The parameters of a call: of the query, and of a body that is a JSON object or a form. Those of the body come first.
 struct CallParameters {
     /// By name.
@@ -19,7 +12,7 @@ struct CallParameters {
     init() {}
 
     /// A body without a type is taken for JSON where it begins like an object, and for a form otherwise.
-    init(_ request: ServedRequest) throws(CallFailure) {
+    init(_ request: ServedRequest) throws(RequestFailure) {
         addForm(request.query ?? [])
         let body = trimmedBytes((request.body ?? [])[...])
         guard !body.isEmpty else { return }
@@ -29,13 +22,13 @@ struct CallParameters {
         case nil where body.first != UInt8(ascii: "{"): addForm(body)
         // `curl -d '{…}'` says that it is a form.
         case "application/json", "text/json", "application/x-www-form-urlencoded", nil: try addObject(body)
-        default: throw CallFailure(status: 415, sentence: "a body is application/json or a form")
+        default: throw RequestFailure(status: 415, sentence: "a body is application/json or a form")
         }
     }
 
-    private mutating func addObject(_ bytes: ArraySlice<UInt8>) throws(CallFailure) {
+    private mutating func addObject(_ bytes: ArraySlice<UInt8>) throws(RequestFailure) {
         guard Self.isShallow(bytes), let object = decodeLine([String: JSONValue].self, bytes) else {
-            throw CallFailure(status: 400, sentence: "the body is not a JSON object")
+            throw RequestFailure(status: 400, sentence: "the body is not a JSON object")
         }
         values.merge(object) { _, new in new }
     }
@@ -73,36 +66,47 @@ struct CallParameters {
     mutating func drop(where isForgotten: (String) -> Bool) { values = values.filter { !isForgotten($0.key) } }
 
     /// Takes a parameter out. - Throws: where it is neither a text nor a number.
-    mutating func takeText(_ name: String) throws(CallFailure) -> String? {
+    mutating func takeText(_ name: String) throws(RequestFailure) -> String? {
         switch values.removeValue(forKey: name) {
         case nil, .null?: return nil
         case .text(let text): return text
         case .whole(let whole): return "\(whole)"
-        default: throw CallFailure(status: 400, sentence: "\(name) must be a text")
+        default: throw RequestFailure(status: 400, sentence: "\(name) must be a text")
         }
     }
 
     /// Takes out a boolean, or a text or number that clients write for one.
-    mutating func takeFlag(_ name: String) throws(CallFailure) -> Bool? {
+    mutating func takeFlag(_ name: String) throws(RequestFailure) -> Bool? {
         switch values.removeValue(forKey: name) {
         case nil, .null?: return nil
         case .flag(let flag): return flag
         // As Go's strconv.ParseBool, for rclone's clients.
         case .text("1"), .text("t"), .text("T"), .text("true"), .text("TRUE"), .text("True"), .whole(1): return true
         case .text("0"), .text("f"), .text("F"), .text("false"), .text("FALSE"), .text("False"), .whole(0): return false
-        default: throw CallFailure(status: 400, sentence: "\(name) must be true or false")
+        default: throw RequestFailure(status: 400, sentence: "\(name) must be true or false")
         }
     }
 
     /// Takes out a number that is not negative, or its digits.
-    mutating func takeNumber(_ name: String) throws(CallFailure) -> Int64? {
+    mutating func takeNumber(_ name: String) throws(RequestFailure) -> Int64? {
         switch values.removeValue(forKey: name) {
         case nil, .null?: return nil
         case .whole(let whole) where whole >= 0: return whole
         case .text(let text):
             if !text.isEmpty, let number = decimal(text) { return number }
             fallthrough
-        default: throw CallFailure(status: 400, sentence: "\(name) must be a whole number that is not negative")
+        default: throw RequestFailure(status: 400, sentence: "\(name) must be a whole number that is not negative")
+        }
+    }
+}
+
+extension CallParameters {
+    /// Takes out a parameter of its kind.
+    mutating func take(_ parameter: RouteParameter) throws(RequestFailure) -> JSONValue? {
+        switch parameter.kind {
+        case .string: try takeText(parameter.name).map { .text($0) }
+        case .boolean: try takeFlag(parameter.name).map { .flag($0) }
+        case .integer: try takeNumber(parameter.name).map { .whole($0) }
         }
     }
 }

@@ -1,13 +1,9 @@
 import ReelListener
+import ReelVolume
 
 /// The calls that do what commands of the control socket do.
 struct CommandCalls {
     let service: ControlService
-    let threads: CallThreads
-
-    private static let path = RouteParameter(
-        name: "path", kind: .string, help: "A file or folder inside the mount; empty or / for all of it.",
-        isRequired: true)
 
     var routes: [Route] {
         [
@@ -25,74 +21,65 @@ struct CommandCalls {
         ]
     }
 
-    private static let parameters = [
-        path,
-        RouteParameter(name: "recursive", kind: .boolean, help: "All folders below it, too."),
-        RouteParameter(name: "bytes", kind: .integer, help: "The size to reduce the cache to.", isRequired: true),
-        RouteParameter(name: "pin", kind: .boolean, help: "Keep them in the cache until they are unpinned."),
-        RouteParameter(name: "on", kind: .boolean, help: "Whether to be offline.", isRequired: true),
-        RouteParameter(name: "rate", kind: .string, help: "As --limit-rate has it: 2M, off, or 08:00,2M 23:00,off."),
+    static let parameters = [
+        RouteParameter(
+            name: "path", key: "path", kind: .string,
+            help: "A file or folder inside the mount; empty or / for all of it.", isRequired: true),
+        RouteParameter(
+            name: "recursive", key: "isRecursive", kind: .boolean, help: "All folders below it, too."),
+        RouteParameter(
+            name: "bytes", key: "bytes", kind: .integer, help: "The size to reduce the cache to.", isRequired: true),
+        RouteParameter(
+            name: "pin", key: "pins", kind: .boolean, help: "Keep them in the cache until they are unpinned."),
+        RouteParameter(name: "on", key: "isOffline", kind: .boolean, help: "Whether to be offline.", isRequired: true),
+        RouteParameter(
+            name: "rate", key: "schedule", kind: .string,
+            help: "As --limit-rate has it: 2M, off, or 08:00,2M 23:00,off."),
     ]
 
     private func route(_ command: String, _ summary: String, _ names: [String]) -> Route {
-        let call = ServedCall(isChanging: true) { [self] request in
-            do throws(CallFailure) {
-                return try await perform(Self.request(command, names, request))
+        let parameters = Self.parameters.filter { names.contains($0.name) }
+        let call = ServedCall(isChanging: true) { [service] request in
+            do throws(RequestFailure) {
+                let request = try Self.request(command, parameters, request)
+                let answer = try await CallClient.run(service.jobs, isLong: request.cost == .long) {
+                    service.perform(request, for: $0)
+                }
+                return try Self.served(answer)
             } catch {
-                return Self.answer(error)
+                return jsonAnswer(error.status, ["error": error.sentence])
             }
         }
         return Route(
-            path: "/api/v1/" + command, summary: summary,
-            parameters: Self.parameters.filter { names.contains($0.name) }, isChanging: true, answer: .call(call))
+            path: "/api/v1/" + command, summary: summary, parameters: parameters, isChanging: true, answer: .call(call))
     }
 
-    /// - Parameter names: of the parameters that the command takes.
+    /// The request of the control socket that has the parameters of a call.
     static func request(
-        _ command: String, _ names: [String], _ request: ServedRequest
-    ) throws(CallFailure) -> ControlRequest {
-        var parameters = try CallParameters(request)
-        var made = ControlRequest(command: command)
-        if names.contains("path") {
-            made.path = try parameters.takeText("path").map { String($0.drop { $0 == "/" }) }
+        _ command: String, _ parameters: [RouteParameter], _ request: ServedRequest
+    ) throws(RequestFailure) -> ControlRequest {
+        var given = try CallParameters(request)
+        // No connection waits for a prefetch.
+        var line: [String: JSONValue] = ["version": 1, "command": .text(command), "isBackground": true]
+        for parameter in parameters { line[parameter.key] = try given.take(parameter) }
+        if case .text(let path) = line["path"] { line["path"] = .text(String(path.drop { $0 == "/" })) }
+        if let unknown = given.values.keys.min() {
+            throw RequestFailure(status: 400, sentence: "\(command) has no parameter \(shown(unknown))")
         }
-        if names.contains("recursive") { made.isRecursive = try parameters.takeFlag("recursive") }
-        if names.contains("bytes") { made.bytes = try parameters.takeNumber("bytes") }
-        if names.contains("on") { made.isOffline = try parameters.takeFlag("on") }
-        if names.contains("rate") { made.schedule = try parameters.takeText("rate") }
-        if command == "prefetch" {
-            made.paths = made.path.map { [$0] }
-            made.pins = try parameters.takeFlag("pin")
-            made.isBackground = true
-        }
-        if let unknown = parameters.values.keys.min() {
-            throw CallFailure(status: 400, sentence: "\(command) has no parameter \(shown(unknown))")
-        }
-        return made
+        return try ControlRequest(line: encodeLine(line))
     }
 
-    private func perform(_ request: ControlRequest) async throws(CallFailure) -> ServedAnswer {
-        if let answer = service.answer(request) {
-            if let error = answer.error { throw CallFailure(status: 400, sentence: error) }
-            return jsonAnswer(200, ["cancelled": answer.cancelled ?? 0])
+    private static func served(_ answer: ControlAnswer?) throws(RequestFailure) -> ServedAnswer {
+        switch answer {
+        case .failure(let failure): throw failure
+        case .cancelled(let count): return jsonAnswer(200, ["cancelled": count])
+        case .prefetch(let prefetch) where prefetch.phase == .refused:
+            throw RequestFailure(sentence: refusalText(prefetch))
+        case .prefetch(let prefetch) where prefetch.phase == .failed:
+            throw RequestFailure(sentence: prefetch.error ?? "the prefetch failed")
+        case .prefetch(let prefetch): return jsonAnswer(200, prefetch)
+        default: return jsonAnswer(200, answer?.value() as MaintenanceReport?)
         }
-        let needsSlot = !ControlService.quick.contains(request.command)
-        guard let answer = await threads.run(needsSlot: needsSlot, { service.perform(request, $0) }) else {
-            throw CallFailure(status: 503, sentence: "the daemon is busy with other calls, or ending")
-        }
-        if let error = answer.error {
-            throw CallFailure(status: answer.isUnlisted == true ? 404 : 409, sentence: error)
-        }
-        guard let prefetch = answer.prefetch else { return jsonAnswer(200, answer.report) }
-        switch prefetch.phase {
-        case .refused: throw CallFailure(status: 409, sentence: refusalText(prefetch))
-        case .failed: throw CallFailure(status: 409, sentence: prefetch.error ?? "the prefetch failed")
-        case .listing, .fetching, .waiting, .done, .cancelled: return jsonAnswer(200, prefetch)
-        }
-    }
-
-    static func answer(_ failure: CallFailure) -> ServedAnswer {
-        jsonAnswer(failure.status, ["error": failure.sentence])
     }
 }
 

@@ -36,10 +36,9 @@ struct Entrance {
                 logger.warning("\(ListenToken.name) cannot be written: no HTTP client can change anything")
             }
         }
-        let threads = CallThreads(service.jobs)
         let history = LineHistory { [volume = service.volume] in volume.lineProgress() }
         var (documents, calls) = ([String: ServedDocument](), [String: ServedCall]())
-        for route in Self.routes(service, threads, history) {
+        for route in Self.routes(service, history) {
             switch route.answer {
             case .document(let document): documents[route.path] = document
             case .call(let call): calls[route.path] = call
@@ -48,16 +47,14 @@ struct Entrance {
         do throws(ListenError) {
             return try Listener(
                 socket, service.volume, documents: documents, calls: calls, credentials: credentials, token: token,
-                eachSecond: { history.add() }, onStop: { threads.stop() })
+                eachSecond: { history.add() }, onStop: { service.jobs.stop() })
         } catch {
             throw .mount(error.sentence)
         }
     }
 
     /// All that is served beside the tree.
-    private static func routes(
-        _ service: ControlService, _ threads: CallThreads, _ history: LineHistory
-    ) -> [Route] {
+    private static func routes(_ service: ControlService, _ history: LineHistory) -> [Route] {
         let volume = service.volume
         var routes = [
             document("/api/v1/status", "The state of the mount, as `reelfs status --json` tells it.") {
@@ -75,8 +72,8 @@ struct Entrance {
                 type: "text/event-stream",
                 answer: .document(
                     ServedDocument(first: { history.member() }, each: { encodeLine(service.news).dropLast() }))))
-        routes += CommandCalls(service: service, threads: threads).routes
-        routes += RcloneCalls(service, threads).routes
+        routes += CommandCalls(service: service).routes
+        routes += RcloneCalls(service: service).routes
         let path = "/api/v1/openapi.json"
         let summary = "This description."
         let described = encodeLine(OpenAPI.document(routes + [document(path, summary) { [] }]))

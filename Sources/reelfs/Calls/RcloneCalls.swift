@@ -9,27 +9,23 @@ import Synchronization
 /// Paths are inside the mount. Parameters that begin with `_` concern rclone's own jobs, of which `_async` alone has a
 /// meaning here; `fs` names rclone's remote, and every name stands for this mount.
 struct RcloneCalls {
-    typealias Work = @Sendable (inout CallParameters, MaintenanceWatch) throws(CallFailure) -> JSONValue
+    typealias Work = @Sendable (inout CallParameters, any RequestClient) throws(RequestFailure) -> JSONValue
 
     let service: ControlService
-    let threads: CallThreads
     private let lastJob = JobNumber()
 
     /// Directories of one call.
     private static let mostPaths = 1000
 
-    init(_ service: ControlService, _ threads: CallThreads) {
-        self.service = service
-        self.threads = threads
-    }
+    init(service: ControlService) { self.service = service }
 
     var routes: [Route] {
         [
             route("vfs/refresh", "Lists the folders `dir`, `dir2`, … again now, or the root.", waits: true) {
-                [self] (parameters, watch) throws(CallFailure) in try refresh(&parameters, watch)
+                [self] (parameters, client) throws(RequestFailure) in try refresh(&parameters, client)
             },
             route("vfs/forget", "Shows the folders `dir…` and the files `file…` as they are now.", waits: true) {
-                [self] (parameters, watch) throws(CallFailure) in try forget(&parameters, watch)
+                [self] (parameters, client) throws(RequestFailure) in try forget(&parameters, client)
             },
             route("vfs/stats", "Tells of the cache and the open files.") { [self] _, _ in statistics },
             route("core/version", "Tells the version of reelfs.") { _, _ in Self.version },
@@ -39,18 +35,18 @@ struct RcloneCalls {
 
     /// - Parameter waits: for a disk or the network, and changes what the mount shows.
     private func route(_ name: String, _ summary: String, waits: Bool = false, _ work: @escaping Work) -> Route {
-        let call = ServedCall(isChanging: waits) { [threads, lastJob] request in
+        let call = ServedCall(isChanging: waits) { [jobs = service.jobs, lastJob] request in
             var parameters = CallParameters()
-            do throws(CallFailure) {
+            do throws(RequestFailure) {
                 parameters = try CallParameters(request)
                 var given = parameters
-                guard waits else { return jsonAnswer(200, try work(&given, MaintenanceWatch())) }
+                guard waits else { return jsonAnswer(200, try work(&given, CallClient())) }
                 let parameters = parameters
                 if try given.takeFlag("_async") == true {
-                    guard threads.begin({ _ = Self.perform(work, parameters, $0) }) else { throw Self.busy }
+                    try CallClient().start(jobs) { _ = Self.perform(work, parameters, $0) }
                     return jsonAnswer(200, ["jobid": JSONValue.whole(lastJob.next())])
                 }
-                guard let result = await threads.run({ Self.perform(work, parameters, $0) }) else { throw Self.busy }
+                let result = try await CallClient.run(jobs) { Self.perform(work, parameters, $0) }
                 return jsonAnswer(200, try result.get())
             } catch {
                 return Self.answer(error, parameters.values, name)
@@ -59,19 +55,17 @@ struct RcloneCalls {
         return Route(path: "/" + name, summary: summary, isChanging: waits, answer: .call(call))
     }
 
-    private static let busy = CallFailure(status: 503, sentence: "too many calls are under way, or the mount is ending")
-
     private static func perform(
-        _ work: Work, _ given: CallParameters, _ watch: MaintenanceWatch
-    ) -> Result<JSONValue, CallFailure> {
+        _ work: Work, _ given: CallParameters, _ client: any RequestClient
+    ) -> Result<JSONValue, RequestFailure> {
         var parameters = given
         parameters.drop(where: { $0.hasPrefix("_") || $0 == "fs" })
-        return Result { () throws(CallFailure) in try work(&parameters, watch) }
+        return Result { () throws(RequestFailure) in try work(&parameters, client) }
     }
 
     /// - Parameter input: as the client sent it.
     private static func answer(
-        _ failure: CallFailure, _ input: [String: JSONValue], _ name: String
+        _ failure: RequestFailure, _ input: [String: JSONValue], _ name: String
     ) -> ServedAnswer {
         let told: JSONValue = [
             "error": .text(failure.sentence), "input": .object(input), "path": .text(name),
@@ -83,54 +77,56 @@ struct RcloneCalls {
     // MARK: What they do
 
     private func refresh(
-        _ parameters: inout CallParameters, _ watch: MaintenanceWatch
-    ) throws(CallFailure) -> JSONValue {
+        _ parameters: inout CallParameters, _ client: any RequestClient
+    ) throws(RequestFailure) -> JSONValue {
         let isRecursive = try parameters.takeFlag("recursive") ?? false
         let paths = try Self.paths(&parameters, ["dir"])
         var result: [String: JSONValue] = [:]
-        for path in paths.isEmpty ? [""] : paths where !watch.isOver() {
-            result[path] = .text(refreshed(Self.inside(path), isRecursive: isRecursive, watch))
+        for path in paths.isEmpty ? [""] : paths where !client.isOver {
+            result[path] = .text(refreshed(Self.inside(path), isRecursive: isRecursive, client))
         }
         return ["result": .object(result)]
     }
 
     private func forget(
-        _ parameters: inout CallParameters, _ watch: MaintenanceWatch
-    ) throws(CallFailure) -> JSONValue {
+        _ parameters: inout CallParameters, _ client: any RequestClient
+    ) throws(RequestFailure) -> JSONValue {
         let paths = try Self.paths(&parameters, ["dir", "file"]).map(Self.inside)
         // Of a path that has come or gone, the folder above tells.
         let above = Set(paths.map(Self.parent))
-        for path in above.sorted() + paths.filter({ !above.contains($0) }) where !watch.isOver() {
-            _ = refreshed(path, isRecursive: false, watch)
+        for path in above.sorted() + paths.filter({ !above.contains($0) }) where !client.isOver {
+            _ = refreshed(path, isRecursive: false, client)
         }
         if paths.isEmpty {
             service.volume.maintenance.expireListings()
-            _ = refreshed("", isRecursive: false, watch)
+            _ = refreshed("", isRecursive: false, client)
         }
         return ["forgotten": .list(paths.map { .text($0) })]
     }
 
     /// Lists a folder again; where it is not listed yet, first the lowest one above it that is, and from there down.
     /// - Returns: what rclone says of it.
-    private func refreshed(_ path: String, isRecursive: Bool, _ watch: MaintenanceWatch) -> String {
+    private func refreshed(_ path: String, isRecursive: Bool, _ client: any RequestClient) -> String {
         let refresh = { (folder: String) in
-            let isRecursive = isRecursive && folder == path
-            return service.perform(ControlRequest(command: "refresh", path: folder, isRecursive: isRecursive), watch)
+            service.perform(.refresh(folder, isRecursive: isRecursive && folder == path), for: client)
         }
         var folders = [path]
         var answer = refresh(path)
-        while answer.isUnlisted == true, let lowest = folders.last, !lowest.isEmpty, !watch.isOver() {
+        while Self.text(answer) == Self.missing, let lowest = folders.last, !lowest.isEmpty, !client.isOver {
             folders.append(Self.parent(lowest))
             answer = refresh(folders[folders.count - 1])
         }
         folders.removeLast()
-        while Self.text(answer) == Self.done, !watch.isOver(), let next = folders.popLast() { answer = refresh(next) }
+        while Self.text(answer) == Self.done, !client.isOver, let next = folders.popLast() { answer = refresh(next) }
         return folders.isEmpty ? Self.text(answer) : Self.missing
     }
 
-    private static func text(_ answer: ControlAnswer) -> String {
-        if answer.isUnlisted == true { return missing }
-        return answer.error ?? answer.report?.failedDirectories.first?.reason ?? done
+    private static func text(_ answer: ControlAnswer?) -> String {
+        switch answer {
+        case .failure(let failure)?: failure.isUnlisted ? missing : failure.sentence
+        case .report(let report)?: report.failedDirectories.first?.reason ?? done
+        default: done
+        }
     }
 
     private static let missing = "file does not exist"
@@ -161,19 +157,19 @@ struct RcloneCalls {
     /// The values of all parameters, whose names begin with one of these words. - Throws: where another one is left.
     private static func paths(
         _ parameters: inout CallParameters, _ words: [String]
-    ) throws(CallFailure) -> [String] {
+    ) throws(RequestFailure) -> [String] {
         var paths: [String] = []
         for key in parameters.values.keys.sorted() {
             guard words.contains(where: { key.hasPrefix($0) }) else {
-                throw CallFailure(status: 500, sentence: "unknown key \"\(shown(key))\"")
+                throw RequestFailure(status: 500, sentence: "unknown key \"\(shown(key))\"")
             }
             guard let path = try parameters.takeText(key) else { continue }
             guard ControlRequest.isNameable(path) else {
-                throw CallFailure(status: 400, sentence: ControlRequest.tooLong)
+                throw RequestFailure(status: 400, sentence: ControlRequest.tooLong)
             }
             paths.append(path)
         }
-        guard paths.count <= mostPaths else { throw CallFailure(status: 400, sentence: "too many paths") }
+        guard paths.count <= mostPaths else { throw RequestFailure(status: 400, sentence: "too many paths") }
         return paths
     }
 

@@ -31,6 +31,8 @@ struct RouteParameter: Sendable {
     }
 
     var name: String
+    /// The member of a ``ControlRequest`` on the wire.
+    var key: String
     var kind: Kind
     /// A sentence or a noun phrase.
     var help: String

@@ -77,7 +77,7 @@ struct CacheVerifyCommand: ParsableCommand, ReelfsCommand {
             }
         }
         for path in paths {
-            work.add(path, ControlRequest(command: "verify", repairs: repair), bar.show)
+            work.add(path, { .verify($0, repairs: repair) }, bar.show)
             bar.end()
         }
         let report = work.report

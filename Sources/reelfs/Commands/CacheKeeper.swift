@@ -46,7 +46,7 @@ final class CacheKeeper {
             access = .none("it belongs to another user")
         } else if let client = try? ControlClient(path: directory + "/control") {
             // A daemon that works answers this at once; one that does not is not asked for more.
-            access = client.ask("status") != nil ? .daemon(client) : .none(ControlClient.silence)
+            access = client.ask(.status) != nil ? .daemon(client) : .none(ControlClient.silence)
         } else {
             do throws(CacheError) {
                 access = .directory(try Store(existing: directory, cipher: cipher))
@@ -75,18 +75,19 @@ final class CacheKeeper {
                 source: store.source, used: store.usage.used, files: store.cachedFiles(MountNames(store)))
         case .daemon(let client):
             var files: [CachedFile] = []
-            let answer = client.ask(ControlRequest(command: "list")) { files += $0.files ?? [] }
-            guard var status = answer?.cache else {
-                return CacheStatus(error: "\(printable(directory)): \(answer?.error ?? ControlClient.silence)")
+            do throws(Failure) {
+                var status: CacheStatus = try client.result(of: .list) { files += $0.value() ?? [] }
+                status.files = files
+                return status
+            } catch {
+                return CacheStatus(error: "\(printable(directory)): \(error.sentence)")
             }
-            status.files = files
-            return status
         }
     }
 
     /// Removes the least recently used data until `bytes` are freed.
     func prune(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
-        try perform(ControlRequest(command: "prune", freeing: bytes), progress) { store throws(CacheError) in
+        try perform(.prune(.freeing(bytes)), progress) { store throws(CacheError) in
             try MaintenanceReport.pruning(bytes, of: store.usage.used, progress) { (rest) throws(CacheError) in
                 try store.prune(freeing: rest)
             }
@@ -95,7 +96,7 @@ final class CacheKeeper {
 
     /// Verifies all checksums. - Parameter repairs: fetch damaged blocks again, or drop them; see ``isOffline``.
     func verify(repairs: Bool, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
-        try perform(ControlRequest(command: "verify", repairs: repairs), progress) { store throws(CacheError) in
+        try perform(.verify(repairs: repairs), progress) { store throws(CacheError) in
             try store.verifyAll(repairs: repairs, progress)
         }
     }

@@ -12,10 +12,7 @@ struct ExplainCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         let place = try MountedPath(path)
-        let answer = place.daemon.ask(ControlRequest(command: "explain", path: place.path)) { _ in }
-        guard let explanation = answer?.explanation else {
-            throw Failure.mount(answer?.error ?? ControlClient.silence)
-        }
+        let explanation: Explanation = try place.daemon.result(of: .explain(place.path))
         if json { sayJSON(explanation) } else { say(explanationText(explanation)) }
         return 0
     }

@@ -4,15 +4,16 @@ import ReelVolume
 /// A command that does one kind of maintenance for each path of a mount.
 protocol PathCommand: ParsableCommand, ReelfsCommand {
     var paths: [String] { get }
+    static var request: (String) -> ControlRequest { get }
     /// The result, for people.
     static func text(_ report: MaintenanceReport) -> String
 }
 
 extension PathCommand {
-    /// One request a path, named as the command is.
+    /// One request a path.
     func perform() throws -> Int32 {
         var work = MaintenanceTally()
-        for path in paths { work.add(path, ControlRequest(command: Self._commandName)) }
+        for path in paths { work.add(path, Self.request) }
         if work.errors.isEmpty || work.report.files > 0 { say(Self.text(work.report)) }
         return work.finish()
     }
@@ -31,6 +32,7 @@ struct PinCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
+    static var request: (String) -> ControlRequest { ControlRequest.pin }
     static func text(_ report: MaintenanceReport) -> String {
         let text = "\(count(report.files, "file")) pinned."
         guard report.unlistedDirectories > 0 else { return text }
@@ -45,6 +47,7 @@ struct UnpinCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
+    static var request: (String) -> ControlRequest { ControlRequest.unpin }
     static func text(_ report: MaintenanceReport) -> String { "\(count(report.files, "file")) unpinned." }
 }
 
@@ -55,6 +58,7 @@ struct EvictCommand: PathCommand {
 
     @Argument(help: .pathsOnMount, completion: .file()) var paths: [String]
 
+    static var request: (String) -> ControlRequest { ControlRequest.evict }
     static func text(_ report: MaintenanceReport) -> String {
         "\(humanSize(report.bytes)) of \(count(report.files, "file")) freed."
     }

@@ -7,14 +7,13 @@ struct MaintenanceTally {
     var errors: [String] = []
 
     /// Adds a request to the daemon of the mount that `path` is on.
+    /// - Parameter request: made of the path inside that mount.
     mutating func add(
-        _ path: String, _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
+        _ path: String, _ request: (String) -> ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
     ) {
         add { () throws(Failure) in
             let place = try MountedPath(path)
-            var request = request
-            request.path = place.path
-            return try place.daemon.report(request, progress)
+            return try place.daemon.report(request(place.path), progress)
         }
     }
 

@@ -19,9 +19,8 @@ struct OfflineCommand: ParsableCommand, ReelfsCommand {
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
 
     func perform() throws -> Int32 {
-        var request = ControlRequest(command: "offline")
-        request.isOffline = state == .on
-        try change(mountpoint, request)
+        let mount = try Mountpoint.mount(on: mountpoint)
+        _ = try ControlClient(of: mount).report(.offline(state == .on, device: mount.device))
         return 0
     }
 }
@@ -35,17 +34,8 @@ struct LimitRateCommand: ParsableCommand, ReelfsCommand {
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
 
     func perform() throws -> Int32 {
-        var request = ControlRequest(command: "limit-rate")
-        request.schedule = try rateSchedule("limit-rate", rate).text
-        try change(mountpoint, request)
+        let schedule = try rateSchedule("limit-rate", rate)
+        _ = try ControlClient(of: Mountpoint.mount(on: mountpoint)).report(.limitRate(schedule))
         return 0
     }
-}
-
-/// Asks the daemon of a mount point for a change.
-private func change(_ mountpoint: String, _ request: ControlRequest) throws(Failure) {
-    let mount = try Mountpoint.mount(on: mountpoint)
-    var request = request
-    if request.command == "offline" { request.device = mount.device }
-    _ = try ControlClient(of: mount).report(request)
 }

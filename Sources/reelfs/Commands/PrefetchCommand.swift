@@ -56,22 +56,20 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
 
     private func cancel(_ path: String) throws(Failure) -> MaintenanceReport {
         let place = try MountedPath(path)
-        let answer = place.daemon.ask(ControlRequest(command: "cancel-prefetch", path: place.path)) { _ in }
-        guard let cancelled = answer?.cancelled else { throw .mount(answer?.error ?? ControlClient.silence) }
+        let cancelled: Int = try place.daemon.result(of: .cancelPrefetch(place.path))
         if cancelled == 0 { throw .mount("\(shown(path)): no prefetch is under way") }
         return MaintenanceReport()
     }
 
     private func fetch(_ paths: [String], _ rate: RateSchedule?, _ daemon: ControlClient) throws(Failure) {
-        var request = ControlRequest(command: "prefetch")
-        (request.paths, request.pins, request.schedule, request.isBackground) = (paths, pin, rate?.text, background)
+        let asked = PrefetchRequest(paths: paths, pins: pin, rate: rate, isBackground: background)
         let bar = ProgressBar("fetching", isQuiet: false)
-        let answer = daemon.ask(request) { line in
-            guard let status = line.prefetch, status.phase != .listing else { return }
+        defer { bar.end() }
+        let status: PrefetchStatus = try daemon.result(of: .prefetch(asked)) { line in
+            guard case .prefetching(let status) = line, status.phase != .listing else { return }
             bar.show(MaintenanceProgress(done: status.doneBytes, total: status.bytes), rateText(status))
         }
         bar.end()
-        guard let status = answer?.prefetch else { throw .mount(answer?.error ?? ControlClient.silence) }
         for failure in status.failures {
             writeLine("reelfs: \(printable(failure.path.isEmpty ? "/" : failure.path)): \(printable(failure.reason))")
         }

@@ -15,7 +15,7 @@ struct RefreshCommand: ParsableCommand, ReelfsCommand {
 
     func perform() throws -> Int32 {
         var work = MaintenanceTally()
-        for path in paths { work.add(path, ControlRequest(command: "refresh", isRecursive: recursive)) }
+        for path in paths { work.add(path, { .refresh($0, isRecursive: recursive) }) }
         work.errors += work.report.failedDirectories.map { directory in
             "\(directory.path.isEmpty ? "/" : directory.path) could not be listed: \(directory.reason)"
         }

@@ -19,8 +19,7 @@ struct RestartCommand: ParsableCommand, ReelfsCommand {
         guard client.owner == geteuid() else {
             throw Failure.mount("the daemon belongs to another user (uid \(client.owner)), who alone can restart it")
         }
-        let answer = client.ask("describe")
-        guard let handover = answer?.handover else { throw Failure.mount(answer?.error ?? ControlClient.silence) }
+        let handover: Handover = try client.result(of: .describe)
         let line = handover.line
         guard let command = try Program.parse(line) as? MountCommand else {
             throw Failure.mount("the options of the mount are not known to this version of reelfs")

@@ -44,7 +44,7 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     /// Servers without a mount: the socket of each stands in its source's directory of the cache.
     static func servers(_ root: String?) throws(Failure) -> [MountStatus] {
         try CacheKeeper.directories(root).compactMap { directory in
-            let status = try? ControlClient(path: directory + "/control").ask("status")?.mount
+            let status = try? ControlClient(path: directory + "/control").status()
             // Another one's is a mount point, which mountinfo tells.
             return status.flatMap { $0.mountpoint.hasPrefix("/") ? nil : $0 }
         }
@@ -54,8 +54,8 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     static func status(of mount: Mount) -> MountStatus {
         var result = MountStatus(source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: 0)
         do throws(Failure) {
-            guard let answer = try ControlClient(of: mount).ask("status") else { throw .mount(ControlClient.silence) }
-            if var status = answer.mount {
+            guard let answer = try ControlClient(of: mount).ask(.status) else { throw .mount(ControlClient.silence) }
+            if case .status(var status) = answer {
                 // Of several mount points the one that was asked for.
                 status.mountpoint = mount.mountpoint
                 return status

@@ -98,11 +98,18 @@ private final class Top {
         case 0x1B: takeArrow()
         case UInt8(ascii: "j"): choose(screen.chosen + 1)
         case UInt8(ascii: "k"): choose(screen.chosen - 1)
-        case UInt8(ascii: "p"): perform("prefetch")
-        case UInt8(ascii: "P"): perform(choice?.isPinned == true ? "unpin" : "pin")
-        case UInt8(ascii: "e"): perform("evict")
-        case UInt8(ascii: "r"): perform("refresh")
-        case UInt8(ascii: "o"): perform("offline")
+        case UInt8(ascii: "p"):
+            // It goes on when its connection has ended.
+            perform("prefetch") { .prefetch(PrefetchRequest(paths: [$0.path], isBackground: true)) }
+        case UInt8(ascii: "P") where choice?.isPinned == true: perform("unpin") { .unpin($0.path) }
+        case UInt8(ascii: "P"): perform("pin") { .pin($0.path) }
+        case UInt8(ascii: "e"): perform("evict") { .evict($0.path) }
+        case UInt8(ascii: "r"): perform("refresh") { .refresh($0.path, isRecursive: false) }
+        case UInt8(ascii: "o"):
+            perform("offline") { [screen] choice in
+                let shown = screen.mounts.first { ExactText($0.mountpoint) == ExactText(choice.mountpoint) }
+                return .offline(shown?.volume?.isOffline != true)
+            }
         default: break
         }
     }
@@ -117,18 +124,12 @@ private final class Top {
     }
 
     /// Has the daemon do something with the chosen file. The screen goes on meanwhile.
-    private func perform(_ command: String) {
+    private func perform(_ command: String, _ make: (TopScreen.Choice) -> ControlRequest) {
         guard let choice, let mount = Mount.on(choice.mountpoint) else { return }
         let name = printable(command == "offline" ? choice.mountpoint : choice.path)
-        var request = ControlRequest(command: command, path: choice.path)
-        // The prefetch goes on when its connection has ended.
-        if command == "prefetch" { (request.paths, request.isBackground) = ([choice.path], true) }
-        if command == "offline" {
-            let shown = screen.mounts.first { ExactText($0.mountpoint) == ExactText(choice.mountpoint) }
-            request.isOffline = shown?.volume?.isOffline != true
-        }
+        let request = make(choice)
         screen.message = "\(command) \(name) …"
-        let thread = Thread("work") { [outcome, request] in
+        let thread = Thread("work") { [outcome] in
             let text = Self.outcome(of: request, on: mount)
             outcome.withLock { $0 = text.map { printable($0) } ?? "\(command) \(name): done." }
         }
@@ -138,8 +139,8 @@ private final class Top {
     /// - Returns: a sentence, nil if it is done.
     private static func outcome(of request: ControlRequest, on mount: Mount) -> String? {
         do throws(Failure) {
-            guard let answer = try ControlClient(of: mount).ask(request, { _ in }) else { return ControlClient.silence }
-            return answer.error ?? answer.prefetch.map { prefetchText($0) }
+            guard let answer = try ControlClient(of: mount).ask(request) else { return ControlClient.silence }
+            return answer.error ?? answer.value().map { prefetchText($0) }
         } catch {
             return error.sentence
         }

@@ -85,33 +85,31 @@ final class ControlClient: Sendable {
         .mount("the daemon belongs to another user (uid \(user)), so its answer is not trusted")
     }
 
-    /// Asks for facts that the daemon knows at once. - Returns: nil where no answer comes within two seconds.
-    func ask(_ command: String) -> ControlAnswer? {
-        ask(ControlRequest(command: command), patience: Self.shortPatience) { _ in }
+    /// The state of the mount; nil where no answer comes within two seconds.
+    func status() -> MountStatus? { ask(.status)?.value() }
+
+    /// Asks for one thing. - Parameter each: gets each line before the last.
+    /// - Throws: the daemon's sentence, or that it does not answer.
+    func result<Value>(
+        of request: ControlRequest, _ each: (ControlAnswer) -> Void = { _ in }
+    ) throws(Failure) -> Value {
+        let answer = ask(request, [], each)
+        if let value: Value = answer?.value() { return value }
+        throw .mount(answer?.error ?? Self.silence)
     }
 
-    /// Asks for work that may take a while.
-    /// - Parameter each: gets each line before the last.
-    /// - Returns: the last line; nil where no line comes for a minute.
-    func ask(_ request: ControlRequest, _ each: (ControlAnswer) -> Void) -> ControlAnswer? {
-        ask(request, patience: Self.longPatience, each)
-    }
-
-    /// Hands a mount over, or asks whether the daemon would take it.
-    /// - Parameter descriptors: of `/dev/fuse` and the watcher's pipe; none: to ask.
-    /// - Returns: nil where the daemon has gone, or has not answered: the question within two seconds.
-    func attach(_ handover: Handover, _ descriptors: [Int32] = []) -> ControlAnswer? {
-        let patience = descriptors.isEmpty ? Self.shortPatience : Self.longPatience
-        return ask(ControlRequest(command: "attach", handover: handover), descriptors, patience: patience) { _ in }
+    /// Asks for work that ends with a report.
+    func report(
+        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
+    ) throws(Failure) -> MaintenanceReport {
+        try result(of: request) { if case .progress(let news) = $0 { progress(news) } }
     }
 
     /// Has the daemon leave its mounts to this process.
     /// - Parameter each: gets each mount.
     /// - Returns: the last line; nil where the daemon has gone.
     func leave(_ each: (LeftMount) -> Void) -> ControlAnswer? {
-        var request = ControlRequest(command: "leave")
-        request.format = LeftMount.format
-        return ask(request) { if let left = $0.left { each(left) } }
+        ask(.leave(), []) { if case .left(let left) = $0 { each(left) } }
     }
 
     /// The next descriptors that came with answers, which are the caller's to close; fewer where there are fewer.
@@ -124,21 +122,30 @@ final class ControlClient: Sendable {
 
     /// Has the daemon end a mount, open files or not.
     func detach(_ device: String) {
-        _ = ask(ControlRequest(command: "detach", device: device), patience: Self.longPatience) { _ in }
+        _ = ask(.detach(device))
     }
 
     /// Has the daemon tell when a mount has ended; see `waitForEnd`.
     func awaitUnmount(of device: String) {
-        let line = encodeLine(ControlRequest(command: "await-unmount", device: device))
+        let line = encodeLine(ControlRequest.awaitUnmount(device))
         send(descriptor, line, line.count, Int32(MSG_NOSIGNAL))
     }
 
     /// - Parameters:
-    ///   - descriptors: sent along.
-    ///   - patience: milliseconds from one line to the next.
-    private func ask(
-        _ request: ControlRequest, _ descriptors: [Int32] = [], patience: Int32, _ each: (ControlAnswer) -> Void
+    ///   - descriptors: sent along; without them `attach` asks only whether the daemon would take the mount.
+    ///   - each: gets each line before the last.
+    /// - Returns: the last line; nil where the daemon has gone, or no line comes for two seconds where it knows the
+    ///   answer, and for a minute where it works.
+    func ask(
+        _ request: ControlRequest, _ descriptors: [Int32] = [], _ each: (ControlAnswer) -> Void = { _ in }
     ) -> ControlAnswer? {
+        let isKnown =
+            switch request {
+            case .status, .describe: true
+            case .attach: descriptors.isEmpty
+            default: false
+            }
+        let patience = isKnown ? Self.shortPatience : Self.longPatience
         let line = encodeLine(request)
         guard DescriptorMessage.send(line[...], descriptors, to: descriptor) == line.count else { return nil }
         var bytes: [UInt8] = []
@@ -155,7 +162,7 @@ final class ControlClient: Sendable {
             var rest = chunk[..<count]
             while let newline = rest.firstIndex(of: 0x0A) {
                 guard let answer = decodeLine(ControlAnswer.self, bytes + rest[..<newline]) else { return nil }
-                if answer.more != true { return answer }
+                if answer.isLast { return answer }
                 each(answer)
                 bytes = []
                 rest = rest[(newline + 1)...]
@@ -164,15 +171,6 @@ final class ControlClient: Sendable {
             bytes += rest
         }
         return nil
-    }
-
-    /// Asks for work that ends with a report.
-    func report(
-        _ request: ControlRequest, _ progress: (MaintenanceProgress) -> Void = { _ in }
-    ) throws(Failure) -> MaintenanceReport {
-        let answer = ask(request) { if let news = $0.progress { progress(news) } }
-        if let report = answer?.report { return report }
-        throw .mount(answer?.error ?? Self.silence)
     }
 
     /// Sleeps until the daemon has closed the connection, as its work is done, or has answered `awaitUnmount`.

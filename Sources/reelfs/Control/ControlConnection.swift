@@ -3,10 +3,10 @@ import ReelThreads
 import ReelVolume
 
 /// A client of the control socket, as the thread that serves it sees it.
-final class ControlConnection: Sendable {
+final class ControlConnection: RequestClient {
     let descriptor: Int32
-    /// When the client was last told of progress.
-    private let lastTold = Lock(now())
+    /// When progress was last sent.
+    private let lastProgress = Lock(now())
     /// What the client has sent with its lines, and no request has taken.
     private let descriptors = Lock<[Int32]>([])
 
@@ -20,7 +20,6 @@ final class ControlConnection: Sendable {
 
     deinit { for descriptor in takeDescriptors() { close(descriptor) } }
 
-    /// The user who connected.
     var user: uid_t { peer(of: descriptor).user }
     /// The process that connected.
     var process: pid_t { peer(of: descriptor).process }
@@ -34,7 +33,6 @@ final class ControlConnection: Sendable {
         return count
     }
 
-    /// The descriptors that have come, which are the caller's to close.
     func takeDescriptors() -> [Int32] {
         descriptors.withLock { descriptors in
             defer { descriptors = [] }
@@ -42,34 +40,29 @@ final class ControlConnection: Sendable {
         }
     }
 
-    /// Whether the client has closed the connection, or the mount is ending. Costs a poll(2).
+    /// Costs a poll(2).
     var isOver: Bool {
         // A closed connection is reported without being asked for (POLLHUP); a request that waits is not.
         var poller = pollfd(fd: descriptor, events: 0, revents: 0)
         return poll(&poller, 1, 0) > 0
     }
 
-    /// Sends a line that others follow.
-    func send(more answer: ControlAnswer) {
-        var answer = answer
-        answer.more = true
-        send(answer)
-    }
+    func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
-    /// Sends progress, unless it comes too soon after the last; the end is always sent.
-    func tell(_ progress: MaintenanceProgress) {
-        let isDue = lastTold.withLock { last in
+    /// Whether progress does not come too soon after the last; the end is always sent.
+    private func isDue(_ progress: MaintenanceProgress) -> Bool {
+        lastProgress.withLock { last in
             guard now() - last >= Self.pause || progress.done == progress.total else { return false }
             last = now()
             return true
         }
-        if isDue { send(more: ControlAnswer(progress: progress)) }
     }
 
     /// - Parameter descriptors: go with it, at most two.
     /// - Returns: false where the client does not take it; the connection is over then.
     @discardableResult func send(_ answer: ControlAnswer, _ descriptors: [Int32] = []) -> Bool {
-        let end = now() + Self.patience
+        if case .progress(let progress) = answer, !isDue(progress) { return true }
+        let deadline = now() + Self.patience
         var rest = encodeLine(answer)[...]
         var descriptors = descriptors
         while !rest.isEmpty {
@@ -78,12 +71,12 @@ final class ControlConnection: Sendable {
                 (rest, descriptors) = (rest.dropFirst(count), [])
                 continue
             }
-            guard errno == EAGAIN || errno == EINTR, now() < end else {
-                shutdown(descriptor, Int32(SHUT_RDWR))
+            guard errno == EAGAIN || errno == EINTR, now() < deadline else {
+                end()
                 return false
             }
             var poller = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-            _ = poll(&poller, 1, Int32((end - now()) / .milliseconds(1)) + 1)
+            _ = poll(&poller, 1, Int32((deadline - now()) / .milliseconds(1)) + 1)
         }
         return true
     }

@@ -18,18 +18,21 @@ final class ControlServer: Sendable {
     private struct State {
         var acceptor: Thread?
         var clients: [Int32: Client] = [:]
-        /// Refuse requests that take a while.
-        var isEnding = false
     }
 
     /// By its descriptor, which is closed only after it has left the table.
     private struct Client {
         /// When it connected, or when its last request came.
         var lastUse = now()
-        /// A request of it that takes a while is being performed.
-        var isBusy = false
+        var use = Use.idle
+    }
+
+    private enum Use {
+        case idle
+        /// A request that takes a while is being performed.
+        case working
         /// It waits for the end of a mount, of which the end of its connection may be the answer.
-        var awaitsEnd = false
+        case waiting
     }
 
     /// Connections at once; a further one replaces the one unused for longest.
@@ -75,14 +78,7 @@ final class ControlServer: Sendable {
 
     /// Ends the requests that take a while, and waits for them: before the volume is shut down. `status` is still
     /// answered.
-    func endJobs() {
-        state.withLock { state in
-            state.isEnding = true
-            // A job ends once its client is gone. In here, as a descriptor is closed only after it has left the table.
-            for (descriptor, client) in state.clients where client.isBusy { shutdown(descriptor, Int32(SHUT_RDWR)) }
-        }
-        state.wait { state in state.clients.values.contains(where: \.isBusy) ? nil : () }
-    }
+    func endJobs() { service.jobs.stop() }
 
     /// Removes the socket; connections stay open. To be called while the cache is still held: afterwards another
     /// daemon's socket may stand there.
@@ -115,7 +111,7 @@ final class ControlServer: Sendable {
 
     private func begin(_ descriptor: Int32) {
         state.withLock { state in
-            let idle = state.clients.filter { !$0.value.isBusy && !$0.value.awaitsEnd }
+            let idle = state.clients.filter { $0.value.use == .idle }
             if state.clients.count >= Self.clientLimit,
                 let oldest = idle.min(by: { $0.value.lastUse < $1.value.lastUse })
             {
@@ -156,43 +152,37 @@ final class ControlServer: Sendable {
 
     /// - Returns: nil where the end of the connection is the answer.
     private func answer(_ line: [UInt8], _ client: ControlConnection) -> ControlAnswer? {
-        state.withLock(notifying: false) { $0.clients[client.descriptor]?.lastUse = now() }
-        guard let request = decodeLine(ControlRequest.self, line) else {
-            return ControlAnswer(error: "the line is not a request")
+        note(client, .idle)
+        let request: ControlRequest
+        do throws(RequestFailure) { request = try ControlRequest(line: line) } catch { return .failure(error) }
+        switch request {
+        case .status, .describe: return service.answer(request, for: client)
+        case .leave: note(client, .waiting)
+        case .awaitUnmount:
+            guard mayWait(client) else { return .error("too many other commands wait for the end of a mount") }
+        default:
+            note(client, .working)
+            // For `ps -L`.
+            Thread.nameCurrent("maintenance")
         }
-        if let answer = service.answer(request) { return answer }
-        // Not as jobs, which the end of the last mount cuts short.
-        if request.command == "describe" { return service.give(request, to: client) }
-        if ["leave", "await-unmount"].contains(request.command) {
-            let mayWait = state.withLock { state in
-                state.clients[client.descriptor]?.awaitsEnd = true
-                if state.clients.values.count(where: \.awaitsEnd) <= Self.waitingLimit { return true }
-                state.clients[client.descriptor]?.awaitsEnd = request.command == "leave"
-                return request.command == "leave"
-            }
-            if !mayWait { return ControlAnswer(error: "too many other commands wait for the end of a mount") }
-            if request.command == "leave" { return service.give(request, to: client) }
-            guard let answer = service.awaitUnmount(request, client) else { return nil }
-            state.withLock { $0.clients[client.descriptor]?.awaitsEnd = false }
-            return answer
+        let answer = service.answer(request, for: client)
+        // The end of the connection is what the client of a leaving daemon waits for.
+        if case (.leave, .done?) = (request, answer) { return answer }
+        if answer != nil { note(client, .idle) }
+        Thread.nameCurrent("client")
+        return answer
+    }
+
+    private func note(_ client: ControlConnection, _ use: Use) {
+        state.withLock(notifying: false) { $0.clients[client.descriptor] = Client(use: use) }
+    }
+
+    /// Notes that a client waits for the end of a mount. - Returns: false where too many wait already.
+    private func mayWait(_ client: ControlConnection) -> Bool {
+        state.withLock(notifying: false) { state in
+            guard state.clients.values.count(where: { $0.use == .waiting }) < Self.waitingLimit else { return false }
+            state.clients[client.descriptor] = Client(use: .waiting)
+            return true
         }
-        let needsSlot = !ControlService.watched.union(ControlService.quick).contains(request.command)
-        let refusal: String? = state.withLock { state in
-            if state.isEnding { return "the mount is ending" }
-            guard !needsSlot || service.jobs.take() else {
-                return "the daemon is busy with other commands or HTTP clients; try again when they have ended"
-            }
-            state.clients[client.descriptor]?.isBusy = true
-            return nil
-        }
-        if let refusal { return ControlAnswer(error: refusal) }
-        // For `ps -L`.
-        Thread.nameCurrent("maintenance")
-        defer {
-            Thread.nameCurrent("client")
-            if needsSlot { service.jobs.give() }
-            state.withLock { $0.clients[client.descriptor]?.isBusy = false }
-        }
-        return service.perform(request, client)
     }
 }

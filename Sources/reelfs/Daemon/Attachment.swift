@@ -14,8 +14,8 @@ struct Attachment {
         guard let daemon = try? ControlClient(path: configuration.directory + "/control") else { return nil }
         self.daemon = daemon
         self.configuration = configuration
-        guard let answer = daemon.attach(Handover(configuration, device: nil)) else { return nil }
-        if let refusal = answer.refusal { throw .mount(refusal) }
+        guard let answer = daemon.ask(.attach(Handover(configuration, device: nil))) else { return nil }
+        if case .refusal(let refusal) = answer { throw .mount(refusal) }
         if answer.error != nil { return nil }
     }
 
@@ -43,7 +43,7 @@ struct Attachment {
         manager.tell(.stopping("unmounted"))
         // A daemon that ends in order removes its socket before it closes connections; at the socket of a dying one a
         // connection may still be made, and gets no answer.
-        if access(socket, F_OK) == 0, (try? ControlClient(path: socket))?.ask("status") == nil {
+        if access(socket, F_OK) == 0, (try? ControlClient(path: socket))?.ask(.status) == nil {
             throw .mount("the daemon of \(shown(mountpoint)) died, so its mount was removed")
         }
     }
@@ -58,13 +58,14 @@ struct Attachment {
         }
         let watcher = given == nil ? device.number.flatMap { Watcher(mountpoint: mountpoint, device: $0) } : nil
         let handover = Handover(configuration, device: device.number)
-        let answer = daemon.attach(handover, [device.descriptor] + (watcher.map { [$0.pipe] } ?? []))
+        let answer = daemon.ask(.attach(handover), [device.descriptor] + (watcher.map { [$0.pipe] } ?? []))
         // The daemon's copies alone keep the mount alive.
         close(device.descriptor)
         defer { watcher?.close() }
-        if let answer, answer.error == nil, answer.refusal == nil { return device.number }
+        if case .done? = answer { return device.number }
         if given == nil { try? Mountpoint.unmount(mountpoint, isLazy: true) }
-        throw .mount(answer?.refusal ?? answer?.error ?? ControlClient.silence)
+        if case .refusal(let refusal)? = answer { throw .mount(refusal) }
+        throw .mount(answer?.error ?? ControlClient.silence)
     }
 }
 

@@ -123,19 +123,19 @@ final class MountTable: Sendable {
     func settle() { state.withLock { $0.coming -= 1 } }
 
     /// Takes a mount from another process. - Parameter descriptors: of `/dev/fuse` and the watcher's pipe; they are
-    /// closed with the mount. - Returns: nil, or an answer that says why not.
-    func attach(_ handover: Handover, _ descriptors: [Int32]) -> ControlAnswer? {
+    /// closed with the mount.
+    func attach(_ handover: Handover, _ descriptors: [Int32]) -> ControlAnswer {
         // The number becomes a part of a path in /sys.
         let isNumber = handover.device?.allSatisfy { $0.isNumber || $0 == ":" } ?? true
         guard let device = descriptors.first, MountDevice.isFuse(device), isNumber else {
             for descriptor in descriptors { close(descriptor) }
-            return ControlAnswer(error: "the request lacks the descriptor of a mount")
+            return .error("the request lacks the descriptor of a mount")
         }
         let watcher = descriptors.dropFirst().first.map { Watcher(pipe: $0) }
         guard begin() else {
             close(device)
             watcher?.close()
-            return ControlAnswer(error: Self.ending)
+            return .error(Self.ending)
         }
         defer { settle() }
         let ownership = Ownership(user: handover.user, group: handover.group, umask: handover.umask)
@@ -145,10 +145,10 @@ final class MountTable: Sendable {
             try add(options, isOnlyCached: handover.isOnlyCached) { _ in watcher }
         } catch {
             watcher?.close()
-            return ControlAnswer(error: error.message)
+            return .error(error.message)
         }
         logger.notice("mounted", metadata: ["on": "\(handover.mountpoint)"])
-        return nil
+        return .done
     }
 
     /// The options of a mount that another process has made.

@@ -6,7 +6,7 @@ import Testing
 @Suite struct CallParameterTests {
     private func parameters(
         _ body: String, _ type: String? = nil, query: String = ""
-    ) throws(CallFailure) -> CallParameters {
+    ) throws(RequestFailure) -> CallParameters {
         var request = ServedRequest(
             method: "POST", target: "/call" + query, headers: type.map { [("Content-Type", $0)] } ?? [])
         request.body = Array(body.utf8)
@@ -45,7 +45,7 @@ import Testing
             ("a=b", "multipart/form-data; boundary=x", 415), ("a", "text/plain", 415),
         ])
     func refusals(body: String, type: String, status: Int) {
-        do throws(CallFailure) {
+        do throws(RequestFailure) {
             _ = try parameters(body, type)
             Issue.record("\(body.prefix(20)) is taken")
         } catch {
@@ -57,9 +57,9 @@ import Testing
     func types() throws {
         let body = #"{"path":["a"],"recursive":"maybe","bytes":-1,"none":null,"number":7,"digits":"12"}"#
         var read = try parameters(body, "application/json")
-        #expect(throws: CallFailure.self) { try read.takeText("path") }
-        #expect(throws: CallFailure.self) { try read.takeFlag("recursive") }
-        #expect(throws: CallFailure.self) { try read.takeNumber("bytes") }
+        #expect(throws: RequestFailure.self) { try read.takeText("path") }
+        #expect(throws: RequestFailure.self) { try read.takeFlag("recursive") }
+        #expect(throws: RequestFailure.self) { try read.takeNumber("bytes") }
         #expect(try read.takeText("none") == nil)
         #expect(try read.takeText("number") == "7")
         #expect(try read.takeNumber("digits") == 12)
@@ -69,8 +69,11 @@ import Testing
     func requests() throws {
         var request = ServedRequest(method: "POST", target: "/api/v1/refresh", headers: [])
         request.body = Array(#"{"path":"/TV","recursive":"true"}"#.utf8)
-        let made = try CommandCalls.request("refresh", ["path", "recursive"], request)
-        #expect(made.command == "refresh" && made.path == "TV" && made.isRecursive == true)
-        #expect(throws: CallFailure.self) { try CommandCalls.request("pin", ["path"], request) }
+        let parameters = CommandCalls.parameters.filter { ["path", "recursive"].contains($0.name) }
+        let made = try CommandCalls.request("refresh", parameters, request)
+        #expect(encodeLine(made) == encodeLine(ControlRequest.refresh("TV", isRecursive: true)))
+        #expect(throws: RequestFailure(status: 400, sentence: "pin has no parameter recursive")) {
+            try CommandCalls.request("pin", parameters.filter { $0.name == "path" }, request)
+        }
     }
 }

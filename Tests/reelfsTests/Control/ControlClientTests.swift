@@ -53,7 +53,7 @@ struct ControlClientTests {
             }
             try #require(eventually { daemon.said.output == "ready\n" })
             if isBelieved {
-                #expect(try ControlClient(path: path).ask("status")?.mount?.mountpoint == "/m")
+                #expect(try ControlClient(path: path).status()?.mountpoint == "/m")
             } else {
                 let refusal = #expect(throws: Failure.self) { try ControlClient(path: path) }
                 #expect(refusal?.sentence.contains("another user (uid \(user))") == true)

@@ -78,8 +78,8 @@ struct ControlTests {
         ].map { Array($0.utf8) }
         let status = MountStatus(source: "http://h/", mountpoint: "/m", pid: 1)
         let lines = [
-            encodeLine(ControlRequest(command: "prune", bytes: 1)), encodeLine(ControlAnswer(mount: status)),
-            encodeLine(ControlRequest(command: "verify", path: "a/b", repairs: true)),
+            encodeLine(ControlRequest.prune(.to(1))), encodeLine(ControlAnswer.status(status)),
+            encodeLine(ControlRequest.verify("a/b", repairs: true)),
         ]
         for _ in 0..<20_000 {
             var line = lines.randomElement(using: &generator)!
@@ -92,8 +92,8 @@ struct ControlTests {
                 default: line.insert(contentsOf: line[..<place], at: place)
                 }
             }
-            if let request = decodeLine(ControlRequest.self, line) { #expect(request.version != .min, "seed \(seed)") }
-            if let mount = decodeLine(ControlAnswer.self, line)?.mount { _ = statusText(mount) }
+            if let request = try? ControlRequest(line: line) { _ = encodeLine(request) }
+            if case .status(let mount)? = decodeLine(ControlAnswer.self, line) { _ = statusText(mount) }
         }
     }
 
@@ -164,7 +164,7 @@ struct ControlTests {
             idle.append(try connected(path))
             _ = send(idle.last!, said, said.utf8.count, Int32(MSG_NOSIGNAL))
             // The listener's queue is short.
-            if idle.count % 8 == 0 { #expect(try ControlClient(path: path).ask("status")?.mount != nil) }
+            if idle.count % 8 == 0 { #expect(try ControlClient(path: path).status() != nil) }
         }
         try body(idle)
     }
@@ -191,8 +191,8 @@ struct ControlTests {
             defer { close(waiting) }
             // In one piece: the daemon goes on with the second line once it has answered the first.
             let lines = [
-                encodeLine(ControlRequest(command: "status")),
-                encodeLine(ControlRequest(command: "await-unmount", device: device)),
+                encodeLine(ControlRequest.status),
+                encodeLine(ControlRequest.awaitUnmount(device)),
             ].flatMap { $0 }
             send(waiting, lines, lines.count, Int32(MSG_NOSIGNAL))
             var chunk = [UInt8](repeating: 0, count: 65_536)
@@ -215,7 +215,7 @@ struct ControlTests {
             let words = ["mount", place.source, place.mountpoint, "--cache-dir", place.cache]
             #expect(try CommandTests.run(words).status == 0)
             let device = try #require(Mount.on(place.mountpoint)).device
-            let line = encodeLine(ControlRequest(command: "await-unmount", device: device))
+            let line = encodeLine(ControlRequest.awaitUnmount(device))
             var waiting: [Int32] = []
             defer { for descriptor in waiting { close(descriptor) } }
             for _ in 0..<40 {
@@ -257,7 +257,7 @@ struct ControlTests {
             #expect(try CommandTests.run(words).status == 0)
             isSlow.change { $0 = true }
             let control = CommandTests.Place(source: source, mountpoint: mountpoint, cache: cache).control
-            let refresh = encodeLine(ControlRequest(command: "refresh", path: ""))
+            let refresh = encodeLine(ControlRequest.refresh("", isRecursive: false))
             // A fifth one, whichever it is, finds no room.
             let busy = try (0..<5).map { _ in try connected(control) }
             defer { for descriptor in busy { close(descriptor) } }
@@ -267,7 +267,8 @@ struct ControlTests {
             var answer = [UInt8](repeating: 0, count: 4096)
             let count = recv(refused, &answer, answer.count, 0)
             #expect(String(decoding: answer.prefix(max(0, count)), as: UTF8.self).contains(sentence))
-            #expect(lines(control, encodeLine(ControlRequest(command: "verify")), 1).first?.contains(sentence) == true)
+            #expect(
+                lines(control, encodeLine(ControlRequest.verify(repairs: false)), 1).first?.contains(sentence) == true)
             for command in ["\"limit-rate\",\"schedule\":\"1M\"", "\"offline\",\"isOffline\":true"] {
                 let answer = lines(control, Array("{\"version\":1,\"command\":\(command)}\n".utf8), 1)
                 #expect(answer.count == 1 && answer.first?.contains("error") == false, "\(answer)")
@@ -295,7 +296,7 @@ struct ControlTests {
                 }
                 #expect(!rest.isEmpty)
             }
-            #expect(try ControlClient(path: path).ask("status")?.mount != nil)
+            #expect(try ControlClient(path: path).status() != nil)
         }
     }
 

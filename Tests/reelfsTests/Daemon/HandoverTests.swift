@@ -24,17 +24,17 @@ struct HandoverTests {
     @Test("No descriptor but that of a mounted device is taken, and the daemon stays as it was")
     func descriptors() throws {
         try withDaemon { place, daemon, handover in
-            #expect(daemon.attach(handover)?.error == nil)
+            #expect(daemon.ask(.attach(handover))?.error == nil)
             for path in ["/dev/null", "/proc/self/exe", "/tmp", "/dev/fuse"] {
                 let descriptor = open(path, (path == "/dev/fuse" ? O_RDWR : O_RDONLY) | O_CLOEXEC)
                 defer { close(descriptor) }
-                #expect(daemon.attach(handover, [descriptor])?.error != nil, "\(path)")
+                #expect(daemon.ask(.attach(handover), [descriptor])?.error != nil, "\(path)")
             }
-            let pid = try #require(daemon.ask("status")?.mount?.pid)
+            let pid = try #require(daemon.status()?.pid)
             let open = try FileDescriptors(of: pid)
-            for _ in 0..<20 { #expect(daemon.attach(handover, [0, 1])?.error != nil) }
+            for _ in 0..<20 { #expect(daemon.ask(.attach(handover), [0, 1])?.error != nil) }
             // Closed before the next request is answered.
-            #expect(daemon.ask("status")?.mount?.mountpoints == nil)
+            #expect(daemon.status()?.mountpoints == nil)
             #expect(try FileDescriptors(of: pid).count <= open.count + 1)
         }
     }
@@ -53,7 +53,7 @@ struct HandoverTests {
             for (sentence, change) in changes {
                 var changed = handover
                 change(&changed)
-                let refusal = try #require(daemon.attach(changed)?.refusal)
+                let refusal: String = try daemon.result(of: .attach(changed))
                 #expect(refusal.contains(sentence) && refusal.contains(place.mountpoint), "\(refusal)")
                 for secret in ["secret", "hidden", "other1", "other2", "other3"] {
                     #expect(!refusal.contains(secret), "\(refusal)")
@@ -76,7 +76,7 @@ struct HandoverTests {
             let words = ["sh", "-c", "true | \"$0\" watch \"$1\" \"$2\""]
             #expect(try ChildProcess.run(words + [CommandTests.program, handover.mountpoint, number]).status == 0)
             #expect(Mount.on(handover.mountpoint) == nil)
-            #expect(daemon.ask("status")?.mount?.mountpoints == nil)
+            #expect(daemon.status()?.mountpoints == nil)
         }
     }
 
@@ -105,9 +105,7 @@ struct HandoverTests {
                 folder = String(folder[..<(folder.lastIndex(of: "/") ?? folder.startIndex)])
                 chmod(folder, 0o755)
             }
-            for command in ["attach", "describe", "leave"] {
-                var request = ControlRequest(command: command, handover: handover)
-                request.format = LeftMount.format
+            for request in [.attach(handover), .describe, .leave()] as [ControlRequest] {
                 let line = String(decoding: encodeLine(request).dropLast(), as: UTF8.self)
                 let end = try ChildProcess.run(["python3", "-c", Self.stranger, place.control, line])
                 #expect(end.output.contains("another user (uid 0)"), "\(end)")
@@ -120,9 +118,7 @@ struct HandoverTests {
     func otherFormat() throws {
         try withDaemon { _, daemon, _ in
             for format in [nil, 0, LeftMount.format + 1] {
-                var request = ControlRequest(command: "leave")
-                request.format = format
-                #expect(daemon.ask(request) { _ in }?.error?.contains("another version") == true)
+                #expect(daemon.ask(.leave(format: format))?.error?.contains("another version") == true)
             }
         }
     }
