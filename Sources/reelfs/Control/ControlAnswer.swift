@@ -65,7 +65,7 @@ enum ControlAnswer {
 /// On the wire a line is one JSON object, whose `version` is 1; each but the last has `more`.
 extension ControlAnswer: Codable {
     /// In the order in which a reader looks for them.
-    private enum Key: String, CodingKey, CaseIterable {
+    enum Key: String, CodingKey, CaseIterable {
         case error, refusal, mount, handover, left, progress, files, cache, report, explanation, prefetch, cancelled
         /// The error is that no listing has the path.
         case isUnlisted

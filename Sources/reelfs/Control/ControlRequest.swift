@@ -67,7 +67,7 @@ enum ControlRequest {
 /// On the wire a request is one JSON object a line, whose `version` is 1. A daemon ignores members that it does not
 /// know, and refuses an unknown command with a sentence.
 extension ControlRequest: Codable {
-    private enum Command: String, CaseIterable {
+    enum Command: String, CaseIterable {
         case status, list, pin, unpin, evict, refresh, prune, verify, explain, prefetch
         case cancelPrefetch = "cancel-prefetch"
         case offline

@@ -44,20 +44,8 @@ struct ControlTests {
     func nonsense() throws {
         try withControl { path in
             let requests = [
-                "hello", "{}", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":2,\"command\":\"status\"}",
-                "{\"version\":1,\"command\":\"prefetch\"}", "{\"version\":1,\"command\":\"prefetch\",\"paths\":[]}",
-                "{\"version\":1,\"command\":\"prefetch\",\"paths\":[\"a\"],\"schedule\":\"-1\"}",
-                "{\"version\":1,\"command\":\"cancel-prefetch\"}", "{\"version\":1,\"command\":\"offline\"}",
-                "{\"version\":1,\"command\":\"limit-rate\",\"schedule\":\"2X\"}",
-                "{\"version\":1,\"command\":\"pin\"}", "{\"version\":1,\"command\":\"prune\"}",
-                "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}",
-                "{\"version\":1,\"command\":\"prune\",\"bytes\":-1}",
-                "{\"version\":1,\"command\":\"prune\",\"bytes\":\(Int64.min)}",
-                "{\"version\":1,\"command\":\"prune\",\"bytes\":9223372036854775808}",
-                "{\"version\":1,\"command\":\"prune\",\"bytes\":1e400}",
-                "{\"version\":1,\"command\":\"refresh\",\"path\":\"\(String(repeating: "a/", count: 30_000))\"}",
-                "{\"version\":1,\"command\":\"prefetch\",\"paths\":[\"\(String(repeating: "a", count: 4096))\"]}",
-                String(repeating: "[", count: 20_000), String(repeating: "{\"a\":", count: 4000),
+                "hello", "{\"version\":1,\"command\":\"dance\"}", "{\"version\":1,\"command\":\"pin\"}",
+                "{\"version\":1,\"command\":\"evict\",\"path\":\"../../etc\"}", String(repeating: "[", count: 20_000),
                 "{\"version\":1,\"command\":\"status\"}",
             ]
             let answers = lines(path, Array((requests.joined(separator: "\n") + "\n").utf8), requests.count)
