@@ -14,10 +14,11 @@ let parts: [Target.Dependency] = [
     .product(name: "ArgumentParser", package: "swift-argument-parser"),
     .product(name: "Logging", package: "swift-log"),
 ]
+let description = Resource.embedInCode("Calls/openapi.json")
 let program: Target =
     isFuzzing
-    ? .target(name: "reelfs", dependencies: parts, exclude: ["main.swift"])
-    : .executableTarget(name: "reelfs", dependencies: parts)
+    ? .target(name: "reelfs", dependencies: parts, exclude: ["main.swift"], resources: [description])
+    : .executableTarget(name: "reelfs", dependencies: parts, resources: [description])
 
 let parsers: [Target.Dependency] = [
     "ReelCore", "ReelCache", "ReelHTTP", "ReelSources", "ReelFuse", "ReelListener", "reelfs",

@@ -46,7 +46,7 @@ extension FuzzTarget {
                 _ = try? read.takeFlag(name)
                 try require(read.values[name] == nil, "\(name) is still there")
             }
-            if let made = try? CommandCalls.request("refresh", CommandCalls.parameters, request) {
+            if let made = try? CommandCalls.request("refresh", request) {
                 guard case .refresh(let path, _) = made, !path.hasPrefix("/") else {
                     throw FuzzFinding(description: "\(made)")
                 }

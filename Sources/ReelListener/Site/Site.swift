@@ -237,7 +237,7 @@ struct Site: Sendable {
 
 /// A text of the program that is made for each request, or again and again.
 package struct ServedDocument: Sendable {
-    private let type: String
+    let type: String
     private let make: @Sendable () -> [UInt8]
     /// nil if it is one text.
     fileprivate let events: EventStream?

@@ -19,7 +19,7 @@ package struct PrefetchRequest: Sendable {
 /// One prefetch, as `reelfs status` shows it. Sizes are in bytes.
 package struct PrefetchStatus: Codable, Sendable {
     /// How far a prefetch is.
-    package enum Phase: String, Codable, Sendable {
+    package enum Phase: String, Codable, CaseIterable, Sendable {
         /// It looks which files there are.
         case listing
         case fetching

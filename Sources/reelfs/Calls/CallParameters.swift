@@ -102,7 +102,7 @@ struct CallParameters {
 
 extension CallParameters {
     /// Takes out a parameter of its kind.
-    mutating func take(_ parameter: RouteParameter) throws(RequestFailure) -> JSONValue? {
+    mutating func take(_ parameter: CommandCalls.Parameter) throws(RequestFailure) -> JSONValue? {
         switch parameter.kind {
         case .string: try takeText(parameter.name).map { .text($0) }
         case .boolean: try takeFlag(parameter.name).map { .flag($0) }

@@ -2,67 +2,65 @@ import ReelListener
 import ReelVolume
 
 /// The calls that do what commands of the control socket do.
-struct CommandCalls {
-    let service: ControlService
+enum CommandCalls {
+    /// A parameter of a call, which becomes a member of a line of the control socket.
+    struct Parameter: Sendable {
+        /// The types as JSON Schema names them.
+        enum Kind: String {
+            case string
+            case boolean
+            case integer
+        }
 
-    var routes: [Route] {
-        [
-            route("refresh", "Lists a folder again now.", ["path", "recursive"]),
-            route("pin", "Keeps files in the cache until they are unpinned.", ["path"]),
-            route("unpin", "Lets pinned files leave the cache again.", ["path"]),
-            route("evict", "Frees the cached bytes of files.", ["path"]),
-            route("prune", "Evicts the longest unused data.", ["bytes"]),
-            route(
-                "prefetch", "Fetches files in the background; answers once they are known to fit.",
-                ["path", "pin", "rate"]),
-            route("cancel-prefetch", "Ends the fetching of a path and of all below it.", ["path"]),
-            route("offline", "Shows only what plays without the network, or all again.", ["on"]),
-            route("limit-rate", "Limits the bytes a second from origins.", ["rate"]),
-        ]
+        var name: String
+        /// The name on the control socket.
+        var member: String
+        var kind: Kind
+
+        init(_ name: String, as member: String? = nil, _ kind: Kind = .string) {
+            (self.name, self.member, self.kind) = (name, member ?? name, kind)
+        }
     }
 
+    /// By the name of the command.
     static let parameters = [
-        RouteParameter(
-            name: "path", key: "path", kind: .string,
-            help: "A file or folder inside the mount; empty or / for all of it.", isRequired: true),
-        RouteParameter(
-            name: "recursive", key: "isRecursive", kind: .boolean, help: "All folders below it, too."),
-        RouteParameter(
-            name: "bytes", key: "bytes", kind: .integer, help: "The size to reduce the cache to.", isRequired: true),
-        RouteParameter(
-            name: "pin", key: "pins", kind: .boolean, help: "Keep them in the cache until they are unpinned."),
-        RouteParameter(name: "on", key: "isOffline", kind: .boolean, help: "Whether to be offline.", isRequired: true),
-        RouteParameter(
-            name: "rate", key: "schedule", kind: .string,
-            help: "As --limit-rate has it: 2M, off, or 08:00,2M 23:00,off."),
+        "refresh": [Parameter("path"), Parameter("recursive", as: "isRecursive", .boolean)],
+        "pin": [Parameter("path")],
+        "unpin": [Parameter("path")],
+        "evict": [Parameter("path")],
+        "prune": [Parameter("bytes", .integer)],
+        "prefetch": [Parameter("path"), Parameter("pin", as: "pins", .boolean), Parameter("rate", as: "schedule")],
+        "cancel-prefetch": [Parameter("path")],
+        "offline": [Parameter("on", as: "isOffline", .boolean)],
+        "limit-rate": [Parameter("rate", as: "schedule")],
     ]
 
-    private func route(_ command: String, _ summary: String, _ names: [String]) -> Route {
-        let parameters = Self.parameters.filter { names.contains($0.name) }
-        let call = ServedCall(isChanging: true) { [service] request in
-            do throws(RequestFailure) {
-                let request = try Self.request(command, parameters, request)
-                let answer = try await CallClient.run(service.jobs, isLong: request.cost == .long) {
-                    service.perform(request, for: $0)
+    /// By path.
+    static func calls(_ service: ControlService) -> [String: ServedCall] {
+        var calls: [String: ServedCall] = [:]
+        for command in parameters.keys {
+            calls["/api/v1/" + command] = ServedCall(isChanging: true) { request in
+                do throws(RequestFailure) {
+                    let request = try Self.request(command, request)
+                    let answer = try await CallClient.run(service.jobs, isLong: request.cost == .long) {
+                        service.perform(request, for: $0)
+                    }
+                    return try served(answer)
+                } catch {
+                    return jsonAnswer(error.status, ["error": error.sentence])
                 }
-                return try Self.served(answer)
-            } catch {
-                return jsonAnswer(error.status, ["error": error.sentence])
             }
         }
-        return Route(
-            path: "/api/v1/" + command, summary: summary, parameters: parameters, isChanging: true, answer: .call(call))
+        return calls
     }
 
-    /// The request of the control socket that has the parameters of a call.
-    static func request(
-        _ command: String, _ parameters: [RouteParameter], _ request: ServedRequest
-    ) throws(RequestFailure) -> ControlRequest {
+    /// What a call asks for.
+    static func request(_ command: String, _ request: ServedRequest) throws(RequestFailure) -> ControlRequest {
         var given = try CallParameters(request)
         // No connection waits for a prefetch.
         var line: [String: JSONValue] = ["version": 1, "command": .text(command), "isBackground": true]
-        for parameter in parameters { line[parameter.key] = try given.take(parameter) }
-        if case .text(let path) = line["path"] { line["path"] = .text(String(path.drop { $0 == "/" })) }
+        for parameter in parameters[command] ?? [] { line[parameter.member] = try given.take(parameter) }
+        if case .text(let path)? = line["path"] { line["path"] = .text(String(path.drop { $0 == "/" })) }
         if let unknown = given.values.keys.min() {
             throw RequestFailure(status: 400, sentence: "\(command) has no parameter \(shown(unknown))")
         }

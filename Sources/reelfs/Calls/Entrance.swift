@@ -37,54 +37,36 @@ struct Entrance {
             }
         }
         let history = LineHistory { [volume = service.volume] in volume.lineProgress() }
-        var (documents, calls) = ([String: ServedDocument](), [String: ServedCall]())
-        for route in Self.routes(service, history) {
-            switch route.answer {
-            case .document(let document): documents[route.path] = document
-            case .call(let call): calls[route.path] = call
-            }
-        }
         do throws(ListenError) {
             return try Listener(
-                socket, service.volume, documents: documents, calls: calls, credentials: credentials, token: token,
-                eachSecond: { history.add() }, onStop: { service.jobs.stop() })
+                socket, service.volume, documents: Self.documents(service, history), calls: Self.calls(service),
+                credentials: credentials, token: token, eachSecond: { history.add() }, onStop: { service.jobs.stop() })
         } catch {
             throw .mount(error.sentence)
         }
     }
 
-    /// All that is served beside the tree.
-    private static func routes(_ service: ControlService, _ history: LineHistory) -> [Route] {
-        let volume = service.volume
-        var routes = [
-            document("/api/v1/status", "The state of the mount, as `reelfs status --json` tells it.") {
-                encodeLine(service.status)
-            },
-            document("/metrics", "Numbers for Prometheus.", type: "text/plain; version=0.0.4; charset=utf-8") {
-                Array(metricsText(volume.status()).utf8)
+    /// The texts beside the tree, by path. `openapi.json` describes them, and the calls.
+    static func documents(_ service: ControlService, _ history: LineHistory) -> [String: ServedDocument] {
+        [
+            "/api/v1/status": ServedDocument(type: "application/json") { encodeLine(service.status) },
+            "/api/v1/events": ServedDocument(
+                first: { history.member() }, each: { encodeLine(service.news).dropLast() }),
+            "/api/v1/openapi.json": ServedDocument(type: "application/json") { description },
+            "/metrics": ServedDocument(type: "text/plain; version=0.0.4; charset=utf-8") {
+                Array(metricsText(service.volume.status()).utf8)
             },
         ]
-        routes.append(
-            Route(
-                path: "/api/v1/events",
-                summary:
-                    "The same each second, as server-sent events; the first with the last minutes of the line (`past`).",
-                type: "text/event-stream",
-                answer: .document(
-                    ServedDocument(first: { history.member() }, each: { encodeLine(service.news).dropLast() }))))
-        routes += CommandCalls(service: service).routes
-        routes += RcloneCalls(service: service).routes
-        let path = "/api/v1/openapi.json"
-        let summary = "This description."
-        let described = encodeLine(OpenAPI.document(routes + [document(path, summary) { [] }]))
-        return routes + [document(path, summary) { described }]
     }
 
-    private static func document(
-        _ path: String, _ summary: String, type: String = "application/json", _ make: @escaping @Sendable () -> [UInt8]
-    ) -> Route {
-        Route(path: path, summary: summary, type: type, answer: .document(ServedDocument(type: type, make)))
+    /// By path.
+    static func calls(_ service: ControlService) -> [String: ServedCall] {
+        CommandCalls.calls(service).merging(RcloneCalls(service: service).calls) { first, _ in first }
     }
+
+    private static let description = Array(
+        PackageResources.openapi_json.split(separator: Array("{version}".utf8)).joined(
+            separator: Array(Program.version.utf8)))
 
     private static func credentials(_ path: String) throws(Failure) -> (user: String, password: String) {
         let file = try CredentialFile.load(path)

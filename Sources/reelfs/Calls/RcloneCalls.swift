@@ -19,23 +19,24 @@ struct RcloneCalls {
 
     init(service: ControlService) { self.service = service }
 
-    var routes: [Route] {
+    /// By path.
+    var calls: [String: ServedCall] {
         [
-            route("vfs/refresh", "Lists the folders `dir`, `dir2`, … again now, or the root.", waits: true) {
+            "/vfs/refresh": call("vfs/refresh", waits: true) {
                 [self] (parameters, client) throws(RequestFailure) in try refresh(&parameters, client)
             },
-            route("vfs/forget", "Shows the folders `dir…` and the files `file…` as they are now.", waits: true) {
+            "/vfs/forget": call("vfs/forget", waits: true) {
                 [self] (parameters, client) throws(RequestFailure) in try forget(&parameters, client)
             },
-            route("vfs/stats", "Tells of the cache and the open files.") { [self] _, _ in statistics },
-            route("core/version", "Tells the version of reelfs.") { _, _ in Self.version },
-            route("rc/noop", "Answers with the parameters.") { parameters, _ in .object(parameters.values) },
+            "/vfs/stats": call("vfs/stats") { [self] _, _ in statistics },
+            "/core/version": call("core/version") { _, _ in Self.version },
+            "/rc/noop": call("rc/noop") { parameters, _ in .object(parameters.values) },
         ]
     }
 
     /// - Parameter waits: for a disk or the network, and changes what the mount shows.
-    private func route(_ name: String, _ summary: String, waits: Bool = false, _ work: @escaping Work) -> Route {
-        let call = ServedCall(isChanging: waits) { [jobs = service.jobs, lastJob] request in
+    private func call(_ name: String, waits: Bool = false, _ work: @escaping Work) -> ServedCall {
+        ServedCall(isChanging: waits) { [jobs = service.jobs, lastJob] request in
             var parameters = CallParameters()
             do throws(RequestFailure) {
                 parameters = try CallParameters(request)
@@ -52,7 +53,6 @@ struct RcloneCalls {
                 return Self.answer(error, parameters.values, name)
             }
         }
-        return Route(path: "/" + name, summary: summary, isChanging: waits, answer: .call(call))
     }
 
     private static func perform(

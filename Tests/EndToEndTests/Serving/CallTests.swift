@@ -151,6 +151,8 @@ import Testing
     func description() throws {
         try withLibrary { _, serving, _, _ in
             let document = try json(try RawAnswer(serving.port, "GET", "/api/v1/openapi.json"))
+            let version = (document["info"] as? [String: Any])?["version"] as? String
+            #expect(version?.contains(/^[0-9.]+$/) == true)
             #expect((document["openapi"] as? String)?.hasPrefix("3.") == true)
             let paths = try #require(document["paths"] as? [String: [String: Any]])
             // Events have no end.

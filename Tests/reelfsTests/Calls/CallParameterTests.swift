@@ -69,11 +69,10 @@ import Testing
     func requests() throws {
         var request = ServedRequest(method: "POST", target: "/api/v1/refresh", headers: [])
         request.body = Array(#"{"path":"/TV","recursive":"true"}"#.utf8)
-        let parameters = CommandCalls.parameters.filter { ["path", "recursive"].contains($0.name) }
-        let made = try CommandCalls.request("refresh", parameters, request)
+        let made = try CommandCalls.request("refresh", request)
         #expect(encodeLine(made) == encodeLine(ControlRequest.refresh("TV", isRecursive: true)))
         #expect(throws: RequestFailure(status: 400, sentence: "pin has no parameter recursive")) {
-            try CommandCalls.request("pin", parameters.filter { $0.name == "path" }, request)
+            try CommandCalls.request("pin", request)
         }
     }
 }
