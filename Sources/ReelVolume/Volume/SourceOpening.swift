@@ -55,12 +55,12 @@ struct SourceOpening {
         let limit = known != nil ? min(Self.knownLimit, services.options.timeout) : services.options.timeout
         let deadline = now() + limit
         // All pages of a root may take longer where nothing is remembered that could be mounted.
-        let inAll = known != nil ? .zero : FolderFetch.longest
-        let answer = own.map { open($0, known, until: deadline, inAll) } ?? ask(known, until: deadline)
-        switch answer ?? find(place, until: deadline, inAll) {
-        case .source(let opened):
+        let search = search(until: deadline, inAll: known != nil ? .zero : FolderFetch.longest)
+        let answer = own.map { search.open($0, isFile: known is FileSource) } ?? ask(known, until: deadline)
+        switch answer ?? search.find(place) {
+        case .found(let (source, listed)):
             if services.options.cacheKey != .url { services.store.set("place", place.key) }
-            return believed(opened)
+            return believed(Opened(source: source, listed: listed))
         case .failure(let failure):
             guard case .url(let url) = place else {
                 if case .unreachable = failure, !LocalFile.isThere(address) { throw .notFound(address) }
@@ -109,136 +109,18 @@ struct SourceOpening {
 
     // MARK: Finding out
 
-    private enum Recognition {
-        case source(Opened)
-        case refused(SourceRefusal)
-        case failure(OriginFailure)
-    }
-
-    /// Opens a source that its address names: a folder, or else a file.
-    private func open(
-        _ own: any Source, _ known: (any Source)?, until deadline: Duration, _ inAll: Duration
-    ) -> Recognition {
-        guard let file = own.file else { return list(own, nil, until: deadline, inAll) }
-        if known is FileSource { return find(.url(file), until: deadline, inAll) }
-        let folder = list(own, nil, until: deadline, inAll)
-        guard case .failure(let failure) = folder, failure.maySayFile else { return folder }
-        let found = find(.url(file), until: deadline, inAll)
-        if case .source = found { return found }
-        return folder
+    private func search(until deadline: Duration, inAll: Duration) -> SourceSearch<OpeningRequests> {
+        SourceSearch(kinds, OpeningRequests(services, until: deadline, inAll: inAll))
     }
 
     /// Lists a remembered source by requests of its own, such as PROPFIND, nil if it has none, or the origin refuses
     /// them.
-    private func ask(_ known: (any Source)?, until deadline: Duration) -> Recognition? {
+    private func ask(_ known: (any Source)?, until deadline: Duration) -> SourceSearch<OpeningRequests>.Found? {
         guard let known, known.hasOwnRequests else { return nil }
-        let answer = list(known, nil, until: deadline, .zero)
+        let answer = search(until: deadline, inAll: .zero).list(known)
         switch answer {
         case .refused, .failure(.status): return nil
-        case .source, .failure: return answer
-        }
-    }
-
-    /// Blocks: nothing is mounted yet. A film is known by its first byte; what may be a document is read.
-    /// - Parameters:
-    ///   - deadline: on the clock of `now()`, for all requests but further pages of a root.
-    ///   - inAll: for all pages of a root.
-    private func find(_ place: SourcePlace, until deadline: Duration, _ inAll: Duration) -> Recognition {
-        // What a file server has is a file, be it a list or not: an FTP or SFTP server is named by the user alone.
-        if case .url(let url) = place, url.fileProtocol != nil || !kinds.expectDocument(at: url) {
-            switch wait({ InformationRequest.start(url, limit: deadline - now(), services, $0) }) {
-            case .information(let information)
-            where !kinds.expectDocument(of: information.mediaType)
-                || information.length ?? 0 > Int64(SourceAnswer.limit):
-                if wasTree { return .refused(.foreign("it is a file, where a tree was")) }
-                services.store.remember(information, for: url.text, checkedAt: wallClock())
-                return list(FileSource(url, information), nil, until: deadline, inAll)
-            case .failure(let failure): return find(url, after: failure, until: deadline, inAll)
-            case .information, .unchanged, nil: break
-            }
-        }
-        let document = Monitor<SourceAnswer?>(nil)
-        let reader = DocumentReader(place) { answer, _ throws(SourceRefusal) in
-            document.withLock { $0 = answer }
-            return .entries(EntryList([]))
-        }
-        switch wait({ FolderFetch.start(reader, limit: deadline - now(), services, $0) }) {
-        case .failure(let failure): return find(place.url, after: failure, until: deadline, inAll)
-        case .refused(let refusal): return .refused(refusal)
-        case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
-        case .entries(_, let mark, _):
-            guard let answer = document.withLock({ $0 }) else { break }
-            return recognise(FolderFetch.First(answer: answer, mark: mark), until: deadline, inAll)
-        case nil: break
-        }
-        return .failure(.timedOut)
-    }
-
-    /// Where a plain GET is refused: by the requests of the kinds that have others.
-    private func find(
-        _ url: ResourceURL?, after failure: OriginFailure, until deadline: Duration, _ inAll: Duration
-    ) -> Recognition {
-        guard let url, url.fileProtocol == nil, case .status(let status, _) = failure, !wasFile else {
-            return .failure(failure)
-        }
-        for source in kinds.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
-            switch list(source, nil, until: deadline, inAll) {
-            case .source(let opened): return .source(opened)
-            // The source exists, but not with these credentials.
-            case .failure(.status(401, let retryAfter)): return .failure(.status(401, retryAfter: retryAfter))
-            case .refused, .failure: break
-            }
-        }
-        return .failure(failure)
-    }
-
-    private func recognise(
-        _ first: FolderFetch.First, until deadline: Duration, _ inAll: Duration
-    ) -> Recognition {
-        var refusal = SourceRefusal.foreign("it is no list of URLs (plain text, M3U, PLS or XSPF)")
-        var login: OriginFailure?
-        for kind in kinds {
-            guard let source = kind.recognise(first.answer) else { continue }
-            if source is FileSource, wasTree { break }
-            let found = list(source, first, until: deadline, inAll)
-            switch found {
-            // It was a guess; what the plain answer lacked is said already.
-            case .refused where source.hasOwnRequests: break
-            case .failure(let failure) where source.hasOwnRequests:
-                if case .status(401, _) = failure { login = failure }
-            case .refused(let other) where other.isForeign: refusal = other
-            default: return found
-            }
-        }
-        // The source exists, but not with these credentials.
-        return login.map { .failure($0) } ?? .refused(refusal)
-    }
-
-    /// The requests keep their own deadline; this limit holds where one of them fails to.
-    private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
-        let answer = Monitor<Answer?>(nil)
-        ask { result in answer.withLock { $0 = result } }
-        return answer.wait(atMost: max(services.options.timeout, FolderFetch.longest) + .seconds(5)) { $0 }
-    }
-
-    private func list(
-        _ source: any Source, _ first: FolderFetch.First?, until deadline: Duration, _ inAll: Duration
-    ) -> Recognition {
-        let root = source.root
-        // Its first request is sent as all others are.
-        services.upstream.connect(source)
-        let known =
-            source.isQueue(root) ? services.store.entries(at: root, links: services.options.links)?.entries : nil
-        let reader = source.list(root, known: known)
-        let limit = deadline - now()
-        let fetch = { FolderFetch.start(reader, of: root.url, first: first, limit: limit, inAll: inAll, services, $0) }
-        switch wait(fetch) {
-        case .entries(let entries, let mark, let remark):
-            if let remark { services.logger.warning("\(root): \(remark)") }
-            return .source(Opened(source: source, listed: (entries, mark)))
-        case .refused(let refusal): return .refused(refusal)
-        case .failure(let failure): return .failure(failure)
-        case .unchanged, nil: return .failure(.timedOut)
+        case .found, .failure: return answer
         }
     }
 
@@ -252,11 +134,6 @@ struct SourceOpening {
         return news.list
     }
 
-    /// A login page, a notice or an error with status 200 is no film, where a library was.
-    private var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
-
-    private var wasFile: Bool { services.store.setting("kind") == FileSource.kind }
-
     /// The source that the address names without a request.
     private func own(_ address: String) -> (any Source)? {
         kinds.lazy.compactMap { $0.recognise(address: address) }.first
@@ -265,7 +142,7 @@ struct SourceOpening {
     private func remembered(_ own: (any Source)?, _ place: SourcePlace) -> (any Source)? {
         guard let own else { return remembered(place) }
         if services.store.hasListing(own.root.key) { return own }
-        return wasFile ? own.file.flatMap { remembered(.url($0)) } : nil
+        return services.wasFile ? own.file.flatMap { remembered(.url($0)) } : nil
     }
 
     /// The source that is remembered of the place, nil if none that could be mounted.
@@ -286,35 +163,88 @@ struct SourceOpening {
     }
 }
 
+/// The requests of a mount that begins. They block: nothing is mounted yet.
+private final class OpeningRequests: SourceRequests {
+    private let services: Services
+    /// On the clock of `now()`, for all requests but further pages of a root.
+    private let deadline: Duration
+    /// For all pages of a root.
+    private let inAll: Duration
+    /// The mark of the document that was read.
+    private let mark = Lock<FolderMark?>(nil)
+
+    init(_ services: Services, until deadline: Duration, inAll: Duration) {
+        (self.services, self.deadline, self.inAll) = (services, deadline, inAll)
+    }
+
+    /// A login page, a notice or an error with status 200 is no film, where a library was.
+    var wasTree: Bool { services.store.setting("kind").map { $0 != FileSource.kind } ?? false }
+    var wasFile: Bool { services.wasFile }
+
+    func information(of url: ResourceURL) -> Result<ContentInformation, OriginFailure>? {
+        switch wait({ InformationRequest.start(url, limit: deadline - now(), services, $0) }) {
+        case .information(let information): .success(information)
+        case .failure(let failure): .failure(failure)
+        case .unchanged, nil: nil
+        }
+    }
+
+    func found(_ information: ContentInformation, of file: ResourceURL) {
+        services.store.remember(information, for: file.text, checkedAt: wallClock())
+    }
+
+    func document(at place: SourcePlace) -> SourceOutcome<SourceAnswer> {
+        let document = Monitor<SourceAnswer?>(nil)
+        let reader = DocumentReader(place) { answer, _ throws(SourceRefusal) in
+            document.withLock { $0 = answer }
+            return .entries(EntryList([]))
+        }
+        switch wait({ FolderFetch.start(reader, limit: deadline - now(), services, $0) }) {
+        case .failure(let failure): return .failure(failure)
+        case .refused(let refusal): return .refused(refusal)
+        case .unchanged: return .failure(.wrongAnswer("304 to a request without a condition"))
+        case .entries(_, let mark, _):
+            self.mark.withLock { $0 = mark }
+            return document.withLock { $0 }.map { .found($0) } ?? .failure(.timedOut)
+        case nil: return .failure(.timedOut)
+        }
+    }
+
+    func list(_ source: any Source, first: SourceAnswer?) -> SourceOutcome<(entries: EntryList, mark: FolderMark?)> {
+        let root = source.root
+        // Its first request is sent as all others are.
+        services.upstream.connect(source)
+        let known =
+            source.isQueue(root) ? services.store.entries(at: root, links: services.options.links)?.entries : nil
+        let reader = source.list(root, known: known)
+        let (first, limit) = (first.map { FolderFetch.First(answer: $0, mark: mark.withLock { $0 }) }, deadline - now())
+        let fetch = { [services, inAll] in
+            FolderFetch.start(reader, of: root.url, first: first, limit: limit, inAll: inAll, services, $0)
+        }
+        switch wait(fetch) {
+        case .entries(let entries, let mark, let remark):
+            if let remark { services.logger.warning("\(root): \(remark)") }
+            return .found((entries, mark))
+        case .refused(let refusal): return .refused(refusal)
+        case .failure(let failure): return .failure(failure)
+        case .unchanged, nil: return .failure(.timedOut)
+        }
+    }
+
+    /// The requests keep their own deadline; this limit holds where one of them fails to.
+    private func wait<Answer: Sendable>(_ ask: (@escaping @Sendable (Answer) -> Void) -> Void) -> Answer? {
+        let answer = Monitor<Answer?>(nil)
+        ask { result in answer.withLock { $0 = result } }
+        return answer.wait(atMost: max(services.options.timeout, FolderFetch.longest) + .seconds(5)) { $0 }
+    }
+}
+
 extension Services {
+    /// Whether the source was one file when it was opened last.
+    fileprivate var wasFile: Bool { store.setting("kind") == FileSource.kind }
+
     /// How old the listing of a folder may be, nil if it never changes.
     func longestAge(of folder: SourcePlace, in source: any Source) -> Duration? {
         source.longestAge(of: folder, refresh: options.refresh)
-    }
-}
-
-extension OriginFailure {
-    /// Whether a server may end the listing of a file so; some SFTP servers break off.
-    package var maySayFile: Bool {
-        if case .interrupted = self { true } else { meaning.isMissing }
-    }
-}
-
-extension SourceRefusal {
-    /// Whether it may be a document of another kind.
-    fileprivate var isForeign: Bool {
-        switch self {
-        case .foreign, .cutShort: true
-        case .useless, .stopped: false
-        }
-    }
-
-    /// For a sentence.
-    var reason: String {
-        switch self {
-        case .foreign(let text), .useless(let text): text
-        case .cutShort: "it seems to be cut short"
-        case .stopped: "it took too long to read"
-        }
     }
 }

@@ -16,7 +16,7 @@ struct OriginExamination {
     /// A few packets do not tell how fast a line is.
     private static let leastBytes: Int64 = 512 << 10
     /// The limit of a mount.
-    private static let mostOfDocument = SourceAnswer.limit
+    fileprivate static let mostOfDocument = SourceAnswer.limit
     /// The limit of a directory further down, which the user has not named: some thousand files.
     private static let mostOfInner = 1 << 20
     /// Listings to read until a media file is found.
@@ -35,36 +35,21 @@ struct OriginExamination {
         case failed(OriginFacts.Probe)
     }
 
-    /// Finds out the kind of the URL, with a mount's requests in a mount's order, and chooses a file to examine.
+    /// Finds out the kind of the URL as a mount does, and chooses a file to examine.
     /// - Parameter own: what a scheme of its own says it is.
     mutating func source(_ url: ResourceURL, own: (any Source)? = nil) -> Discovery {
-        if let own {
-            switch list(own, own.root, most: Self.mostOfDocument) {
-            case .success(let listed): return found(own, listed)
-            case .failure(.origin(let failure)):
-                if let file = own.file, failure.maySayFile {
-                    let probe = inquire(file)
-                    if case .success = probe.outcome { return .found(.file, file: file, first: probe) }
-                }
-                return .failed(OriginFacts.Probe(outcome: .failure(failure)))
-            case .failure(.refused(let reason)): return .found(.page(reason ?? own.description), file: nil, first: nil)
-            }
-        }
-        var first: OriginFacts.Probe?
-        if !SourceKinds.all.expectDocument(at: url) {
-            let probe = inquire(url)
-            first = probe
-            guard case .success(let information) = probe.outcome else { return refused(url, probe) }
-            guard SourceKinds.all.expectDocument(of: information.mediaType),
-                information.length ?? 0 <= Int64(Self.mostOfDocument)
-            else { return .found(.file, file: url, first: first) }
-        }
-        switch tree(url, most: Self.mostOfDocument) {
-        case .failure(let failure): return refused(url, OriginFacts.Probe(outcome: .failure(failure)))
-        case .success(.page) where !url.path.hasSuffix("/") && !isWebPageName(url):
-            return .found(.file, file: url, first: first)
-        case .success(.page(let reason)): return .found(.page(reason), file: nil, first: nil)
-        case .success(.tree(let source, let listed)): return found(source, listed)
+        let requests = ExaminationRequests(self)
+        let search = SourceSearch(SourceKinds.all, requests)
+        switch own.map({ search.open($0, isFile: false) }) ?? search.find(.url(url)) {
+        case .found(let (source, _)) where source is FileSource:
+            return .found(.file, file: source.root.url, first: requests.first)
+        case .found(let (source, listed)): return found(source, listed)
+        case .refused(let refusal):
+            let type = requests.document.map { $0.head?.mediaType ?? "of no type" } ?? own?.description
+            return .found(.page(refusal.isForeign ? type ?? refusal.reason : refusal.reason), file: nil, first: nil)
+        case .failure(let failure):
+            if let first = requests.first, case .failure(failure) = first.outcome { return .failed(first) }
+            return .failed(OriginFacts.Probe(outcome: .failure(failure)))
         }
     }
 
@@ -87,17 +72,6 @@ struct OriginExamination {
         return list.pieces.isEmpty ? nil : list.pieces[list.pieces.count / 2].url
     }
 
-    /// Where a plain GET is refused: what the kinds that have requests of their own make of it.
-    private mutating func refused(_ url: ResourceURL, _ probe: OriginFacts.Probe) -> Discovery {
-        guard case .failure(.status(let status, _)) = probe.outcome else { return .failed(probe) }
-        for source in SourceKinds.all.lazy.compactMap({ $0.recognise(url, refusedWith: status) }) {
-            if case .success(let listed) = list(source, source.root, most: Self.mostOfDocument) {
-                return found(source, listed)
-            }
-        }
-        return .failed(probe)
-    }
-
     /// The first media file here, or in the first directory; else any file, the nearest.
     private func chosen(_ entries: EntryList, of source: any Source) -> SourceEntry? {
         var entries = entries
@@ -107,50 +81,22 @@ struct OriginExamination {
             if let media = files.first(where: { MediaName.isMedia(entries.name(at: $0)) }) { return entries[media] }
             other = other ?? files.first.map { entries[$0] }
             guard level < Self.depth, let folder = entries.indices.first(where: { entries.isDirectory(at: $0) }),
-                case .success(let inner) = list(source, .url(entries.url(at: folder)), most: Self.mostOfInner)
+                case .found(let inner) = list(source, .url(entries.url(at: folder)), most: Self.mostOfInner)
             else { break }
             entries = inner.entries
         }
         return other
     }
 
-    private typealias Listed = (entries: EntryList, remark: String?)
-
-    private enum Document {
-        case tree(any Source, Listed)
-        case page(String)
-    }
-
-    /// Reads a document as a directory of some kind of source. - Parameter most: bytes.
-    private func tree(_ url: ResourceURL, most: Int) -> Result<Document, OriginFailure> {
-        probe.document(OriginRequest(url: url), most: most).map { answer in
-            let document = SourceAnswer(.url(url), answer.head, answer.bytes)
-            var reason = answer.head.mediaType ?? "of no type"
-            for kind in SourceKinds.all where kind != FileSource.self {
-                guard let source = kind.recognise(document) else { continue }
-                switch list(source, source.root, first: document, most: most) {
-                case .success(let listed): return .tree(source, listed)
-                case .failure(.refused(let text)): reason = text ?? reason
-                case .failure(.origin): break
-                }
-            }
-            return .page(reason)
-        }
-    }
-
-    private enum Trouble: Error {
-        case origin(OriginFailure)
-        /// nil: it is of another kind.
-        case refused(String?)
-    }
+    fileprivate typealias Listed = (entries: EntryList, remark: String?)
 
     /// More pages than a look needs.
     private static let mostRequests = 100
 
     /// Lists a folder as a mount does. - Parameter first: an answer that need not be asked for again.
-    private func list(
+    fileprivate func list(
         _ source: any Source, _ folder: SourcePlace, first: SourceAnswer? = nil, most: Int
-    ) -> Result<Listed, Trouble> {
+    ) -> SourceOutcome<Listed> {
         let end = now() + probe.limit
         var reader = source.list(folder, known: nil)
         var first = first
@@ -167,7 +113,7 @@ struct OriginExamination {
                 first = nil
                 if answer == nil {
                     switch probe.document(source.request(request), most: most) {
-                    case .failure(let failure): return .failure(.origin(failure))
+                    case .failure(let failure): return .failure(failure)
                     case .success(let (head, bytes)): answer = SourceAnswer(folder, head, bytes)
                     }
                 }
@@ -175,15 +121,15 @@ struct OriginExamination {
                 try reader.take(answer?.bytes ?? [])
                 step = try reader.end { now() > end }
             }
-            if case .entries(let entries, let remark) = step { return .success((entries, remark)) }
-            return .failure(.refused("it has too many pages"))
+            if case .entries(let entries, let remark) = step { return .found((entries, remark)) }
+            return .refused(.useless("it has too many pages"))
         } catch {
-            switch error {
-            case .useless(let text): return .failure(.refused(text))
-            case .stopped: return .failure(.refused("it takes too long to read"))
-            case .foreign, .cutShort: return .failure(.refused(nil))
-            }
+            return .refused(error)
         }
+    }
+
+    fileprivate func document(at url: ResourceURL) -> Result<(head: ResponseHead, bytes: [UInt8]), OriginFailure> {
+        probe.document(OriginRequest(url: url), most: Self.mostOfDocument)
     }
 
     /// Examines one file.
@@ -247,8 +193,42 @@ struct OriginExamination {
         }
         return probe.examine(cache, place, file, length, alignment: alignment)
     }
+}
 
-    private func isWebPageName(_ url: ResourceURL) -> Bool { ["", "html", "htm", "php"].contains(url.fileExtension) }
+/// The requests for the kind of a source, each sent once, and without a memory.
+private final class ExaminationRequests: SourceRequests {
+    private let examination: OriginExamination
+    /// The answer to the request for content information, nil if there was none.
+    private(set) var first: OriginFacts.Probe?
+    private(set) var document: SourceAnswer?
+
+    init(_ examination: OriginExamination) { self.examination = examination }
+
+    var wasTree: Bool { false }
+    var wasFile: Bool { false }
+
+    func information(of url: ResourceURL) -> Result<ContentInformation, OriginFailure>? {
+        let probe = examination.inquire(url)
+        first = probe
+        return probe.outcome
+    }
+
+    func found(_: ContentInformation, of _: ResourceURL) {}
+
+    func document(at place: SourcePlace) -> SourceOutcome<SourceAnswer> {
+        guard let url = place.url else { return .refused(.foreign("it is a file of this machine")) }
+        switch examination.document(at: url) {
+        case .failure(let failure): return .failure(failure)
+        case .success(let (head, bytes)):
+            let answer = SourceAnswer(place, head, bytes)
+            document = answer
+            return .found(answer)
+        }
+    }
+
+    func list(_ source: any Source, first: SourceAnswer?) -> SourceOutcome<OriginExamination.Listed> {
+        examination.list(source, source.root, first: first, most: OriginExamination.mostOfDocument)
+    }
 }
 
 /// The range of each connection of a stage. If the file is long enough, no earlier stage has read these bytes, as

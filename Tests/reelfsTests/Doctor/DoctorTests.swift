@@ -1,19 +1,25 @@
 import Glibc
+import ReelCache
 import ReelCore
 import ReelHTTP
 import TestKit
 import Testing
 
+@testable import ReelVolume
 @testable import reelfs
 
 /// What `reelfs doctor` asks of a server, and what it then says, without the lines that hold times.
 @Suite("reelfs doctor, on a server", .serialized)
 struct DoctorTests {
-    private static func examine(_ url: ResourceURL, limit: Duration = .seconds(10)) throws -> [String] {
+    private static func origin() throws -> CurlOrigin {
         var transport = TransportConfiguration(version: "test")
         transport.netrcFile = "/dev/null"
         transport.usesProxies = false
-        let origin = try CurlOrigin(transport)
+        return try CurlOrigin(transport)
+    }
+
+    private static func examine(_ url: ResourceURL, limit: Duration = .seconds(10)) throws -> [String] {
+        let origin = try origin()
         defer { origin.shutdown() }
         var examination = OriginExamination(origin, limit: limit)
         var diagnosis = Diagnosis()
@@ -244,6 +250,77 @@ struct DoctorTests {
         defer { server.stop() }
         let lines = try Self.examine(server.url(path))
         #expect(lines == expected.map { $0.replacing("HOST", with: server.url("/").origin) })
+    }
+
+    private static func odd(_ request: ServerRequest) -> [ServerStep] {
+        switch (request.method, request.path) {
+        case ("GET", "/locked/"), ("GET", "/dav/"): ServerStep.answer(405)
+        case ("PROPFIND", "/locked/"): ServerStep.answer(401)
+        case ("PROPFIND", "/dav/"):
+            ServerStep.answer(
+                207, [("Content-Type", "application/xml")],
+                body: "<multistatus xmlns='DAV:'><response><href>/dav/</href><propstat><prop><resourcetype>"
+                    + "<collection/></resourcetype></prop></propstat></response></multistatus>")
+        case (_, "/page.php"): ServerStep.answer(200, [("Content-Type", "text/html")], body: "<html>A page</html>")
+        case (_, "/notes"): ServerStep.answer(200, [("Content-Type", "text/plain")], body: "Some notes.")
+        case (_, "/broken.xspf"):
+            ServerStep.answer(200, [("Content-Type", "application/xspf+xml")], body: "<playlist><trackList>")
+        case ("PROPFIND", _): ServerStep.answer(405)
+        default: tree(request)
+        }
+    }
+
+    /// What a mount finds: the kind of a source, or why there is none.
+    private func mounted(_ url: ResourceURL) throws -> String {
+        try withTemporaryDirectory { cache in
+            defer { removeTree(cache + "/source") }
+            let store = try Store(
+                directory: cache + "/source", source: url.text, limits: CacheLimits(cap: 1 << 30), owner: "")
+            defer { store.close() }
+            let origin = try Self.origin()
+            defer { origin.shutdown() }
+            let logger = LogSink.start(level: "critical", toStandardError: true)
+            do throws(SourceError) {
+                let volume = try Volume.open(url.text, origin: origin, store: store, logger: logger)
+                defer { volume.shutdown() }
+                return volume.tree.source.description
+            } catch {
+                switch error {
+                case .origin(_, let failure, _): return failure.reason
+                case .notUsable, .notFound: return "no source"
+                }
+            }
+        }
+    }
+
+    private func examined(_ url: ResourceURL) throws -> String {
+        let origin = try Self.origin()
+        defer { origin.shutdown() }
+        var examination = OriginExamination(origin, limit: .seconds(10))
+        switch examination.source(url) {
+        case .found(.file, _, _): return "file"
+        case .found(.tree(let kind, _, _, _), _, _): return kind
+        case .found(.page, _, _): return "no source"
+        case .failed(let probe):
+            if case .failure(let failure) = probe.outcome { return failure.reason }
+            return "no failure"
+        }
+    }
+
+    @Test(
+        "A source is what a mount takes it for",
+        arguments: [
+            ("/films/", "directory listing (HTML)"), ("/films", "directory listing (HTML)"),
+            ("/json/", "directory listing (JSON)"), ("/list.m3u", "list of files (M3U)"), ("/feed", "feed (RSS)"),
+            ("/film.mkv", "file"), ("/notes", "file"), ("/page.php", "file"), ("/broken.xspf", "no source"),
+            ("/login/", "no source"), ("/none/", "the origin answers 404"), ("/dav/", "WebDAV collection"),
+            ("/locked/", "the origin answers 401"),
+        ])
+    func asMounted(path: String, expected: String) throws {
+        let server = try ScriptedServer { Self.odd($0) }
+        defer { server.stop() }
+        #expect(try mounted(server.url(path)) == expected)
+        #expect(try examined(server.url(path)) == expected)
     }
 
     @Test(
