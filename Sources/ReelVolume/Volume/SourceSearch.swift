@@ -27,8 +27,8 @@ package protocol SourceRequests {
     func list(_ source: any Source, first: SourceAnswer?) -> SourceOutcome<Listing>
 }
 
-/// Finds out what is at a place: a file, or which kind of source. A mount and `reelfs doctor` go this one way, each with
-/// requests of its own.
+/// Finds out what is at a place: a file, or which kind of source. A mount and `reelfs doctor` go this one way, each
+/// with requests of its own.
 package struct SourceSearch<Requests: SourceRequests> {
     package typealias Found = SourceOutcome<(source: any Source, listing: Requests.Listing)>
 

@@ -16,8 +16,8 @@ extension RequestFailure {
     }
 }
 
-/// A line of an answer to a ``ControlRequest``. One line answers a request, or several, each of which but the last is of
-/// a case that says so.
+/// A line of an answer to a ``ControlRequest``. One line answers a request, or several: each but the last is of a case
+/// that says so.
 enum ControlAnswer {
     case done
     case failure(RequestFailure)
