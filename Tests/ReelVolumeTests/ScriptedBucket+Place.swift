@@ -11,17 +11,21 @@ extension ScriptedBucket {
     /// - Parameters:
     ///   - key: of an encrypted cache.
     ///   - connections: to the bucket at once.
-    func place(key: SecretBytes? = nil, connections: Int = 16) -> TierPlace {
+    ///   - patience: nil for that of the program.
+    func place(key: SecretBytes? = nil, connections: Int = 16, patience: Duration? = nil) -> TierPlace {
         let address = S3Address("s3://shared/films", endpoint: server.url("/"))!
-        return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
+        var place = TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) {
+            line in
             var configuration = TransportConfiguration(version: "test")
             configuration.usesProxies = false
-            configuration.connectTimeout = .seconds(1)
+            configuration.connectTimeout = patience ?? .seconds(1)
             configuration.followsRedirects = false
             configuration.connectionsPerOrigin = connections
             configuration.line = line
             guard let origin = try? CurlOrigin(configuration) else { return nil }
             return TierConnection(origin) { origin.shutdown() }
         }
+        if let patience { place.patience = patience }
+        return place
     }
 }

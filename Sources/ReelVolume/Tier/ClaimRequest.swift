@@ -43,7 +43,7 @@ final class ClaimRequest: OriginReceiver, @unchecked Sendable {
     func start() { if claims.condition == .kept { write(isConditional: true) } else { look(.look) } }
 
     private var request: OriginRequest {
-        OriginRequest(url: url, isDemanded: isDemanded, reason: .ahead, stallLimit: Tier.longestSilence)
+        OriginRequest(url: url, isDemanded: isDemanded, reason: .ahead, stallLimit: claims.place.patience)
     }
 
     private func look(_ step: Step) {

@@ -58,7 +58,7 @@ final class SliceRead: OriginReceiver, @unchecked Sendable {
             return tier.upstream.transport.perform { [self] in owner.ended(self, .missing) }
         }
         // Nobody waits for bytes ahead: a line that is in use makes them late.
-        let silence = isDemanded ? Tier.longestSilence : Tier.longestSilence * 5
+        let silence = isDemanded ? tier.place.patience : tier.place.patience * 5
         var own = OriginRequest(
             url: url, range: asked, isDemanded: isDemanded, reason: request.reason,
             stallLimit: min(silence, request.stallLimit))

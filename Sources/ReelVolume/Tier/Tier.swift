@@ -11,6 +11,8 @@ package struct TierPlace: Sendable {
     let source: S3Source
     let root: ResourceURL
     private(set) var seal: TierSeal
+    /// The origin is asked in the bucket's place after so much silence.
+    var patience = Mirrors.longestSilence
     /// Starts a transport that knows the keys of the bucket, and no other secret; nil where the system has no thread.
     let connect: @Sendable (Line) -> TierConnection?
 
@@ -70,7 +72,9 @@ final class Tier: Origin {
         var troubles: ClosedRange<Duration>?
         var readBytes: Int64 = 0
 
-        func isAlive(_ moment: Duration) -> Bool { moment - answeredAt < Tier.longestSilence }
+        let patience: Duration
+
+        func isAlive(_ moment: Duration) -> Bool { moment - answeredAt < patience }
 
         /// Whether trouble is that of a bucket that answers others meanwhile, and not for long.
         mutating func isOnlyBusy(_ moment: Duration) -> Bool {
@@ -81,8 +85,6 @@ final class Tier: Origin {
         }
     }
 
-    /// The origin is asked in its place after so much silence.
-    static let longestSilence = Mirrors.longestSilence
     private static let avoidance = Duration.seconds(30)
     /// When many mounts begin a film at once, their bucket is busy for some seconds. One that stays so, or is so again
     /// soon after, is slow.
@@ -96,7 +98,7 @@ final class Tier: Origin {
     let upstream: Upstream
     private let connection: TierConnection
     private let logger: Logger
-    private let state = Lock(State())
+    private let state: Lock<State>
 
     /// nil if the user names none, or the system has no thread for it.
     init?(_ place: TierPlace?, over below: any Origin, _ upstream: Upstream, _ logger: Logger) {
@@ -107,6 +109,7 @@ final class Tier: Origin {
         }
         (self.place, self.connection, self.logger) = (place, connection, logger)
         (self.below, self.upstream) = (below, upstream)
+        state = Lock(State(patience: place.patience))
         writer = TierWriter(place, connection.origin, logger)
         claims = TierClaims(place, connection.origin, upstream.ticker)
     }
@@ -173,7 +176,7 @@ final class Tier: Origin {
         let moment = now()
         return state.withLock { state in
             guard state.avoidedUntil <= moment else { return false }
-            if state.isDoubted { state.avoidedUntil = moment + Self.longestSilence }
+            if state.isDoubted { state.avoidedUntil = moment + place.patience }
             return true
         }
     }

@@ -40,7 +40,7 @@ final class TierClaims: Sendable {
     /// A hundred bytes each.
     private static let mostKnown = 1000
 
-    private let place: TierPlace
+    let place: TierPlace
     private let origin: any Transport
     private let ticker: Ticker
     private let state = Lock(State())

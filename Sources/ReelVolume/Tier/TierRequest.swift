@@ -53,8 +53,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     /// So often the tier is asked again.
     private static let pause = Duration.milliseconds(50)
     /// A reader waits no longer than for a silent tier; bytes ahead of it have more time.
-    private static let patience = Tier.longestSilence
-    private static let patienceAhead = Duration.seconds(3)
+    private var patience: Duration { tier.place.patience }
+    private var patienceAhead: Duration { patience * 3 }
     /// Shorter requests are of programs that look about: the rest of their slices may never come.
     private static let leastClaimed = 2 * BlockSize.block
 
@@ -143,7 +143,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     }
 
     private func afterPatience(_ job: @escaping @Sendable () -> Void) {
-        tier.upstream.ticker.after(Self.patience) { [transport] in
+        tier.upstream.ticker.after(patience) { [transport] in
             transport.perform(job)
         } atEnd: {
         }
@@ -271,7 +271,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         guard isWaiting, !isOver else { return }
         claim = since == nil ? nil : name
         if let since {
-            if now() < since + (isDemanded ? Self.patience : Self.patienceAhead) {
+            if now() < since + (isDemanded ? patience : patienceAhead) {
                 tier.upstream.ticker.after(Self.pause) { [self] in
                     transport.perform { [self] in goOn() }
                 } atEnd: { [self] in
