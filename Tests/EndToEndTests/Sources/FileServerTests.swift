@@ -205,7 +205,10 @@ extension EndToEnd {
             try withScene { scene in
                 let (root, place) = (scene.work("root"), scene.work("server"))
                 let longest = String(repeating: "x", count: 251) + ".mkv"
-                try makeOddTree(root, folder: "colon:folder", names: ServerTests.oddNames + [longest, "-rf", "a -> b"])
+                // What a name does to commands and listings is the same inside of TLS, where each file costs more.
+                let isPlainTwin = kind == .ftps || kind == .ftpes
+                let names = isPlainTwin ? Array(ServerTests.oddNames.prefix(4)) : ServerTests.oddNames
+                try makeOddTree(root, folder: "colon:folder", names: names + [longest, "-rf", "a -> b"])
                 #expect(mkdir(root + "/empty", 0o755) == 0)
                 let server = try kind.start(root: root, place: place)
                 let (source, options) = (kind.source(server, root: root), try kind.options(server, place: place))
@@ -226,7 +229,7 @@ extension EndToEnd {
 
         @Test("Data connections resume the session of their own control connection, so that few logins serve a tree")
         func sessions() throws {
-            try withServer(.proftpd, ServerTests.oddNames) { scene, _, root, source, options in
+            try withServer(.proftpd, Array(ServerTests.oddNames.prefix(12))) { scene, _, root, source, options in
                 let mount = try scene.mount(source, options)
                 try expectSame(root, mount.path)
                 let log = try #require(contents(scene.work("server/log")))
