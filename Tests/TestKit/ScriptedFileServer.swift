@@ -47,8 +47,20 @@ package final class ScriptedFileServer: Sendable {
     private static let period = Array(UInt8(0)...250)
 
     /// The commands that have come, without their arguments.
-    package var commands: [Substring] {
-        process.said.output.split(separator: "\n").dropFirst().compactMap { $0.split(separator: " ").first }
+    package var commands: [Substring] { lines.map { $0[0] } }
+
+    /// The same for each connection, the first one first. One that logs in and asks for nothing is left out: a circuit
+    /// looks for an origin that is silent for two seconds, as a busy machine makes it.
+    package var sessions: [[Substring]] {
+        let login: Set<Substring> = ["USER", "PASS", "PWD", "PBSZ", "PROT", "QUIT"]
+        return Dictionary(grouping: lines) { Int($0[1]) ?? 0 }.sorted { $0.key < $1.key }
+            .map { $0.value.map { $0[0] } }.filter { !login.isSuperset(of: $0) }
+    }
+
+    /// Each a command and the number of its connection.
+    private var lines: [[Substring]] {
+        process.said.output.split(separator: "\n").dropFirst().map { $0.split(separator: " ") }
+            .filter { $0.count == 2 }
     }
 
     package func stop() {
@@ -60,7 +72,7 @@ package final class ScriptedFileServer: Sendable {
     }
 
     private static let program = """
-        import socket, ssl, sys, threading
+        import itertools, socket, ssl, sys, threading
 
         ending, opening = sys.argv[1].encode(), sys.argv[4].encode()
         film = bytes(i % 251 for i in range(int(sys.argv[2])))
@@ -76,7 +88,7 @@ package final class ScriptedFileServer: Sendable {
             server.listen(16)
             return server
 
-        def serve(control):
+        def serve(control, number):
             data, start, context = None, 0, None
             if sys.argv[3]:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -100,7 +112,8 @@ package final class ScriptedFileServer: Sendable {
             reply(b"220 ready")
             for line in control.makefile("rb"):
                 word, _, rest = line.decode("latin-1").strip().partition(" ")
-                print(word, flush=True)
+                sys.stdout.write(f"{word} {number}\\n")
+                sys.stdout.flush()
                 name = rest.lstrip("/")
                 mode, files = scene()
                 if mode == "login" and word != "QUIT": reply(b"530 log in")
@@ -133,8 +146,8 @@ package final class ScriptedFileServer: Sendable {
 
         server = listener()
         print(server.getsockname()[1], flush=True)
-        while True:
+        for number in itertools.count():
             control, _ = server.accept()
-            threading.Thread(target=serve, args=(control,), daemon=True).start()
+            threading.Thread(target=serve, args=(control, number), daemon=True).start()
         """
 }
