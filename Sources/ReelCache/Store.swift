@@ -138,8 +138,8 @@ package final class Store: Sendable {
     /// Removes a superseded version, at once or with its last holder. Does nothing where it is not known.
     package func forget(_ version: Version) { objectStore.forget(scope.inside(version)) }
 
-    /// Makes a cached version one with another validator, in place of what is cached under that. Its living instance has
-    /// that from then on.
+    /// Makes a cached version one with another validator, in place of what is cached under that. Its living instance
+    /// has that from then on.
     /// - Returns: false if nothing of it is on the disk, or if another instance has that validator.
     package func rename(_ version: Version, _ validator: Validator) -> Bool {
         objectStore.rename(scope.inside(version), validator)

@@ -62,7 +62,8 @@ extension FileTable {
         completion(learn(new, of: url))
     }
 
-    /// The bytes of one version, open or not, are those of another from now on. - Returns: false if that is open itself.
+    /// The bytes of one version, open or not, are those of another from now on. - Returns: false if that is open
+    /// itself.
     private func rename(_ known: ContentInformation, _ new: ContentInformation, of url: ResourceURL) -> Bool {
         let before = version(url, known)
         guard services.store.rename(before, new.validator) else { return false }
