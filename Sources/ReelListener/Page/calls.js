@@ -16,10 +16,13 @@ const calls = new Map();
 async function learnCalls() {
     const answer = await fetch("/api/v1/openapi.json").catch(() => undefined);
     if (!answer?.ok) return;
-    const paths = (await answer.json().catch(() => ({}))).paths ?? {};
-    for (const [path, methods] of Object.entries(paths)) {
+    const description = await answer.json().catch(() => ({}));
+    // A part of the description, or what its reference names (`#/components/…`).
+    const part = (value) => value?.$ref?.split("/").slice(1).reduce((whole, name) => whole?.[name], description) ?? value;
+    for (const [path, methods] of Object.entries(description.paths ?? {})) {
         if (!methods.post || !path.startsWith("/api/v1/")) continue;
-        const schema = methods.post.requestBody?.content?.["application/json"]?.schema?.properties ?? {};
+        const content = part(methods.post.requestBody)?.content;
+        const schema = part(content?.["application/json"]?.schema)?.properties ?? {};
         const flag = Object.keys(schema).find((name) => schema[name].type === "boolean");
         calls.set(path.slice("/api/v1/".length), flag);
     }
