@@ -81,7 +81,7 @@ struct ReaderNeeds {
     }
 
     /// Whether a stream goes on: while a read waits for it, while its reader is there, and for some seconds after the
-    /// last close. A reader that has jumped away has two seconds to come back.
+    /// last close. A reader that has jumped away has two seconds to come back; one that waits at its place is there.
     /// - Parameter lastClose: nil while a handle is open.
     func isNeeded(_ stream: Stream, lastClose: Duration?) -> Bool {
         if waiting.wait(for: stream) { return true }
@@ -96,7 +96,7 @@ struct ReaderNeeds {
         // A paused player comes back to its place; one that waits elsewhere has left it.
         let latest = waiting.isEmpty ? cursors.all.map(\.lastRead).max() ?? now : now
         return cursors.all.contains { cursor in
-            latest - cursor.lastRead < .seconds(2)
+            (latest - cursor.lastRead < .seconds(2) || waiting.wait(at: cursor.position))
                 && cursor.position < stream.end
                 && stream.position <= cursor.position + 2 * max(cursors.window(of: cursor), Readahead.early)
         }

@@ -25,6 +25,9 @@ struct WaitingReads: Sendable {
 
     var isEmpty: Bool { all.isEmpty }
 
+    /// Whether a read that begins or ends at this place, or goes over it, waits.
+    func wait(at position: Int64) -> Bool { all.contains { $0.range.lower <= position && position <= $0.range.upper } }
+
     mutating func add(_ read: Read) { all.append(read) }
 
     mutating func remove(_ id: Ledger.ReadID) { all.removeAll { $0.id == id } }

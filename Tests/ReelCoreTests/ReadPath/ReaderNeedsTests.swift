@@ -66,6 +66,9 @@ import Testing
             let needs = needs(reads, waiting: elsewhere, now: .seconds(seconds))
             #expect(needs.isNeeded(near, lastClose: nil) == isNeeded, "a reader that waits elsewhere")
         }
+        let here = [ByteRange(1 << 20, (1 << 20) + 4096)]
+        let slow = needs(reads, waiting: here, now: .seconds(5))
+        #expect(slow.isNeeded(stream(2 << 20, 9 << 20), lastClose: nil), "a reader that waits at its own place")
     }
 
     @Test func onlyARangeThatNoReadWaitsForIsLetGoOf() {
