@@ -20,7 +20,7 @@ package final class ChildProcess: Sendable {
     ///   - words: the program, found along PATH and the system's own directories, and its arguments.
     ///   - environment: added to this process's own.
     package init(
-        _ words: [String], environment: [String: String] = [:], directory: String? = nil, passing files: [Int32] = []
+        _ words: [String], environment: [String: String] = [:], directory: String? = nil
     ) throws(ChildError) {
         output = try scratchDescriptor()
         errors = try scratchDescriptor()
@@ -30,12 +30,6 @@ package final class ChildProcess: Sendable {
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         posix_spawn_file_actions_adddup2(&actions, output, 1)
         posix_spawn_file_actions_adddup2(&actions, errors, 2)
-        // Above those that they become.
-        let copies = files.map { fcntl($0, F_DUPFD_CLOEXEC, 100) }
-        defer { for copy in copies { close(copy) } }
-        for (number, copy) in copies.enumerated() {
-            posix_spawn_file_actions_adddup2(&actions, copy, 3 + Int32(number))
-        }
         // One spawn call does not know of a directory on every C library: env(1) does.
         let words = directory.map { ["env", "-C", $0] + words } ?? words
         let arguments = words.map { strdup($0) } + [nil]

@@ -59,13 +59,13 @@ extension RemoteFile {
         if !now.isWanted { handle.cancel() }
         let isDemanded = isDemanded || now.isDemanded
         let information = information
+        let (url, planned, acceptsRanges) = ask { ($0.url, $0.ledger.reason(of: id), $0.ledger.acceptsRanges) }
         var request = OriginRequest(
             url: url, range: range, condition: information.validator.ifRange.map { .ifRange($0) },
-            isDemanded: isDemanded, reason: reason ?? ask { $0.ledger.reason(of: id) },
-            stallLimit: services.options.timeout)
+            isDemanded: isDemanded, reason: reason ?? planned, stallLimit: services.options.timeout)
         (request.limit, request.version) = (limit, information)
         // A body that comes whole has no second try beside a slow tier, and ends where the tier's slices do.
-        if ask({ $0.ledger.acceptsRanges }) { request.stored = object.version }
+        if acceptsRanges { request.stored = object.version }
         services.logger.debug("\(url): asks for \(range)\(isDemanded ? "" : " ahead")")
         services.ticker.add(self)
         services.origin.start(handle, request, StreamReceiver(self, id, request.url, range))

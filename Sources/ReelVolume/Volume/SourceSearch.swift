@@ -37,7 +37,7 @@ package struct SourceSearch<Requests: SourceRequests> {
 
     package init(_ kinds: [any Source.Type], _ requests: Requests) { (self.kinds, self.requests) = (kinds, requests) }
 
-    /// A source that its address tells: a folder, or else a file. - Parameter isFile: as is remembered.
+    /// A source that its address names: a folder, or else a file. - Parameter isFile: as is remembered.
     package func open(_ own: any Source, isFile: Bool) -> Found {
         guard let file = own.file else { return list(own) }
         if isFile { return find(.url(file)) }

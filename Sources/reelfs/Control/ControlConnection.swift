@@ -21,7 +21,6 @@ final class ControlConnection: RequestClient {
     deinit { for descriptor in takeDescriptors() { close(descriptor) } }
 
     var user: uid_t { peer(of: descriptor).user }
-    /// The process that connected.
     var process: pid_t { peer(of: descriptor).process }
 
     /// Like read(2); keeps the descriptors that come along for the request that they come with, at most two.
