@@ -10,31 +10,28 @@ extension Transfer {
     /// Whether its path names a folder, as far as it says.
     private var asksFolder: Bool { route.place.path.hasSuffix("/") }
 
-    /// Whether its body outlives it: see `KeptBody`.
-    var keepsBody: Bool {
-        route.place.fileProtocol == .ftp && request.range != nil && answer.file.facts?.length != nil
-            && !answer.file.asksHead
+    /// Whether it takes its range out of a body that runs to the end of the file: see `KeptBody`.
+    var takesPart: Bool {
+        route.place.fileProtocol == .ftp && request.range != nil && !request.isHeadEnough && probe == nil
+            && (!answer.isAccepted || answer.file.facts?.length != nil)
     }
 
-    /// Where its body goes on behind it, nil if it has none to go on with.
-    var rest: Int64? {
-        guard keepsBody, let range = request.range, answer.isAccepted else { return nil }
+    /// Where its body stands, nil if it has none to leave.
+    private var position: Int64? {
+        guard takesPart, answer.isAccepted, let range = request.range else { return nil }
         return range.lower + answer.received
     }
 
-    /// Whether its body will stand at the begin of the other request, and is on its way there.
-    func leads(to other: Transfer) -> Bool {
-        guard stage == .running, keepsBody || !answer.isAccepted, route.place.fileProtocol == .ftp,
-            !answer.file.asksHead, !answer.file.isOver, let mine = request.range, let its = other.request.range,
-            self !== other
-        else { return false }
-        return mine.upper == its.lower && request.url == other.request.url
-            && request.url.credentials == other.request.url.credentials
-    }
+    /// Whether its body goes on where it stands.
+    var goesOn: Bool { position.map { $0 != answer.file.facts?.length } ?? false }
 
-    /// Whether it can go on with the body of another request.
-    var takesBody: Bool {
-        route.place.fileProtocol == .ftp && request.range != nil && !request.isHeadEnough && probe == nil
+    /// Whether it takes no more of its body: the loop ends it.
+    var leavesBody: Bool { answer.isFull && goesOn || answer.verdict != nil && position != nil }
+
+    /// Whether its body is on its way to where the other request begins.
+    func leads(to other: Transfer) -> Bool {
+        takesPart && stage == .running && request.range?.upper == other.request.range?.lower
+            && request.isForSameFile(as: other.request.url)
     }
 
     // MARK: Options
@@ -170,8 +167,8 @@ extension Transfer {
             needsConnection = true
             return .askOriginal
         }
-        // The server has ended the body meanwhile.
-        if answer.file.isTakenOver, route.mayRepeat { return .askOriginal }
+        // The server has ended the body that an earlier request had left.
+        if takesPart, answer.file.facts != nil, route.mayRepeat { return .askOriginal }
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
         let failure = OriginFailure(
             file: result, code: reel_get_long(handle, CURLINFO_RESPONSE_CODE), reply: answer.file.reply, errno: errno,
@@ -203,41 +200,29 @@ extension Transfer {
 
     // MARK: The body
 
-    /// The receiver wants no more of a body that goes on: the loop ends the request, and keeps the body.
-    /// - Returns: for curl: the bytes are taken.
-    func endEarly(before bytes: UnsafeRawBufferPointer, _ taken: Int = 0) -> Int {
-        answer.file.putBack(Array(bytes))
-        endEarly()
-        return taken + bytes.count
+    /// The part of a piece of the body that no request before this one has taken: curl hands over a piece again of
+    /// which not all was taken.
+    func untaken(of piece: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: piece.dropFirst(easy?.context.taken ?? 0))
     }
 
-    /// The loop ends the request.
-    func endEarly() {
-        answer.file.end()
-        loop.endedEarly.append(self)
+    /// Takes a piece but for its last bytes. - Returns: the result of curl's write callback.
+    func take(_ piece: UnsafeRawBufferPointer, butFor left: Int) -> Int {
+        guard let context = easy?.context else { return 0 }
+        context.taken = left > 0 ? piece.count - left : max(0, context.taken - piece.count)
+        return left > 0 ? Int(CURL_WRITEFUNC_PAUSE) : piece.count
     }
 
-    /// Gives the receiver what an earlier request has left of its body. - Returns: whether curl shall go on.
-    func deliverSurplus() -> Bool {
-        while let piece = answer.file.takePiece() {
-            let taken = piece.withUnsafeBytes { takeBody($0) }
-            if taken == Int(CURL_WRITEFUNC_PAUSE) {
-                answer.file.putBack(piece)
-                return false
-            }
-            if taken == 0 { endEarly() }
+    /// Takes the body out of a request that ends so, nil if it ends with it. One that stands at the end of its file is
+    /// kept until curl has read the reply behind it: then its connection is as good as new.
+    func takeKeptBody(after verdict: Verdict?) -> KeptBody? {
+        switch verdict {
+        case .failed(.cancelled): break
+        case nil where goesOn: break
+        default: return nil
         }
-        return !answer.file.isOver
-    }
-
-    /// Takes the body out of the request, which is over.
-    func takeKeptBody() -> KeptBody? {
-        guard let position = rest, let facts = answer.file.facts else { return nil }
-        let gathered = gathered.map { Array($0.remaining) } ?? []
-        let surplus = gathered + answer.file.surplus
-        if handle == nil, surplus.isEmpty { return nil }
-        easy?.context.transfer = nil
-        return KeptBody(easy.take(), request.url, at: position - Int64(gathered.count), facts, surplus)
+        guard let position, let facts = answer.file.facts, let easy = easy.take() else { return nil }
+        return KeptBody(easy, request.url, at: position, facts)
     }
 }
 

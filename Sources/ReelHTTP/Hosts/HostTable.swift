@@ -39,7 +39,7 @@ final class HostTable {
 
     /// FTP servers for the public allow few connections, and OpenSSH few logins at a time (`MaxStartups`).
     private static func slots(of origin: String) -> Int {
-        if origin.hasPrefix("ftp") { KeptBodies.mostOfHost } else { origin.hasPrefix("sftp") ? 4 : .max }
+        if origin.hasPrefix("ftp") { KeptBody.mostOfHost } else { origin.hasPrefix("sftp") ? 4 : .max }
     }
 
     /// Makes room for a host. The next request to a forgotten one learns everything again. Hosts that have asked

@@ -19,6 +19,9 @@ struct BufferPool: ~Copyable {
         users.append(transfer)
     }
 
+    /// Some have gathered bytes since `takeRound`.
+    var isInUse: Bool { !users.isEmpty }
+
     /// The transfers that gathered bytes since the last call, which still have their buffers.
     mutating func takeRound() -> [Transfer] {
         defer { users = [] }

@@ -8,8 +8,6 @@ import ReelThreads
 final class TransferLoop {
     let news: TransportNews
     var pool = BufferPool()
-    /// Requests that are over, and whose bodies go on (`KeptBody`).
-    var endedEarly: [Transfer] = []
     /// nil: outages are not watched.
     private(set) var watch: OutageWatch?
 
@@ -22,10 +20,11 @@ final class TransferLoop {
     let tokens: TokenKeeper<String>
     let keys: TokenKeeper<SigningKey>
     private var transfers: [RequestHandle: Transfer] = [:]
-    private var bodies = KeptBodies()
-    var gate: LineGate
-    /// Requests that go on with the body of another one.
+    /// The bodies that wait for a request, the longest kept first.
+    private var bodies: [KeptBody] = []
+    /// Requests that go on with the body of another one, which is on its way.
     private var awaiting: [Transfer] = []
+    var gate: LineGate
     /// No deadline is before this moment.
     private var nextCheck = ContinuousClock.now
 
@@ -55,22 +54,21 @@ final class TransferLoop {
             for command in commands { command(self) }
             if isShutDown {
                 for transfer in transfers.values { finish(transfer, with: .failed(.cancelled)) }
-                bodies.drop(most: 0, remove)
+                drop(bodies)
                 return
             }
             startWaiting()
             thread.perform()
             handOverGathered()
-            finishEarly()
             while let (context, result) = thread.nextEnd() {
                 guard let transfer = context.transfer else {
-                    bodies.ended(context, remove)
+                    // Its rest will not come, or there is none.
+                    drop(bodies.filter { $0.isOf(context) })
                     continue
                 }
                 finish(transfer, with: transfer.verdict(of: result), isKept: result == CURLE_OK)
             }
-            bodies.dropOld(remove)
-            stopAwaiting()
+            drop(bodies.filter { $0.end <= .now })
             reconnectOvertaken()
             endStalled()
             actOnOutages()
@@ -78,11 +76,11 @@ final class TransferLoop {
             // Slots may be free again; a handle that was added makes the wait return at once.
             startWaiting()
             var time = transfers.isEmpty ? .seconds(60) : nextCheck - .now
-            if let end = bodies.end { time = min(time, end - .now) }
+            if let body = bodies.first { time = min(time, body.end - .now) }
             if !configuration.line.isOffline, let tick = watch?.nextTick { time = min(time, tick - now()) }
             if let pause = gate.wait { time = min(time, pause) }
-            // A kept body may have been all that a request still wanted.
-            if !endedEarly.isEmpty { time = .zero }
+            // What curl held of a body may have been all that a request wanted.
+            if pool.isInUse { time = .zero }
             thread.wait(atMost: time)
         }
     }
@@ -126,9 +124,6 @@ final class TransferLoop {
     }
 
     private func unpause(_ transfer: Transfer) {
-        guard transfer.deliverSurplus() else { return }
-        // The surplus was all that there is.
-        guard transfer.easy != nil else { return transfer.endEarly() }
         // curl hands over the bytes that it holds inside of this call. If they are refused, it does not end the
         // transfer: this does.
         let result = curl_easy_pause(transfer.handle, CURLPAUSE_CONT)
@@ -266,11 +261,40 @@ final class TransferLoop {
         hosts.startWaiting { transfer, avoidsIdle in
             transfer.begin()
             transfer.receiver.sent()
-            if goOn(transfer) { return }
-            if send(transfer, avoidsIdle: avoidsIdle) { news.facts.withLock { $0.counters.requests += 1 } }
+            go(transfer, avoidsIdle: avoidsIdle)
         } cancel: {
             cancel($0)
         }
+        let waiting = awaiting
+        awaiting = []
+        for transfer in waiting where transfers[transfer.id] === transfer {
+            go(transfer, avoidsIdle: false)
+            if transfer.easy != nil { transfer.progressed() }
+        }
+    }
+
+    /// Gives a request the body that stands where it begins, lets it wait for one on its way there, or sends it.
+    private func go(_ transfer: Transfer, avoidsIdle: Bool) {
+        let active = transfer.host.active.values
+        if transfer.takesPart {
+            if let index = bodies.lastIndex(where: { $0.fits(transfer.request) }) {
+                bodies.remove(at: index).move(to: transfer)
+                return unpause(transfer)
+            }
+            if active.contains(where: { $0.leads(to: transfer) }) { return awaiting.append(transfer) }
+        }
+        if transfer.isOfFileServer {
+            let kept = bodies.filter { $0.url.origin == transfer.host.name }
+            let running = active.count { $0.easy != nil }
+            drop(kept.dropLast(max(0, KeptBody.mostOfHost - 1 - running)))
+        }
+        if send(transfer, avoidsIdle: avoidsIdle) { news.facts.withLock { $0.counters.requests += 1 } }
+    }
+
+    /// Takes bodies out that are kept no longer.
+    private func drop(_ gone: some Collection<KeptBody>) {
+        for body in gone { thread.remove(body.handle) }
+        bodies.removeAll { body in gone.contains { $0 === body } }
     }
 
     /// Gives a request to curl. - Returns: false where it has ended instead.
@@ -292,53 +316,6 @@ final class TransferLoop {
         }
     }
 
-    // MARK: Bodies that go on
-
-    private func remove(_ easy: UnsafeMutableRawPointer?) { thread.remove(easy) }
-
-    /// Gives a request the body that stands where it begins, or lets it wait for one that is on its way there.
-    /// - Returns: false where there is none.
-    private func goOn(_ transfer: Transfer) -> Bool {
-        guard transfer.isOfFileServer else { return false }
-        let host = transfer.host
-        if transfer.takesBody, let range = transfer.request.range {
-            if let body = bodies.take(transfer.request.url, at: range.lower) {
-                body.move(to: transfer)
-                unpause(transfer)
-                return true
-            }
-            if let earlier = host.active.values.first(where: { $0.leads(to: transfer) }) {
-                transfer.answer.file.wait(for: earlier)
-                awaiting.append(transfer)
-                return true
-            }
-        }
-        let running = host.active.values.count { $0.easy != nil }
-        bodies.drop(of: host.name, most: KeptBodies.mostOfHost - 1 - running, remove)
-        return false
-    }
-
-    /// Starts the requests whose body has come where they begin, or will not come there.
-    private func stopAwaiting() {
-        for transfer in awaiting {
-            guard let earlier = transfer.answer.file.awaited else { continue }
-            if transfers[earlier.id] === earlier, earlier.leads(to: transfer) { continue }
-            transfer.answer.file.stopWaiting()
-            guard transfers[transfer.id] === transfer, transfer.stage == .running else { continue }
-            transfer.progressed()
-            if !goOn(transfer) { _ = send(transfer, avoidsIdle: false) }
-        }
-        awaiting.removeAll { $0.answer.file.awaited == nil }
-    }
-
-    private func finishEarly() {
-        for transfer in endedEarly where transfers[transfer.id] === transfer {
-            if transfer.answer.verdict == nil { _ = transfer.handOver() }
-            finish(transfer, with: transfer.answer.verdict)
-        }
-        endedEarly = []
-    }
-
     // MARK: Bytes
 
     private func handOverGathered() {
@@ -347,14 +324,15 @@ final class TransferLoop {
             pool.giveBack(from: transfer)
             transfer.host.queue.lastByte = transfer.lastByte
             switch answer {
+            // A body that came whole has nothing left to stop: its connection is idle already.
+            case .stop: finish(transfer, with: .failed(.cancelled), isKept: transfer.answer.isWhole)
+            case _ where transfer.leavesBody: finish(transfer, with: transfer.answer.verdict)
             // It may have been paused in the middle of the round.
             case .more where transfer.stage == .running && gate.throttles(transfer):
                 pause(transfer)
                 curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
             case .more: break
             case .pause: curl_easy_pause(transfer.handle, CURLPAUSE_RECV)
-            // A body that came whole has nothing left to stop: its connection is idle already.
-            case .stop: finish(transfer, with: .failed(.cancelled), isKept: transfer.answer.isWhole)
             }
         }
     }
@@ -386,10 +364,7 @@ final class TransferLoop {
     /// - Parameter isKept: its connection can be used again.
     private func finish(_ transfer: Transfer, with verdict: Transfer.Verdict?, isKept: Bool = false) {
         let (host, queue) = (transfer.host, transfer.host.queue)
-        if transfer.stage != .waiting, goesOn(after: verdict, transfer), let body = transfer.takeKeptBody() {
-            bodies.keep(body)
-        }
-        transfer.answer.file.stopWaiting()
+        if let body = transfer.takeKeptBody(after: verdict) { bodies.append(body) }
         gate.forget(transfer)
         pool.giveBack(from: transfer)
         if transfer.answer.collector.status != 0 { queue.lastByte = transfer.lastByte }
@@ -423,12 +398,6 @@ final class TransferLoop {
         case .failed(let failure): end(transfer, failure)
         case nil: end(transfer, nil)
         }
-    }
-
-    /// Whether the body of a request that ends so goes on without it.
-    private func goesOn(after verdict: Transfer.Verdict?, _ transfer: Transfer) -> Bool {
-        if case .failed(.cancelled) = verdict { return true }
-        return verdict == nil && transfer.answer.file.isOver
     }
 
     private func end(_ transfer: Transfer, _ failure: OriginFailure?) {

@@ -2,10 +2,12 @@ import CCurl
 
 /// Leads curl's callbacks from a handle to the request that it answers. Belongs to the transport's thread.
 final class HandleContext {
-    /// nil: the handle's body is kept for a request to come (`KeptBodies`).
+    /// nil: the handle's body is kept for a request to come (`KeptBody`).
     unowned var transfer: Transfer?
     /// Bytes of the request's body that curl has taken.
     var sent: Int64 = 0
+    /// Bytes of the piece that curl hands over next which the handle's requests have taken before.
+    var taken = 0
     /// nil if the key of the SSH server is known, or has not come.
     var keyRefusal: HostKeyRefusal?
 }

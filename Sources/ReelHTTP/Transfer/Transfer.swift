@@ -149,7 +149,7 @@ final class Transfer {
         switch stage {
         case .paused: nil
         case .held where !payment.isGated: stallEnd
-        case .running where answer.file.awaited == nil: stallEnd
+        case .running where easy != nil: stallEnd
         // While other requests of its queue get bytes, waiting is no stall.
         case .held, .waiting, .running: max(stallEnd, (host.queue.lastByte ?? lastByte) + request.stallLimit)
         }
@@ -284,15 +284,16 @@ final class Transfer {
     }
 
     /// Takes a piece of the body. - Returns: the result of curl's write callback (CURLOPT_WRITEFUNCTION(3)).
-    func takeBody(_ bytes: UnsafeRawBufferPointer) -> Int {
+    func takeBody(_ piece: UnsafeRawBufferPointer) -> Int {
         if isOfFileServer, !answer.isAccepted {
             // libcurl writes the lines of a head as a body, too.
-            if answer.file.asksHead { return bytes.count }
+            if answer.file.asksHead { return piece.count }
             if !beginFile() { return 0 }
         }
         lastByte = .now
-        guard answer.isAccepted else { return answer.drain(bytes) ? bytes.count : 0 }
-        if stage == .paused || answer.file.isOver { return Int(CURL_WRITEFUNC_PAUSE) }
+        guard answer.isAccepted else { return answer.drain(piece) ? piece.count : 0 }
+        if stage == .paused { return Int(CURL_WRITEFUNC_PAUSE) }
+        let bytes = untaken(of: piece)
         if gathered?.hasRoom(for: bytes.count) == false {
             switch handOver() {
             case .more where loop.gate.limits(self):
@@ -300,7 +301,7 @@ final class Transfer {
                 return Int(CURL_WRITEFUNC_PAUSE)
             case .more: break
             case .pause: return Int(CURL_WRITEFUNC_PAUSE)
-            case .stop: return keepsBody ? endEarly(before: bytes) : 0
+            case .stop: return takesPart ? Int(CURL_WRITEFUNC_PAUSE) : 0
             }
         }
         let count = answer.wanted(of: bytes.count)
@@ -309,14 +310,11 @@ final class Transfer {
             gathered?.append(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
             answer.take(count)
         }
-        if keepsBody, answer.isFull, rest != answer.file.facts?.length {
-            return endEarly(before: UnsafeRawBufferPointer(rebasing: bytes[count...]), count)
-        }
-        if count < bytes.count {
+        if count < bytes.count, !goesOn {
             fail(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))
             return 0
         }
-        return count
+        return take(piece, butFor: bytes.count - count)
     }
 
     /// Gives the gathered bytes to the receiver, and pauses or fails as the receiver answers.
