@@ -44,6 +44,9 @@ extension Ledger {
         package var reach: Int64 = 0
         /// Whether a silent request may have a second try beside it: a file server would want another login for it.
         package var mayHedge = true
+        /// Whether the next request is sent only once the one before has ended, as it goes on with that one's body: a
+        /// file server would else want another login for it.
+        package var isOneBody = false
         /// Whether a second try asks another origin, so that it is worth more, and sooner.
         package var hasMirror = false
 
@@ -51,11 +54,11 @@ extension Ledger {
         package init(
             requests: Int = 1, room: Int64 = .max, allowsEarly: Bool = true, window: Int64 = .max,
             mayHedge: Bool = true, hasMirror: Bool = false, probe: Int64 = .max, isScan: Bool = false,
-            reach: Int64 = 0
+            reach: Int64 = 0, isOneBody: Bool = false
         ) {
             (self.requests, self.room, self.allowsEarly, self.window) = (requests, room, allowsEarly, window)
             (self.mayHedge, self.hasMirror, self.probe, self.isScan) = (mayHedge, hasMirror, probe, isScan)
-            self.reach = reach
+            (self.reach, self.isOneBody) = (reach, isOneBody)
         }
     }
 }

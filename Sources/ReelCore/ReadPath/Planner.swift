@@ -185,12 +185,12 @@ struct Planner: Sendable {
     }
 
     /// Requests that fetch for this cursor. Those that end before a new one could be answered do not count; at most a
-    /// third of `requests`, or one, are left out.
+    /// third of `requests`, or one, are left out, and none where the new one goes on with their body.
     private func busyRequests(of cursor: Cursor, upTo horizon: Int64, requests: Int) -> Int {
         var (all, ending) = (0, 0)
         for stream in streams.all where stream.end > cursor.position && stream.position < horizon {
             all += 1
-            if stream.end - stream.position <= streams.pace.handover { ending += 1 }
+            if !cursors.limits.isOneBody, stream.end - stream.position <= streams.pace.handover { ending += 1 }
         }
         return all - min(ending, max(1, requests / 3))
     }

@@ -17,13 +17,14 @@ extension RemoteFile {
         let reach = isScan ? program?.reach(url.fileExtension) ?? 0 : 0
         let allowsEarly = program?.allowsEarly(now: moment) ?? true
         let (ahead, early) = (counters.ahead.load(ordering: .relaxed), counters.early.load(ordering: .relaxed))
+        let isOneBody = url.fileProtocol == .ftp
         return services.budget.withLock {
             Ledger.Limits(
-                requests: url.fileProtocol == .ftp || isSecond ? 1 : requests, room: $0.unreadLimit - ahead,
+                requests: isOneBody || isSecond ? 1 : requests, room: $0.unreadLimit - ahead,
                 allowsEarly: $0.allowsEarly(early, now: moment) && allowsEarly && !isSecond,
                 window: isInMemory ? Self.windowInMemory : isSecond ? Readahead.near : .max,
                 mayHedge: url.fileProtocol == nil && !isSecond, probe: services.options.probeLimit, isScan: isScan,
-                reach: reach)
+                reach: reach, isOneBody: isOneBody)
         }
     }
 

@@ -11,7 +11,7 @@ import Testing
         var now = Duration.zero
         private(set) var waitingCount = 0
         private(set) var promoted: [Ledger.StreamID] = []
-        private var last: Int64 = 0
+        private(set) var last: Int64 = 0
         private var nextRead: Ledger.ReadID = 1
         private var running: [Ledger.StreamID: ByteRange] = [:]
 
@@ -43,6 +43,14 @@ import Testing
                 running[id] = nil
                 take(ledger.arrived(id, range, now: now).actions)
                 take(ledger.ended(id, nil, now: now, random: 0.5))
+            }
+        }
+
+        /// Brings what is under way but for its last bytes.
+        mutating func bring(butFor left: Int64) {
+            for (id, range) in running where range.count > left {
+                running[id] = ByteRange(range.upper - left, range.upper)
+                take(ledger.arrived(id, ByteRange(range.lower, range.upper - left), now: now).actions)
             }
         }
 
@@ -93,6 +101,21 @@ import Testing
         player.ledger.limits.allowsEarly = false
         for offset in stride(from: Int64(0), to: 4 << 20, by: 64 << 10) { player.read(offset, 64 << 10) }
         #expect(player.requests.count <= 12 && player.fetched <= 5 << 20, "\(player.requests)")
+    }
+
+    /// Two of them might be sent by two threads, the later one first.
+    @Test("A request that goes on with the body of the last one is sent when that has ended", arguments: [true, false])
+    func oneBody(_ isOneBody: Bool) {
+        var player = Player(length: gigabyte)
+        player.ledger.limits.isOneBody = isOneBody
+        for _ in 0..<20 { player.readOn() }
+        while player.runningCount == 0 { player.readOn(isServed: false) }
+        let last = player.requests.last!
+        player.bring(butFor: BlockSize.block)
+        while player.last < last.upper - BlockSize.block { player.readOn(isServed: false) }
+        #expect((player.requests.last == last) == isOneBody && player.waitingCount == 0)
+        player.serve()
+        #expect(player.requests.contains { $0.lower == last.upper })
     }
 
     @Test func aScannerGetsWhatItReadsOfEachFileInOneRequest() {

@@ -1,5 +1,6 @@
 import ReelCore
 import ReelFilesystem
+import ReelThreads
 import TestKit
 import Testing
 
@@ -64,5 +65,58 @@ import Testing
         let server = try ScriptedFileServer()
         defer { server.stop() }
         #expect { try VolumeFixture(server.url("none").text) } throws: { "\($0)".contains("answers 404") }
+    }
+
+    /// The logins and the transfers so far.
+    private func transfers(_ server: ScriptedFileServer) -> [Substring] {
+        server.commands.filter { ["USER", "RETR", "REST"].contains($0) }
+    }
+
+    @Test("Two readers at two places take a transfer and a login each")
+    func twoReaders() throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("").text, prebuffer: 0)
+        defer { fixture.remove() }
+        let film = try fixture.open("film.mkv").get()
+        for offset in stride(from: 0, to: 2 << 20, by: 128 << 10) {
+            for place in [offset, offset + 3 << 20] {
+                let expected = Array(ScriptedFileServer.film[place..<place + 128 << 10])
+                let isSame = fixture.read(film, Int64(place), 128 << 10) == .success(expected)
+                #expect(isSame, "\(place)")
+            }
+        }
+        #expect(transfers(server) == ["USER", "RETR", "USER", "REST", "RETR"])
+    }
+
+    @Test("A prefetch with a rate of its own goes on with the transfer of its open")
+    func prefetch() throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let fixture = try VolumeFixture(server.url("").text, prebuffer: 0)
+        defer { fixture.remove() }
+        let volume = fixture.volume
+        let request = PrefetchRequest(paths: ["film.mkv"], rate: RateSchedule("20M"))
+        let number = try volume.prefetches.start(request, volume.maintenance)
+        let end = now() + .seconds(30)
+        let status = volume.prefetches.watch(number, until: { _ in false }, isOver: { now() > end }) { _ in }
+        #expect(status?.phase == .done && transfers(server) == ["USER", "RETR"])
+    }
+
+    @Test("What a tier has of a film is not asked of the server again, and what it lacks is one transfer")
+    func tier() throws {
+        let server = try ScriptedFileServer()
+        defer { server.stop() }
+        let bucket = try ScriptedBucket()
+        defer { bucket.stop() }
+        for isFull in [false, true] {
+            let fixture = try VolumeFixture(server.url("").text, prebuffer: 0, tier: bucket.place())
+            defer { fixture.remove() }
+            let isSame = try fixture.readAll(fixture.open("film.mkv").get()) == .success(ScriptedFileServer.film)
+            #expect(isSame && (fixture.receivedBytes < 300_000) == isFull, "\(fixture.receivedBytes)")
+            #expect(isFull || transfers(server) == ["USER", "RETR"])
+            let tier = { fixture.volume.status().tier! }
+            #expect(isFull || eventually { tier().writtenBytes == ScriptedFileServer.length })
+        }
     }
 }
