@@ -15,17 +15,25 @@ extension Ledger {
     }
 
     /// The blocks of `blocks` that are filled and that no reader is near, in the same order.
-    /// - Parameter sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes
-    ///   that were read ahead are then fetched twice, but bytes that a read waits for need the room.
-    package func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
+    /// - Parameters:
+    ///   - sparingReadahead: false: only blocks that a read waits for, or that are being written, stay. Bytes that were
+    ///     read ahead are then fetched twice, but bytes that a read waits for need the room.
+    ///   - answered: reads of which all bytes are there, and that have no answer yet.
+    package func expendable(
+        _ blocks: [Range<Int>], sparingReadahead: Bool, answered: [ByteRange] = []
+    ) -> [Range<Int>] {
         let blockCount = Int((length + BlockSize.block - 1) / BlockSize.block)
         func touched(_ range: ByteRange) -> Range<Int> { BlockSize.blocks(touching: range, length: length) }
-        var kept: [Range<Int>] = []
+        var kept = answered.map(touched)
         for read in planner.waiting.all { kept.append(touched(read.range)) }
         for cursor in planner.cursors.all where sparingReadahead {
             let lower = max(0, cursor.position - BlockSize.block)
             let upper = min(length, cursor.position + max(planner.cursors.window(of: cursor), Readahead.first))
             kept.append(touched(ByteRange(lower, upper)))
+        }
+        // What lies before a reader of a body that comes once, it can have no second time.
+        if !comesAgain, let position = planner.cursors.last?.position, let stream = planner.streams.all.first {
+            kept.append(touched(ByteRange(position, max(position, stream.position))))
         }
         // A write that is going on may reach this far.
         for stream in planner.streams.all {

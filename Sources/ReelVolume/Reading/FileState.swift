@@ -16,6 +16,8 @@ struct FileState {
     var hasMirror: Bool
     /// What its first bytes say of its layout.
     var layout = FileLayout()
+    /// The reads that the ledger holds no more, and whose answers are on their way: their bytes stay.
+    private var answered: [Ledger.ReadID: ByteRange] = [:]
     /// Where its last bytes came from.
     private(set) var answerPlace = AnswerPlace.origin
     /// The last thread that had to wait, and its program; thread 0 is that of an open.
@@ -95,6 +97,22 @@ struct FileState {
         var read = reads.take(id)
         read?.wait?.came(now: now)
         return read
+    }
+
+    /// The bytes of a read are there. - Parameter part: those that it gets, nil for all.
+    mutating func takeForAnswer(_ id: Ledger.ReadID, _ part: ByteRange?, now: Duration) -> ParkedReads.Read? {
+        guard var read = take(id, now: now) else { return nil }
+        read.range = part ?? read.range
+        if !read.isRepair { answered[id] = read.range }
+        return read
+    }
+
+    /// The answer is given, or the read waits again.
+    mutating func endAnswer(of id: Ledger.ReadID) { answered[id] = nil }
+
+    /// The blocks of `blocks` that can go. - Parameter sparingReadahead: as in the ledger.
+    func expendable(_ blocks: [Range<Int>], sparingReadahead: Bool) -> [Range<Int>] {
+        ledger.expendable(blocks, sparingReadahead: sparingReadahead, answered: Array(answered.values))
     }
 
     mutating func note(_ stall: ReadWait.Stall) { stalls = (stalls.count + 1, stall) }

@@ -28,7 +28,7 @@ extension RemoteFile: ObjectHolder {
     func relinquish(_ blocks: [Range<Int>], scarce: Int64?) -> Int64 {
         guard !object.isReadDirectly else { return 0 }
         // Without an open handle no reader needs the bytes that were read ahead.
-        var runs = ask { $0.ledger.expendable(blocks, sparingReadahead: scarce == nil && $0.ledger.openHandles > 0) }
+        var runs = ask { $0.expendable(blocks, sparingReadahead: scarce == nil && $0.ledger.openHandles > 0) }
         let isByExtents = object.wasLent
         if isByExtents { runs = object.freeExtents(of: runs) }
         guard let scarce else { return runs.reduce(0) { $0 + drop($1) } }

@@ -31,11 +31,11 @@ extension RemoteFile {
 
     /// - Parameter part: the bytes that the read gets, nil for all.
     private func complete(_ id: Ledger.ReadID, _ part: ByteRange? = nil) {
-        guard var read = decide({ $0.take(id, now: now()) }) else { return }
+        guard let read = decide({ $0.takeForAnswer(id, part, now: now()) }) else { return }
         if read.isRepair { return read.caller.succeed(UnsafeRawBufferPointer(start: nil, count: 0)) }
-        read.range = part ?? read.range
-        services.answers.add(Int(read.range.count)) { [self, read] buffer in
+        services.answers.add(Int(read.range.count)) { [self] buffer in
             answer(read, buffer)
+            decide { $0.endAnswer(of: id) }
             note(read)
             moveQueue(now())
         }

@@ -132,4 +132,34 @@ import Testing
             fixture.volume.close(file)
         }
     }
+
+    /// Memory is full at 50 MiB, and the bytes from 48 MiB on are of an extent that nobody has read yet.
+    @Test(.tags(.plainOnly))
+    func whatMakesRoomTakesNoBytesOfAReadWhoseAnswerIsOnItsWay() throws {
+        let (gate, mayAnswer) = (Gate(), Gate())
+        let start: Int64 = 48 << 20
+        let steps: [ServerStep] = [
+            .generated(film, ByteRange(0, start)), .wait(gate), .generated(film, ByteRange(start, 64 << 20)), .close,
+        ]
+        try withBody(cap: 18 << 20, steps) { fixture, _ in
+            defer { mayAnswer.open() }
+            let file = try fixture.open("film.mkv").get()
+            for offset in stride(from: 0, to: start, by: 1 << 20) {
+                #expect(try fixture.read(file, offset, 1 << 20).get().count == 1 << 20)
+            }
+            fixture.volume.services.answers.add(0) { _ in mayAnswer.wait() }
+            let read = TestRead()
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 1)
+            defer { buffer.deallocate() }
+            guard case .parked = fixture.volume.read(file, offset: start, into: buffer, park: { read }) else {
+                Issue.record("the read did not wait")
+                return
+            }
+            gate.open()
+            #expect(eventually { fixture.volume.status().files.first?.readers?.first?.ahead ?? 0 > 3 << 19 })
+            mayAnswer.open()
+            #expect(read.wait(atMost: .seconds(10)) == .success(bytes(start, start + (1 << 20))))
+            fixture.volume.close(file)
+        }
+    }
 }
