@@ -65,8 +65,9 @@ final class OriginHost {
     func dispensable() -> Transfer? {
         guard queue.hasDemanded else { return nil }
         let running = active.values.filter { $0.stage == .running && queue.wouldMakeRoom($0.resource) }
-        return running.first { !$0.request.isDemanded && $0.receiver.yields() }
-            ?? running.first { $0.request.isDemanded && $0.receiver.yields() }
+        // What is on its way of an answer is lost with it.
+        let ranked = running.map { (($0.request.isDemanded ? 2 : 0) + ($0.answer.isAccepted ? 1 : 0), $0) }
+        return (0...3).lazy.compactMap { rank in ranked.first { $0.0 == rank && $0.1.receiver.yields() }?.1 }.first
     }
 
     /// The request that has paused longest of those that can do without their connection.

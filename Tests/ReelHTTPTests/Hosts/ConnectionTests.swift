@@ -196,6 +196,34 @@ import Testing
         }
     }
 
+    /// What is on its way of an answer is lost with it.
+    @Test func ofTheRequestsThatYieldOneWithoutAnAnswerGoesFirst() throws {
+        let file = FileOrigin(length: 50_000_000)
+        file.fault = .drip(piece: 1000, pause: .milliseconds(10))
+        let short = FileOrigin(length: 10)
+        let server = try ScriptedServer { request in
+            request.path == "/silent" ? [.stall] : (request.path == "/short" ? short : file).answer(request)
+        }
+        try withTransport(to: server) {
+            $0.connectionsPerOrigin = 8
+        } _: { origin in
+            let answered = (0..<5).map { _ in Recorder(yields: true) }
+            for (number, recorder) in answered.enumerated() {
+                origin.start(OriginRequest(url: server.url("/\(number)"), isDemanded: false), recorder)
+            }
+            let silent = Recorder(yields: true)
+            origin.start(OriginRequest(url: server.url("/silent"), isDemanded: false), silent)
+            #expect(eventually { server.requests.count == 6 })
+            let waitedFor = (0..<2).map { _ in Recorder() }
+            for (number, recorder) in waitedFor.enumerated() {
+                origin.start(OriginRequest(url: server.url("/waited\(number)")), recorder)
+            }
+            #expect(eventually { (answered + waitedFor).allSatisfy { $0.byteCount > 0 } })
+            #expect(origin.fetch(server.url("/short")).failure == nil)
+            #expect(silent.finished().failure == .cancelled && answered.allSatisfy { !$0.isEnded })
+        }
+    }
+
     /// Requests ahead take six; the next opens a connection of its own.
     @Test func whoFetchesAheadLeavesIdleConnectionsToWhoWaits() throws {
         let gate = Gate()
