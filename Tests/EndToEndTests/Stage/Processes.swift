@@ -19,6 +19,17 @@ func isRunning(_ pid: pid_t) -> Bool {
     return fields.count > 17 && (fields[0] != "Z" || (Int(fields[17]) ?? 0) > 1)
 }
 
+/// What the threads of a process do, for the words of a failure: name, state and the kernel's function of each.
+func threads(of pid: pid_t) -> String {
+    let tasks = (try? names(in: "/proc/\(pid)/task")) ?? []
+    return tasks.map { task in
+        let place = "/proc/\(pid)/task/\(task)/"
+        let state = contents(place + "stat")?.split(separator: ")").last?.split(separator: " ").first ?? "?"
+        let words = ["comm", "wchan"].map { contents(place + $0)?.split(separator: "\n").first ?? "?" }
+        return "\(words[0]) \(state) \(words[1])"
+    }.joined(separator: ", ")
+}
+
 /// The process that serves a mount, by its command line: also one that answers nobody.
 func daemon(of mountpoint: String) -> pid_t? { processes().first { isDaemon($0, of: mountpoint) } }
 

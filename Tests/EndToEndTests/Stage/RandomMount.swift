@@ -181,14 +181,14 @@ struct RandomMount {
         isOver = true
         do {
             let end = try ChildProcess.run([program, "umount", scene.mountpoint])
-            if end.status != 0 { findings.find("umount: \(end)") }
+            if end.status != 0 { findings.find("umount: \(end); the daemon: \(threads(of: pid))") }
             switch daemon {
             case .child(let mount):
                 let last = try mount.child.wait(within: .seconds(20))
                 if last.status != 0 { findings.find("after umount \(last.status): \(last.errors.suffix(2000))") }
             case .background(let mount):
                 if !eventually(within: .seconds(20), { !isRunning(mount.pid) }) {
-                    findings.find("20 s after umount the daemon runs")
+                    findings.find("20 s after umount the daemon runs: \(threads(of: mount.pid))")
                 }
             }
         } catch { findings.find("umount: \(error)") }
