@@ -27,7 +27,7 @@ final class KeptBody {
         self.easy = consume easy
     }
 
-    /// As long as no request has it.
+    /// nil once a request has taken it.
     var handle: UnsafeMutableRawPointer? { easy?.pointer }
 
     /// Whether it goes on where the range of the request begins.

@@ -206,8 +206,8 @@ extension Transfer {
         UnsafeRawBufferPointer(rebasing: piece.dropFirst(easy?.context.taken ?? 0))
     }
 
-    /// Takes a piece but for its last bytes. - Returns: the result of curl's write callback.
-    func take(_ piece: UnsafeRawBufferPointer, butFor left: Int) -> Int {
+    /// Takes a piece except for its last bytes. - Returns: the result of curl's write callback.
+    func take(_ piece: UnsafeRawBufferPointer, exceptFor left: Int) -> Int {
         guard let context = easy?.context else { return 0 }
         context.taken = left > 0 ? piece.count - left : max(0, context.taken - piece.count)
         return left > 0 ? Int(CURL_WRITEFUNC_PAUSE) : piece.count

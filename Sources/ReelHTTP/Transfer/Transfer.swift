@@ -314,7 +314,7 @@ final class Transfer {
             fail(.wrongAnswer("\(host.name): more bytes than the range that was asked for"))
             return 0
         }
-        return take(piece, butFor: bytes.count - count)
+        return take(piece, exceptFor: bytes.count - count)
     }
 
     /// Gives the gathered bytes to the receiver, and pauses or fails as the receiver answers.

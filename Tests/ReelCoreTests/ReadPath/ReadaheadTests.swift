@@ -46,8 +46,8 @@ import Testing
             }
         }
 
-        /// Brings what is under way but for its last bytes.
-        mutating func bring(butFor left: Int64) {
+        /// Brings what is under way except for its last bytes.
+        mutating func bring(exceptFor left: Int64) {
             for (id, range) in running where range.count > left {
                 running[id] = ByteRange(range.upper - left, range.upper)
                 take(ledger.arrived(id, ByteRange(range.lower, range.upper - left), now: now).actions)
@@ -111,7 +111,7 @@ import Testing
         for _ in 0..<20 { player.readOn() }
         while player.runningCount == 0 { player.readOn(isServed: false) }
         let last = player.requests.last!
-        player.bring(butFor: BlockSize.block)
+        player.bring(exceptFor: BlockSize.block)
         while player.last < last.upper - BlockSize.block { player.readOn(isServed: false) }
         #expect((player.requests.last == last) == isOneBody && player.waitingCount == 0)
         player.serve()
