@@ -66,8 +66,12 @@ final class OriginHost {
         guard queue.hasDemanded else { return nil }
         let running = active.values.filter { $0.stage == .running && queue.wouldMakeRoom($0.resource) }
         // What is on its way of an answer is lost with it.
-        let ranked = running.map { (($0.request.isDemanded ? 2 : 0) + ($0.answer.isAccepted ? 1 : 0), $0) }
-        return (0...3).lazy.compactMap { rank in ranked.first { $0.0 == rank && $0.1.receiver.yields() }?.1 }.first
+        let ranked = running.sorted { rank($0) < rank($1) }
+        return ranked.first { $0.receiver.yields() }
+    }
+
+    private func rank(_ transfer: Transfer) -> Int {
+        (transfer.request.isDemanded ? 2 : 0) + (transfer.answer.isAccepted ? 1 : 0)
     }
 
     /// The request that has paused longest of those that can do without their connection.
