@@ -3,7 +3,7 @@ package protocol DirectoryHandle: AnyObject, Sendable {
     /// Whether the kernel was sent all of this directory a moment ago, and may use the names that it has kept.
     var isHeldByKernel: Bool { get }
 
-    /// Tells its listing from others as long as it is open: two handles of one listing have the same items at the same
+    /// Identifies its listing as long as it is open: two handles of one listing have the same items at the same
     /// offsets. nil if no other handle can have it.
     var listing: ObjectIdentifier? { get }
 

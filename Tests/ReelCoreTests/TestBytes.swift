@@ -93,7 +93,7 @@ extension Ledger {
     var cursors: [Cursor] { planner.cursors.all }
     var pace: Pace { planner.streams.pace }
 
-    /// Puts the bytes where the ledger looks, and tells it.
+    /// Puts the bytes where the ledger looks, and reports them to it.
     mutating func arrived(
         _ id: StreamID, _ range: ByteRange, now: Duration
     ) -> (actions: [Action], answer: BodyAnswer) {

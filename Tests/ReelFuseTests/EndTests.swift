@@ -31,7 +31,7 @@ struct EndTests {
         }
     }
 
-    @Test("A signal ends a parked direct read with EINTR, and the filesystem is told")
+    @Test("A signal ends a parked direct read with EINTR, and the filesystem is notified")
     func interrupt() throws {
         var action = sigaction()
         action.__sigaction_handler.sa_handler = { _ in }
@@ -50,7 +50,7 @@ struct EndTests {
         }
     }
 
-    /// A child that waits for a direct read, and has been stopped and sent on in that: the kernel has told of a signal.
+    /// A child that waits for a direct read, and was stopped and continued meanwhile: the kernel has reported a signal.
     private func withStoppedReader(_ body: (MountFixture, ChildProcess) throws -> Void) throws {
         let file = MemoryFile(node: 2, length: 100, reading: .never, wantsDirectIO: true)
         try withMount(["slow": file]) { mount in
@@ -58,7 +58,7 @@ struct EndTests {
             defer { if reader.poll() == nil { reader.signal(SIGKILL) } }
             try #require(mount.filesystem.state.wait(atMost: .seconds(10)) { $0.parked == 1 ? true : nil } == true)
             reader.signal(SIGSTOP)
-            // The mount has been told, and has a thread look at the reader from then on.
+            // The mount has been notified, and has a thread look at the reader from then on.
             try #require(eventually { hasThread("signals") })
             reader.signal(SIGCONT)
             try body(mount, reader)
@@ -171,7 +171,7 @@ struct EndTests {
             mount.session.stop()
             for reader in readers {
                 let number = reader.result.wait(atMost: .seconds(10)) { $0 }
-                // The page cache asks once more after the end, and what it is told then depends on the moment.
+                // The page cache asks once more after the end, and the answer then depends on the moment.
                 #expect(isDirect ? number == ENOTCONN : number != nil && number != 0)
             }
             #expect(eventually { !Mount.all().contains { $0.mountpoint == mount.path } })

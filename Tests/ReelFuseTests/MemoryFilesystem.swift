@@ -58,7 +58,7 @@ final class MemoryFilesystem: Filesystem {
         var reads = 0
         /// Bytes of the longest.
         var longestRead = 0
-        /// Handles that were told of passthrough.
+        /// Handles that were notified of passthrough.
         var began = 0
         var parked = 0
         var abandoned = 0
@@ -67,7 +67,7 @@ final class MemoryFilesystem: Filesystem {
         var attributeCalls = 0
         var listings = 0
         var extendedAttributeCalls = 0
-        /// What directories say when they are opened, and whether they tell no attributes of some.
+        /// What directories say when they are opened, and in `tellsAll` whether they give attributes of all items.
         var isHeldByKernel = false
         /// With which lookups fail; nil if none does.
         var failure: VolumeError?
@@ -136,7 +136,7 @@ final class MemoryFilesystem: Filesystem {
         state = Monitor(State(files: files))
     }
 
-    /// The thread that answers what was parked; ends when told.
+    /// The thread that answers what was parked; ends with `isOver`.
     func answerLate() -> ReelThreads.Thread? {
         Thread("late") { [state] in
             while true {

@@ -19,7 +19,7 @@ let passthroughIsUsable: Bool = {
     return numbers.count == 2 && (numbers[0], numbers[1]) >= (6, 9) && fields == ["0", "0", "4294967295"]
 }()
 
-/// Counts what is registered with the kernel, and refuses where told.
+/// Counts what is registered with the kernel, and refuses as `refusals` says.
 final class Registrations: Sendable {
     struct State: Sendable {
         var opened = 0
@@ -86,8 +86,8 @@ func write(_ bytes: [UInt8], to path: String) throws {
     }
 }
 
-/// - Parameter directory: where the file on the disk is made, and what the mount is told of, nil for a directory in
-///   /tmp.
+/// - Parameter directory: where the file on the disk is made, and what the mount gets as `backingDirectory` if `told`
+///   is nil; nil for a directory in /tmp.
 func withPassthrough(
     directory: String? = nil, told: String? = nil, isComplete: Bool = true, _ body: (PassthroughFixture) throws -> Void
 ) throws {

@@ -45,7 +45,7 @@ struct PassthroughRefusalTests {
         }
     }
 
-    @Test("A file that is longer or shorter than what was told is never used", arguments: [-1, 1])
+    @Test("A file that is longer or shorter than announced is never used", arguments: [-1, 1])
     func length(change: Int64) throws {
         try withPassthrough { fixture in
             #expect(truncate(fixture.backing, off_t(fixture.film.length + change)) == 0)
@@ -73,7 +73,7 @@ struct PassthroughRefusalTests {
         }
     }
 
-    @Test("On an overlay it works where the mount was told so, and the kernel refuses for good where it was not")
+    @Test("On an overlay it works if the mount knows of it, and the kernel refuses for good if it does not")
     func overlay() throws {
         try withTemporaryDirectory { root in
             try #require(mount("tmpfs", root, "tmpfs", 0, nil) == 0)

@@ -127,7 +127,7 @@ struct PassthroughTests {
         }
     }
 
-    @Test("A write lease tells whether a file is still read past the filesystem, by handles or by mappings")
+    @Test("A write lease shows whether a file is still read past the filesystem, by handles or by mappings")
     func lease() throws {
         try withPassthrough { fixture in
             let other = open(fixture.backing, O_RDWR | O_CLOEXEC)

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Names and attributes through the kernel", .serialized, .enabled(if: fuseIsUsable))
 struct TreeTests {
-    @Test("stat shows what the volume tells, and the mounter as owner")
+    @Test("stat shows what the volume says, and the mounter as owner")
     func attributes() throws {
         let file = MemoryFile(node: 2, length: 1_000_001)
         try withMount(["film": file], ownership: Ownership(user: 12, group: 34, umask: 0o027)) { mount in
@@ -130,7 +130,7 @@ struct TreeTests {
         }
     }
 
-    @Test("xattrs tell their length, their bytes, ERANGE and ENODATA")
+    @Test("xattrs give their length and their bytes, or ERANGE and ENODATA")
     func extendedAttributes() throws {
         try withMount(["film": MemoryFile(node: 2, length: 10)]) { mount in
             let path = mount.file("film")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ReelHTTP
 
-/// A receiver that keeps all it is told, and whether it was told in the order that the contract promises.
+/// A receiver that keeps all that it gets, and whether it came in the order that the contract promises.
 final class Recorder: OriginReceiver {
     struct Record {
         var heads: [ResponseHead] = []

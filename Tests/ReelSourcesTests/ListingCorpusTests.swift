@@ -12,7 +12,7 @@ struct CorpusPage: Sendable, CustomTestStringConvertible {
     var lengths: Lengths
     var modified: Int64?
     var hidesDotFiles = false
-    /// Entries whose length the page does not tell, whatever `lengths` says.
+    /// Entries whose length the page does not give, whatever `lengths` says.
     var unknown: Set<String> = []
     /// Names that this server itself writes in another way.
     var renamed: [String: String] = [:]

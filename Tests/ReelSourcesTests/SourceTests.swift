@@ -51,7 +51,7 @@ import Testing
         #expect(source.description == kind && source.root.key == root && entries.count == 1)
     }
 
-    /// What an address tells: the kind, the spelling that it is known by, what a file of credentials is for it, and
+    /// What an address says: the kind, the spelling that it is known by, what a file of credentials is for it, and
     /// whether it may have mirrors.
     @Test(
         arguments: [

@@ -32,7 +32,7 @@ import Testing
     }
 
     #if DEBUG
-        @Test("A lock taken under one of a later rank is told with both names") func outOfOrder() {
+        @Test("A lock taken under one of a later rank is reported with both names") func outOfOrder() {
             let tree = Lock(0, .tree)
             let file = Lock(0, .file, file: "File.swift")
             let broken = LockPlace.broken { file.withLock { _ in tree.withLock { _ in } } }

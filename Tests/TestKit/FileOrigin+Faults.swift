@@ -7,7 +7,7 @@ extension FileOrigin {
         case noRanges
         /// 206 whose `Content-Range` and bytes begin one byte behind the asked place.
         case wrongContentRange
-        /// 206 whose `Content-Range` tells a total one byte longer than the file.
+        /// 206 whose `Content-Range` gives a total one byte longer than the file.
         case wrongTotal
         /// 206 without any `Content-Range`.
         case noContentRange

@@ -1,7 +1,7 @@
 import Glibc
 import ReelCore
 
-/// Bytes of the file's range that the page cache holds. mincore(2), which tells whoever may write to the file.
+/// Bytes of the file's range that the page cache holds. mincore(2) shows them to a program that may write to the file.
 package func residentBytes(_ path: String, _ range: ByteRange) -> Int64 {
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { return -1 }

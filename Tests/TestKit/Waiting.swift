@@ -3,7 +3,7 @@ import ReelThreads
 
 /// Waits until `condition` holds, at most `limit`. - Returns: whether it held.
 ///
-/// For what other threads bring about and no signal tells; looks again every millisecond.
+/// For what other threads bring about and no signal reports; looks again every millisecond.
 @discardableResult
 package func eventually(within limit: Duration = .seconds(10), _ condition: () -> Bool) -> Bool {
     let end = ContinuousClock.now + limit

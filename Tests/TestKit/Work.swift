@@ -21,7 +21,7 @@ package struct Work: CustomStringConvertible, Sendable {
     }
 
     /// Eight times as much takes 8 times as long, and 64 times where each piece is compared with each; 24 lies between,
-    /// far from both. Below a millisecond nothing can be told, and need not.
+    /// far from both. Less than a millisecond cannot be measured, and need not be.
     package var isLinear: Bool { seconds[3] < 0.001 || seconds[3] < 24 * max(seconds[0], 0.000_02) }
 
     package var description: String { seconds.map { "\(($0 * 1e6).rounded() / 1e3) ms" }.joined(separator: ", ") }

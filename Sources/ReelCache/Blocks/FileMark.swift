@@ -20,7 +20,7 @@ struct FileMark: Equatable, Sendable {
     }
 }
 
-/// Tells changes by this program from changes by others.
+/// Distinguishes changes by this program from changes by others.
 final class ChangeWatch: Sendable {
     private struct State {
         /// The mark after our last change.

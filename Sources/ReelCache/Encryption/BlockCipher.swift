@@ -3,7 +3,7 @@ import ReelCore
 /// Seals and opens the blocks of one data file, under a key of its own.
 ///
 /// Each quarter of a block has a tag, so that a short read decrypts no more than that. The nonce of a quarter is the
-/// block's, 96 random bits, with its last byte XORed with the quarter's number. So 94 bits tell two blocks apart, and
+/// block's, 96 random bits, with its last byte XORed with the quarter's number. So 94 bits distinguish two blocks, and
 /// the bound of 2^32 on random nonces of 96 bits (`AuthenticatedCipher`) is one of 2^31 blocks: a file of 16 TiB has
 /// 2^27, and is as a rule written once.
 final class BlockCipher: Sendable {

@@ -1,4 +1,4 @@
-/// Tells media files by their names, before anything else is known of them.
+/// Recognises media files by their names, before anything else is known of them.
 package enum MediaName {
     /// By extension: films, then music.
     private static let types = [

@@ -3,7 +3,7 @@
 /// The queue is the order of a directory or a list. One item at a time is fetched: the one behind the one that is being
 /// played through. It is dropped when the reader goes elsewhere.
 package struct Prebuffering: Sendable {
-    /// Tells the caller what to do with an item.
+    /// A step that the caller has to take with an item.
     package enum Action: Hashable, Sendable {
         /// Fetch its head and tail.
         case fetch(String)

@@ -1,4 +1,4 @@
-/// Tells from the folders that programs read which trees they walk through, and how many folders may be listed ahead
+/// Decides from the folders that programs read which trees they walk through, and how many folders may be listed ahead
 /// of them.
 ///
 /// A program walks where it has read three folders of one parent in turn that were not listed. From then on each folder

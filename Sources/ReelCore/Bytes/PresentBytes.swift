@@ -1,4 +1,4 @@
-/// Tells which bytes of one version are in the cache: fetch planning asks the cache's table of blocks through it.
+/// Shows which bytes of one version are in the cache: fetch planning asks the cache's table of blocks through it.
 ///
 /// Each answer holds for its moment. Only the thread that calls `Ledger.arrived` adds bytes; bytes can leave at any
 /// time, which `removals` counts.

@@ -37,7 +37,7 @@ package struct EntityTag: Hashable, Sendable {
     package var header: String { (isWeak ? "W/" : "") + "\"\(opaque)\"" }
 }
 
-/// Tells whether two answers are of the same version of a resource.
+/// Shows whether two answers are of the same version of a resource.
 package struct Validator: Hashable, Sendable {
     /// nil where the answer had none.
     package var entityTag: EntityTag?

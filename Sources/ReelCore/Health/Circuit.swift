@@ -31,7 +31,7 @@ package struct Circuit: Sendable {
         case closed, doubtful, open(Outage), halfOpen(Outage)
     }
 
-    /// Tells the caller what to do.
+    /// A step that the caller has to take.
     package enum Action: Hashable, Sendable {
         /// Ask for a small piece on a connection of its own.
         /// - connect, answer: limits of the connection and of the whole.

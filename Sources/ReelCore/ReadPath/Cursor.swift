@@ -89,7 +89,7 @@ struct Cursor: Hashable, Sendable {
         return min(grown, needed, most, limit)
     }
 
-    /// What lies before `front` is the file's index: reading it tells nothing of what comes behind it.
+    /// What lies before `front` is the file's index: reading it shows nothing of what comes behind it.
     mutating func pass(_ front: Int64) {
         if beginning == .head, start < front { start = min(position, front) }
     }

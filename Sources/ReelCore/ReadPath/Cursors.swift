@@ -99,8 +99,8 @@ struct Cursors: Sendable {
         return cursor.window(atMost: min(windowLimit, max(limits.room, Readahead.near)))
     }
 
-    /// The end of what the program reads of each file (`Ledger.Limits.reach`); 0 where that tells nothing of the reader
-    /// at `range`, which read last.
+    /// The end of what the program reads of each file (`Ledger.Limits.reach`); 0 if that says nothing about the
+    /// reader at `range`, which read last.
     func reach(at range: ByteRange) -> Int64 { last.map { $0.continues(with: range) ? reach(of: $0) : 0 } ?? 0 }
 
     func reach(of cursor: Cursor) -> Int64 {

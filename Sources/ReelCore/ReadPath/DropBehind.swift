@@ -1,4 +1,4 @@
-/// Tells which bytes a reader has left so far behind that they need not stay in memory.
+/// Finds the bytes that a reader has left so far behind that they need not stay in memory.
 ///
 /// A film of some gigabytes that is read once would push everything else out of the page cache, and each of its pages
 /// would be a new one: on a virtual machine that takes memory from its host as it goes, that costs more than all else

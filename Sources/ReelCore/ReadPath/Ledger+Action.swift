@@ -5,7 +5,7 @@ extension Ledger {
     /// Names a waiting read of one ledger; the caller chooses it.
     package typealias ReadID = UInt64
 
-    /// Tells the caller what to do.
+    /// A step that the caller has to take.
     package enum Action: Hashable, Sendable {
         /// Ask the origin for these bytes. A stream that retries starts again under its old name.
         case start(StreamID, ByteRange, isDemanded: Bool)

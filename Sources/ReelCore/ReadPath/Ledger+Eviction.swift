@@ -1,4 +1,4 @@
-/// Tells which blocks an open file can give up when the cache is full.
+/// Finds the blocks that an open file can give up when the cache is full.
 extension Ledger {
     /// Whether a block of which some bytes are there can go: no request brings the others, and no read waits for it.
     /// Bytes that come once stay.

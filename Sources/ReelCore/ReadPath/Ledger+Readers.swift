@@ -11,7 +11,7 @@ extension Ledger {
         package var isPlayer: Bool
     }
 
-    /// A reader that paused for so long may be gone; the last one is told all the same.
+    /// A reader that paused for this long may be gone; the last one is reported all the same.
     private static let told = Duration.seconds(60)
 
     /// The readers of the last minute, the last active one first; none where no handle is open.

@@ -7,7 +7,7 @@ package struct Ledger: Sendable {
     /// After the last close streams go on for this time, and their file stays known.
     package static let linger = Duration.seconds(10)
 
-    /// Tells which bytes are there.
+    /// Shows which bytes are there.
     let present: any PresentBytes
     private(set) var planner: Planner
     private var counts = FetchStatistics()
@@ -259,7 +259,7 @@ package struct Ledger: Sendable {
         return id
     }
 
-    /// Makes a stream of a request that was made beside the first one, by a length that only the listing told.
+    /// Makes a stream of a request that was made beside the first one, by a length that only the listing gave.
     /// - Returns: nil where some of its bytes are there or under way, and where the file has none of them.
     package mutating func adoptBeside(_ range: ByteRange, now: Duration) -> StreamID? {
         let range = range.clamped(to: ByteRange(0, length))
@@ -286,7 +286,7 @@ package struct Ledger: Sendable {
     }
 
     /// The request of a stream was sent: from here its time to the head counts.
-    /// - Parameter isTimed: false where it was sent before it was a stream: the time to its head tells nothing.
+    /// - Parameter isTimed: false if it was sent before it was a stream: the time to its head says nothing.
     package mutating func requested(_ id: StreamID, now: Duration, isTimed: Bool = true) {
         planner.streams.sent(id, isTimed: isTimed, now: now)
     }
@@ -339,7 +339,7 @@ package struct Ledger: Sendable {
     package mutating func dropped(_ count: Int64) { counts.dropped(count) }
 
     /// The request of a stream is over, nil if its body came whole. Of a version with an open end `present` knows the
-    /// length by then, and a body that broke off is not asked for again: nothing tells where it would go on.
+    /// length by then, and a body that broke off is not asked for again: nothing says where it would go on.
     /// - Parameter random: from 0 to 1, for the pause before the next attempt.
     package mutating func ended(
         _ id: StreamID, _ failure: OriginFailure?, now: Duration, random: Double

@@ -13,7 +13,7 @@ package struct Pace: Sendable {
     private var deviation = 0.05
     /// Bytes a second that one running body brings, smoothed; nil before the first.
     package private(set) var rate: Double?
-    /// The same with the time until the head came, which tells more of short bodies, as they come in one piece.
+    /// The same with the time until the head came, which says more about short bodies, as they come in one piece.
     package private(set) var wholeRate: Double?
     private var running: [UInt64: Body] = [:]
     private var requested: [UInt64: Duration] = [:]
@@ -59,7 +59,7 @@ package struct Pace: Sendable {
     package mutating func bytes(_ count: Int64, of id: UInt64, now: Duration) {
         guard var body = running[id] else { return }
         body.bytes += count
-        // A body that came at once was as fast as memory: no clock tells better.
+        // A body that came at once was as fast as memory: no clock measures better.
         let elapsed = max((now - body.since).seconds, 0.0002)
         if body.bytes >= 64 << 10 {
             let fresh = Double(body.bytes) / elapsed

@@ -36,7 +36,7 @@ package struct ReadWait: Hashable, Sendable {
     /// All of its bytes are in the cache; the read takes them from there.
     package mutating func came(now: Duration) { cameAt = cameAt ?? now }
 
-    /// The read has its answer, or fails. - Returns: nil where that took no time worth telling.
+    /// The read has its answer, or fails. - Returns: nil if that took no time worth reporting.
     package func stall(now: Duration) -> Stall? {
         guard now - start >= Self.shortest else { return nil }
         let came = cameAt ?? now

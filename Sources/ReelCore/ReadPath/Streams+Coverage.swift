@@ -1,4 +1,4 @@
-/// Tells which bytes are on their way, and where a new request begins.
+/// Finds the bytes that are on their way, and where a new request begins.
 extension Streams {
     /// Bytes that are asked for and have not come.
     var owed: Int64 {

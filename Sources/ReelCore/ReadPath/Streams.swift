@@ -26,7 +26,7 @@ struct Stream: Sendable {
     fileprivate(set) var lastFailure: OriginFailure?
     /// Set while it waits for its next attempt.
     fileprivate(set) var retryAt: Duration?
-    /// Its request was told to pause.
+    /// Its request was asked to pause.
     fileprivate(set) var isPaused = false
     /// Its request goes before those that fetch ahead.
     fileprivate(set) var isDemanded: Bool

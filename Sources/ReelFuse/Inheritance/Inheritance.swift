@@ -20,7 +20,7 @@ package struct Inheritance: Codable, Sendable {
         var generation: UInt64?
     }
 
-    /// What tells one version of a file from another.
+    /// Distinguishes one version of a file from another.
     struct Version: Codable, Sendable, Equatable {
         var length: Int64?
         var entityTag: String?

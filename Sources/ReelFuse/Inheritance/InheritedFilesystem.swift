@@ -79,8 +79,8 @@ final class InheritedFilesystem: Filesystem {
         for completion in waiting { completion(result) }
     }
 
-    /// Opens a version; `stale` if the file is another one now. Without a length, a version cannot be told from another
-    /// body, which would go on in the middle of the first.
+    /// Opens a version; `stale` if the file is another one now. Without a length, a version cannot be distinguished
+    /// from another body, which would go on in the middle of the first.
     private func open(_ file: InheritedFile, at node: NodeID, _ completion: @escaping Completion<any FileHandle>) {
         guard file.length != nil else { return completion(.failure(.stale)) }
         filesystem.reopen(node) { [self] result in
@@ -242,7 +242,7 @@ final class InheritedFilesystem: Filesystem {
     }
 }
 
-/// Tells the kernel of changes, in its own numbers.
+/// Notifies the kernel of changes, in the kernel's own numbers.
 final class InheritedKernelCache: KernelCache {
     private let cache: any KernelCache
     private let nodes: InheritedNodes

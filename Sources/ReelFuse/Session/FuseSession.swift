@@ -111,7 +111,7 @@ package final class FuseSession: @unchecked Sendable {
     /// The absolute path of the directory that it is mounted on.
     package var mountpoint: String { options.mountpoint }
 
-    /// Tells the kernel what the filesystem changes.
+    /// Notifies the kernel of what changes in the filesystem.
     package let kernelCache: any KernelCache
 
     /// Whether the kernel may read complete files itself: it agreed, and has not refused since.

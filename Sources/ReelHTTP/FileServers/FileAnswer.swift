@@ -1,4 +1,4 @@
-/// What a file server tells of one file.
+/// The facts that a file server gives of one file.
 struct FileFacts: Equatable {
     /// Bytes, nil if it does not say.
     var length: Int64?
@@ -15,8 +15,8 @@ struct FileAnswer {
     /// The last line of the control connection.
     private(set) var reply: [UInt8] = []
 
-    /// The request is about to be sent, or goes on with a body. - Parameter known: nil: curl tells the facts with the
-    /// first byte.
+    /// The request is about to be sent, or goes on with a body. - Parameter known: nil if curl gives the facts with
+    /// the first byte.
     mutating func begin(asksHead: Bool, _ known: FileFacts?) { (self.asksHead, facts) = (asksHead, known) }
 
     mutating func take(reply line: UnsafeRawBufferPointer) { reply = Array(line.prefix(512)) }

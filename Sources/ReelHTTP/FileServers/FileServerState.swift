@@ -4,7 +4,7 @@ import ReelCore
 struct FileServerState {
     /// The lanes of an FTP server, the newest last.
     private var lanes: [SessionLane] = []
-    /// The files of an SFTP server, by URL: it tells a file's length only to a request of its own.
+    /// The files of an SFTP server, by URL: it gives a file's length only in answer to a separate request.
     private var files: [String: FileFacts] = [:]
 
     /// More than run at once: the oldest that no handle uses goes with its connection.

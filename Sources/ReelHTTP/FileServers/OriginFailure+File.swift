@@ -7,8 +7,8 @@ extension OriginFailure {
     ///
     /// - Parameters:
     ///   - code: curl's (libcurl-errors(3)).
-    ///   - response: the last reply code of FTP (RFC 959, section 4.2); 0: there is none.
-    ///   - reply: the line of that code. Servers tell by its words alone why they refuse.
+    ///   - response: the last reply code of FTP (RFC 959, section 4.2), 0 if there is none.
+    ///   - reply: the line of that code. Only its words say why the server refuses.
     ///   - keyRefusal: nil if no host key was refused.
     ///   - method: of the request.
     init(

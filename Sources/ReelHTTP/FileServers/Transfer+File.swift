@@ -40,7 +40,7 @@ extension Transfer {
         let place = route.place
         let isFTP = place.fileProtocol == .ftp
         let known = home.fileServer.facts(of: place)
-        // SFTP tells a range's length alone.
+        // With a range SFTP gives only the range's length, not the file's.
         let needsHead = !isFTP && request.range != nil && known == nil
         answer.file.begin(asksHead: request.isHeadEnough || probe != nil || needsHead, isFTP ? nil : known)
         // A probe logs in, and no more.
@@ -179,7 +179,7 @@ extension Transfer {
         return .failed(failure)
     }
 
-    /// Whether the server has told that the file is empty, before it said that its body did not come.
+    /// Whether the server has said that the file is empty, before it reported that its body did not come.
     private func isEmptyFile(_ result: CURLcode) -> Bool {
         result == CURLE_PARTIAL_FILE && !answer.file.asksHead && !asksFolder
             && reel_get_offset(handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T) == 0

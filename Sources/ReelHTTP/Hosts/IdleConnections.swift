@@ -1,4 +1,4 @@
-/// Counts the open, idle connections to one origin from their uses, as curl does not tell their number.
+/// Counts the open, idle connections to one origin from their uses, as curl does not report their number.
 ///
 /// Where several requests fetch ahead at a time, each would take an idle connection as soon as there is one, and a
 /// reader that jumps meanwhile would wait for a new one, twice as long. So demanded requests have some to themselves.

@@ -1,8 +1,8 @@
 import ReelCore
 import ReelThreads
 
-/// Tells the circuits of all origins how their requests fare, and publishes how the origins stand. The loop does probes
-/// and cuts, as no transfer may end inside of another's callback.
+/// Reports to the circuits of all origins how their requests fare, and publishes how the origins stand. The loop does
+/// probes and cuts, as no transfer may end inside of another's callback.
 ///
 /// Belongs to the transport's thread.
 final class OutageWatch {
@@ -48,7 +48,7 @@ final class OutageWatch {
 
     func probeConnects(_ host: OriginHost) { tell(host) { $0.probeConnects($1) } }
 
-    /// A request has ended. - Returns: the failure that its receiver is told.
+    /// A request has ended. - Returns: the failure that its receiver gets.
     func ended(_ transfer: Transfer, _ failure: OriginFailure?) -> OriginFailure? {
         let host = transfer.home
         var lesson = failure

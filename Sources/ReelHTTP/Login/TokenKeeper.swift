@@ -13,7 +13,7 @@ final class TokenKeeper<Secret: Sendable>: SecretKeeper {
     let refusal: Int
     private let source: Source?
     private let deliver: @Sendable (Secret?) -> Void
-    /// The serial number tells the token of one run from that of the next.
+    /// The serial number distinguishes the token of one run from that of the next.
     private(set) var current: (secret: Secret, serial: Int)?
     private var serial = 0
     /// Tokens refused since the last one that was taken.
@@ -27,7 +27,7 @@ final class TokenKeeper<Secret: Sendable>: SecretKeeper {
     ///   - first: what is known without a run.
     ///   - source: starts a run, nil if `first` is never replaced.
     ///   - refusal: see `SecretKeeper.refusal`.
-    ///   - deliver: gets what a run has told, on any thread, and calls `take` on the transport's.
+    ///   - deliver: gets the result of a run, on any thread, and calls `take` on the transport's.
     init(first: Secret? = nil, _ source: Source?, refusal: Int, deliver: @escaping @Sendable (Secret?) -> Void) {
         self.refusal = refusal
         current = first.map { ($0, 0) }

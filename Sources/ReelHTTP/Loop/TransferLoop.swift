@@ -47,7 +47,7 @@ final class TransferLoop {
         hosts = HostTable(slots: configuration.connectionsPerOrigin, news)
     }
 
-    /// Works until `Mailbox.shutDown`; returns when every receiver has been told its end.
+    /// Works until `Mailbox.shutDown`; returns when every receiver has been notified of its end.
     func run() {
         while true {
             let (commands, isShutDown) = mailbox.takeAll()

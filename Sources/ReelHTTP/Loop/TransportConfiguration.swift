@@ -15,8 +15,8 @@ package struct TransportConfiguration: Sendable {
     package var mirrorOrigins: Set<String> = []
     /// Signs the requests of S3's interface to trusted origins, nil if they are sent unsigned.
     package var signingKey: SigningKey?
-    /// Reads `signingKey` again once a service refuses it for itself, and tells it, nil where there is none; nil if it
-    /// stays. The transport reads it once at a time. It must not block.
+    /// Reads `signingKey` again once a service refuses the key itself, and delivers it, or nil if there is none. Is nil
+    /// if the key stays the same. The transport reads it once at a time. It must not block.
     package var keySource: (@Sendable (_ deliver: @escaping @Sendable (SigningKey?) -> Void) -> Void)?
     /// The region that signatures name, and where AWS is asked, until an answer names another one, nil if unknown.
     package var region: String?
@@ -33,8 +33,8 @@ package struct TransportConfiguration: Sendable {
     package var ssh = SSHAccess()
     /// The path of a file of credentials, nil for `~/.netrc`.
     package var netrcFile: String?
-    /// Runs the command that prints a bearer token, and tells the token, nil where there is none; nil if there is no
-    /// such command. The transport runs it once at a time. It must not block.
+    /// Runs the command that prints a bearer token, and delivers the token, or nil if there is none. Is nil if there is
+    /// no such command. The transport runs it once at a time. It must not block.
     package var tokenSource: (@Sendable (_ deliver: @escaping @Sendable (String?) -> Void) -> Void)?
     /// Lines of a Netscape cookie file, for the trusted origins.
     package var cookies: [String] = []

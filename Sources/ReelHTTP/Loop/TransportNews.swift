@@ -11,7 +11,7 @@ package struct TransportCounters: Hashable, Sendable {
     package var connections: Int64 = 0
 }
 
-/// The facts that the transport's thread tells all others.
+/// The facts that the transport's thread publishes for all others.
 final class TransportNews: Sendable {
     struct Facts {
         var counters = TransportCounters()

@@ -9,7 +9,7 @@ package enum AddressReach: Int, Comparable, Sendable {
     case everywhere
     /// From a private network: RFC 1918, RFC 6598 (shared), RFC 4193 (unique local), RFC 3879 (site local).
     case site
-    /// From one link: RFC 3927, RFC 4291. Clouds tell a machine's keys there.
+    /// From one link: RFC 3927, RFC 4291. Clouds hand out a machine's keys there.
     case link
     /// From this machine: loopback, and the unspecified address, which leads there.
     case machine

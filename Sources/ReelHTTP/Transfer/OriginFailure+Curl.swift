@@ -3,7 +3,7 @@ import Glibc
 import ReelCore
 
 extension OriginFailure {
-    /// The failure that a receiver is told of a transfer that curl gave up.
+    /// The failure that a receiver gets for a transfer that curl gave up.
     ///
     /// The text is curl's own sentence for the code (libcurl-errors(3)) and the system's for the errno, never
     /// CURLOPT_ERRORBUFFER, which may quote the URL or the origin's bytes.

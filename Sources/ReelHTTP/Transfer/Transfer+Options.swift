@@ -109,7 +109,7 @@ extension Transfer {
             return []
         }
         easy.set(CURLOPT_POSTFIELDSIZE, request.body.count)
-        // curl copies the bytes, as many as it was told.
+        // curl copies as many bytes as CURLOPT_POSTFIELDSIZE says.
         var body = request.body
         body.withUnsafeMutableBytes { easy.set(CURLOPT_COPYPOSTFIELDS, context: $0.baseAddress!) }
         easy.set(CURLOPT_CUSTOMREQUEST, request.method)

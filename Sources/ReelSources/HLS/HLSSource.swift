@@ -8,8 +8,8 @@ package struct HLSSource: Source {
     package static let fileExtensions: Set<String> = ["m3u8", "m3u"]
     package static let mediaTypes = PlaylistFormat.m3u.row.mediaTypes
 
-    /// Ends the path of a URL that stands for the segments of a playlist, so that the cache can tell them from the
-    /// playlist itself. No request has it.
+    /// Ends the path of a URL that stands for the segments of a playlist, so that the cache can distinguish them
+    /// from the playlist itself. No request has it.
     static let mark = ";joined"
     /// Path suffix for a local playlist: it has no URL, so its first segment's is used.
     static let localMark = ";joined-locally"

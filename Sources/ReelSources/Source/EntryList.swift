@@ -56,7 +56,7 @@ package struct EntryList: RandomAccessCollection, Sendable {
     /// Below which the URLs of all entries lie; nil where they do not.
     package var folder: ResourceURL? { storage.entries.others.isEmpty ? storage.entries.folder : nil }
 
-    /// Tells it from other lists in memory (`isIdentical`).
+    /// Distinguishes it from other lists in memory (`isIdentical`).
     package var identity: ObjectIdentifier { ObjectIdentifier(storage) }
 
     /// Whether both are one and the same in memory.

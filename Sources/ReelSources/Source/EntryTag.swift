@@ -1,6 +1,6 @@
 import ReelCore
 
-/// Tells whether an entry of a newer listing is of the same version: a hash of its entity tag, as the tags themselves
+/// Shows whether an entry of a newer listing is of the same version: a hash of its entity tag, as the tags themselves
 /// of a hundred thousand entries would take more memory than all else.
 ///
 /// Weak or strong does not matter, nor do quotes. The hash is Swift's own, so a tag means nothing in another process.

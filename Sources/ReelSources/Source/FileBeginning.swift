@@ -7,7 +7,7 @@ package struct FileBeginning: Sendable {
     let mediaType: String?
     let bytes: [UInt8]
 
-    /// Enough bytes to tell all of the formats below from each other.
+    /// Enough bytes to distinguish all of the formats below.
     package static let length = 64
 
     /// - Parameter bytes: at most this many.

@@ -55,7 +55,7 @@ package struct QuerySignature: Hashable, Sendable {
             .with(credentials: url.credentials)
     }
 
-    /// Tells a URL from its signature.
+    /// Separates a URL from its signature.
     /// - Returns: the URL without the parameters of a well-known signature, and the signature, nil if it has none.
     static func split(_ url: ResourceURL) -> (url: ResourceURL, signature: QuerySignature)? {
         guard let query = url.query else { return nil }

@@ -83,7 +83,7 @@ struct BlockStateTests {
         }
     }
 
-    /// What leaves is told, so that a read that began before does not count.
+    /// `removals` counts what leaves, so that a read that began before does not count.
     @Test(arguments: BlockState.allCases) func whateverLeavesIsCounted(_ state: BlockState) {
         var table = Self.table(state)
         let before = table.removals

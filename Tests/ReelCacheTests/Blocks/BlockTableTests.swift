@@ -173,7 +173,7 @@ struct BlockTableTests {
         #expect(words(state) == [Word(extent: 0, word: 0b1110)])
     }
 
-    /// A write-back that fails before a sync has told of it may take them out of the page cache.
+    /// A write-back that fails before a sync has reported it may take them out of the page cache.
     @Test func whatNoSyncHasVouchedForIsLookedAtEachTime() {
         var state = state()
         _ = state.fill(5, 55)
@@ -331,7 +331,7 @@ struct BlockTableTests {
         #expect(empty.isComplete && empty.covers(ByteRange(0, 0)) && empty.states.filledBytes == 0)
     }
 
-    /// A read that began before bytes left, and a write, are told that they do not count.
+    /// A read that began before bytes left, and a write, learn that they do not count.
     @Test func bytesOfABlockThatHasLeftMeanwhileDoNotCount() {
         var state = state()
         state.begin([1])

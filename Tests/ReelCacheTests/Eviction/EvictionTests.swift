@@ -260,7 +260,7 @@ private final class Counter: Sendable {
         store.close()
     }
 
-    /// What an answer tells, in order, and whether it is the version of the one before.
+    /// The validator of one answer, the tag of the next, and whether both are of one version.
     @Test(arguments: [
         (Validator(entityTag: EntityTag("W/\"a\""), lastModified: nil), EntityTag("\"a\""), true),
         (Validator(entityTag: EntityTag("\"a\""), lastModified: nil), EntityTag("\"b\""), false),

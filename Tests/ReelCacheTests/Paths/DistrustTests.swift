@@ -175,7 +175,7 @@ import Testing
         store.close()
     }
 
-    /// A filesystem that cannot write dirty pages back may drop them, and tells so by the next sync alone. Until then
+    /// A filesystem that cannot write dirty pages back may drop them, and reports it only at the next sync. Until then
     /// zeros are read, where blocks of the disk are taken all the same.
     @Test(.tags(.plainOnly)) func whatThePageCacheLosesBeforeASyncIsNotReadAsZeros() throws {
         let fixture = Fixture()
@@ -228,7 +228,7 @@ import Testing
         let disk = try fixture.disk(.ext4, megabytes: 48, backed: 12)
         defer { disk.end() }
         let store = try fixture.open()
-        // What it would tell is not known yet.
+        // What it would report is not known yet.
         store.committer.stop()
         let object = try store.object(for: version(blocks: 160))
         for block in 0..<160 {

@@ -4,14 +4,14 @@ import Testing
 
 @testable import ReelCore
 
-/// What the first bytes of films and songs tell of the rest.
+/// What the first bytes of films and songs say of the rest.
 @Suite struct ContainerTests {
     struct Medium: CustomTestStringConvertible, Sendable {
         /// The name of the file.
         var testDescription: String
         /// What ffmpeg makes it with.
         var words: [String]
-        /// nil where the first bytes do not tell it.
+        /// nil if the first bytes do not give it.
         var seconds: Double?
         /// What stands at the only place that an open reads behind the first bytes, nil if there is none.
         var opening: [UInt8]?
@@ -37,7 +37,7 @@ import Testing
         private static let song = ["-f", "lavfi", "-i", "anoisesrc=duration=20:r=48000"]
     }
 
-    @Test("A file tells from its first bytes how long it plays and where programs look next", arguments: Medium.all)
+    @Test("The first bytes of a file say how long it plays and where programs look next", arguments: Medium.all)
     func tells(_ medium: Medium) throws {
         let file = try made(medium.words, medium.testDescription)
         let length = Int64(file.count)

@@ -33,7 +33,7 @@ struct DropBehindTests {
     private struct Run: Sendable {
         var from: Int64
         var count: Int64
-        /// What is told of it.
+        /// The bytes that it leaves behind, nil if there are none.
         var left: ByteRange?
 
         init(_ from: Int64, _ count: Int64, _ left: ByteRange? = nil) {
@@ -107,7 +107,7 @@ struct DropBehindTests {
         #expect(read(&other, missing.upper, kept + extent, by: 128 << 10).isEmpty)
     }
 
-    /// What two who read on alternately are told is all behind them, and nothing is told twice.
+    /// The bytes that two readers leave in turn are all behind them, and none is reported twice.
     @Test func severalReadersLeaveTheirOwn() {
         var generator = SeededGenerator()
         var ledger = ledger()

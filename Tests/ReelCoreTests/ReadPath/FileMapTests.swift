@@ -9,7 +9,7 @@ import Testing
         FileMap.text(TestBytes(length: length, there: there), coming: coming)
     }
 
-    @Test("Each cell tells whether its bytes are there, in part, on their way or missing")
+    @Test("Each cell shows whether its bytes are there, in part, on their way or missing")
     func cells() throws {
         let block = BlockSize.block
         let text = try #require(

@@ -10,7 +10,7 @@ import Testing
         var there: [Bool]
         /// Requests as the origin sees them: next byte and end.
         var running: [Ledger.StreamID: (next: Int64, end: Int64)] = [:]
-        /// Streams that stand in line, and were told to pause.
+        /// Streams that stand in line, and those that were asked to pause.
         var queued: Set<Ledger.StreamID> = []
         var paused: Set<Ledger.StreamID> = []
         var promoted: Set<Ledger.StreamID> = []

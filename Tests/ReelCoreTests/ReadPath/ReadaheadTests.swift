@@ -643,7 +643,7 @@ import Testing
     private struct WholeBody {
         var ledger: Ledger
         var now = Duration.seconds(1)
-        /// Where the bodies are, those that are told to pause, and those that were let go of.
+        /// Where the bodies are, those that were asked to pause, and those that were let go of.
         private(set) var bodies: [Ledger.StreamID: Int64] = [:]
         private(set) var paused: Set<Ledger.StreamID> = []
         private(set) var stopped: Set<Ledger.StreamID> = []

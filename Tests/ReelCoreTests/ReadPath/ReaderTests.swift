@@ -5,7 +5,7 @@ import Testing
 @Suite struct ReaderTests {
     private static let length: Int64 = 1 << 30
 
-    @Test("A reader is told with its place and the bytes ahead of it, while the file is open")
+    @Test("A reader is reported with its place and the bytes ahead of it, while the file is open")
     func places() {
         var ledger = Ledger(length: Self.length, there: [ByteRange(0, 20 << 20), ByteRange(40 << 20, 50 << 20)])
         #expect(ledger.readers(now: .zero).isEmpty)
@@ -19,7 +19,7 @@ import Testing
         #expect(readers.map(\.ahead) == [10 << 20 - 4096, 16 << 20])
         let rate = readers[1].rate ?? 0
         #expect(rate > 1_200_000 && rate < 1_500_000, "\(rate)")
-        // One that rests for a minute may be gone; the last one is told all the same.
+        // One that rests for a minute may be gone; the last one is reported all the same.
         #expect(ledger.readers(now: .seconds(100)).map(\.position) == [40 << 20 + 4096])
         ledger.closed(now: .seconds(100))
         #expect(ledger.readers(now: .seconds(100)).isEmpty)

@@ -154,7 +154,7 @@ import Testing
         _ = ledger.adopt(ByteRange(0, 2 * block), now: .zero)
         let actions = ledger.park(1, far, deadline: .seconds(30), now: .zero)
         #expect(actions == [.start(3, ByteRange(far.lower, far.lower + block), isDemanded: true)])
-        // All of a file tells nothing.
+        // An answer that is all of a file shows nothing.
         var short = Ledger(length: block, acceptsRanges: false)
         _ = short.adopt(ByteRange(0, 2 * block), now: .zero)
         #expect(!short.acceptsRanges)

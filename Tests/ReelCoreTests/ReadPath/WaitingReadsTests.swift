@@ -2,7 +2,7 @@ import Testing
 
 @testable import ReelCore
 
-/// Reads that wait: which are complete, which are over, and what a second try is told.
+/// Reads that wait: which are complete, which are over, and what a second try gets.
 @Suite struct WaitingReadsTests {
     private let bytes = TestBytes(length: 1 << 20)
 
@@ -25,7 +25,7 @@ import Testing
         #expect(waiting.all.map(\.id) == [1])
     }
 
-    /// The cache kept the bytes, and then had no room for those behind them: nothing tells of any arrival.
+    /// The cache kept the bytes, and then had no room for those behind them: no arrival is reported.
     @Test(arguments: ["tick", "supersede"]) func aReadWhoseBytesAreThereGetsThemWithoutAnArrival(_ event: String) {
         var ledger = Ledger(bytes)
         ledger.opened()

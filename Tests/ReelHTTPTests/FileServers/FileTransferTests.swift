@@ -64,12 +64,12 @@ import Testing
         ])
     }
 
-    /// A comparison inside of `#expect` would tell the difference of megabytes.
+    /// A comparison inside of `#expect` would print the difference of megabytes.
     private func isFilm(_ bytes: [UInt8], _ lower: Int64, _ upper: Int64) -> Bool {
         bytes == Self.film.bytes(ByteRange(lower, upper))
     }
 
-    /// Lines of the server's log that tell of a file that was sent.
+    /// Lines of the server's log about files that were sent.
     private func transfers(_ process: ChildProcess) -> [Substring] {
         (process.said.output + process.said.errors).split(separator: "\n").filter { $0.contains(" RETR ") }
     }
@@ -253,7 +253,7 @@ import Testing
     }
 
     @Test(
-        "A length that only the reply to RETR tells counts from the offset, and none above 16 TiB is believed",
+        "A length that only the reply to RETR gives counts from the offset, and none above 16 TiB is believed",
         arguments: [Int64(ScriptedFileServer.length) - 131_072, BlockSize.longestFile - 131_071, .max])
     func theLengthOfABody(_ announced: Int64) throws {
         let server = try ScriptedFileServer(opening: "150 Opening BINARY mode data connection (\(announced) bytes).")

@@ -240,7 +240,7 @@ import Testing
                 }
                 #expect(eventually { server.requests.count == before + count })
             }
-            /// Told as a file tells it: no more of it, at its last byte.
+            /// Its receiver wants no more once the last byte has come, as a file's does.
             func fetch(isDemanded: Bool) -> Recorder {
                 let recorder = Recorder(answer: { $0.bytes.count == 500 ? .stop : .more })
                 let range = ByteRange(0, 500)

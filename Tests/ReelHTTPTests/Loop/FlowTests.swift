@@ -209,7 +209,7 @@ import Testing
                 let record = recorder.finished()
                 #expect(record.failure == .cancelled || record.bytes.count == 100_000)
             }
-            // Behind all of it nothing more is told.
+            // After all of them nothing more is reported.
             #expect(origin.fetch(server.url("/film")).failure == nil)
             #expect(runs.allSatisfy { $0.0.record.ends == 1 })
         }

@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    /// Its body may be endless or never come: the failure is told all the same, and soon.
+    /// Its body may be endless or never come: the failure is reported all the same, and soon.
     @Test(arguments: [ServerStep.endless(GeneratedBytes()), .stall])
     func theBodyOfAnErrorIsNotWaitedFor(step: ServerStep) throws {
         let server = try ScriptedServer { _ in [.head(500, [("Content-Length", "1000000000")]), step] }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import ReelHTTP
 
-/// Following, forgetting and refusing redirects, and what is never told to another host.
+/// Following, forgetting and refusing redirects, and what is never sent to another host.
 @Suite struct RedirectTests {
     private let range = ByteRange(0, 100_000)
 

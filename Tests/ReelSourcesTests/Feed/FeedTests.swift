@@ -82,13 +82,13 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         ("nothing", [], nil),
     ]
 
-    @Test("The first bytes of a file tell its extension", arguments: contents)
+    @Test("The first bytes of a file show its extension", arguments: contents)
     func content(_ name: String, _ bytes: [UInt8], _ expected: String?) {
         #expect(mediaExtension(ofContent: bytes) == expected)
         for count in bytes.indices { _ = mediaExtension(ofContent: Array(bytes[..<count])) }
     }
 
-    @Test("An extension that neither feed nor URL tells is asked of the file: its type, its place, its bytes")
+    @Test("An extension that neither feed nor URL gives is asked of the file: its type, its place, its bytes")
     func extensions() throws {
         func beginning(_ place: String, _ type: String?, _ bytes: String = "") -> FileBeginning {
             let headers = type.map { [(name: "Content-Type", value: $0)] } ?? []
@@ -261,7 +261,7 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         #expect(sent == ["X-Amz-Signature=cc&X-Amz-Expires=60", "X-Amz-Signature=bb&X-Amz-Expires=60"])
     }
 
-    @Test("Episodes have the date of their publication, and never a length that a feed tells")
+    @Test("Episodes have the date of their publication, and never a length that a feed gives")
     func facts() throws {
         let entries = try read(rss(item("One", "http://h/1", "6 May 24 07:08 GMT")))
         #expect(entries[0].modified == 1_714_979_280 && entries[0].length == nil)
@@ -334,7 +334,7 @@ private func item(_ title: String, _ url: String, _ date: String = "Mon, 06 May 
         #expect(entries.count == 100 && entries.allSatisfy { $0.name.utf8.count <= 255 })
     }
 
-    @Test("What a feed names and cannot be fetched is told")
+    @Test("What a feed names and cannot be fetched is reported")
     func skipped() throws {
         let root = SourcePlace.path("/list.xml")
         var reader = FeedSource(root: root).list(root, known: nil)

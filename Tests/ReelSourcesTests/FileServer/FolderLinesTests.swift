@@ -4,7 +4,7 @@ import Testing
 
 @testable import ReelSources
 
-/// What file servers tell of a folder.
+/// Listings of folders as file servers send them.
 @Suite struct FolderLinesTests {
     private static let folder = ResourceURL(trusted: "ftp://host/films/")!
     /// 2024-05-06 12:00:00 UTC.

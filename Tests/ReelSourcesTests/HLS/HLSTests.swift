@@ -79,7 +79,7 @@ extension HLSPlaylist {
         #expect(vector == [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 10])
     }
 
-    @Test("Signatures of URLs are told apart from what the pieces are known by")
+    @Test("Signatures of URLs are separated from what the pieces are known by")
     func signatures() throws {
         let list = try media("a.ts?X-Amz-Date=20240501T123456Z&X-Amz-Expires=60&X-Amz-Signature=secret&part=1")
         #expect(list.pieces.map(\.url.text) == ["https://h.example/films/a.ts?part=1"])

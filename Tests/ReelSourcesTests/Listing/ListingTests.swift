@@ -116,7 +116,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         #expect(try Listing.parse(Array(page.utf8), mediaType: "text/html", url: Corpus.base).map(\.name) == ["x"])
     }
 
-    @Test("Newer Caddy tells the size in bytes beside the human one")
+    @Test("Newer Caddy gives the size in bytes beside the human one")
     func caddy() throws {
         let page = """
             <title>Folder</title><h1>x</h1><table aria-describedby="summary"><thead><tr><th>
@@ -251,7 +251,7 @@ private func names(_ links: String, at url: ResourceURL = Corpus.base) throws ->
         #expect(entries.map(\.url.text) == (url.map { [$0] } ?? []))
     }
 
-    @Test("Text that follows a link which nobody closed still tells its size")
+    @Test("Text that follows a link which nobody closed still gives its size")
     func unclosed() throws {
         let page = html("<table><tr><td><a href=x>x<td>2024-05-06 07:08<td>12<tr><td><a href=y>y</table>")
         #expect(try Listing.parse(page, mediaType: nil, url: Corpus.base).map(\.length) == [12, nil])

@@ -84,7 +84,7 @@ import Testing
         #expect(EntryList([SourceEntry(name: longest, url: url("http://h/x"), isDirectory: false)])[0].name == longest)
     }
 
-    @Test("A length that no file has is not told", arguments: [-1, BlockSize.longestFile + 1, BlockSize.openEnd, .max])
+    @Test("A length that no file has is not kept", arguments: [-1, BlockSize.longestFile + 1, BlockSize.openEnd, .max])
     func lengths(length: Int64) {
         let lengths = [length, BlockSize.longestFile]
         let entries = lengths.map { SourceEntry(name: "\($0)", url: url("http://h/x"), isDirectory: false, length: $0) }
