@@ -46,7 +46,7 @@ extension Result where Success == [UInt8], Failure == VolumeError {
     }
 }
 
-/// What the kernel would be told to forget.
+/// Keeps what the kernel would have to forget.
 final class Kernel: KernelCache {
     let readsDataFiles: Bool
     let forgotten = Mutex<[String]>([])

@@ -28,7 +28,7 @@ extension RemoteFile {
         }
     }
 
-    /// Tells the line of the mount what the file's player needs.
+    /// Reports to the line of the mount what the file's player needs.
     /// - Parameter isNews: a read has begun to wait, or the player has gone.
     func tellLine(_ moment: Duration, isNews: Bool = false) {
         guard let need = decide({ $0.need(moment, isNews: isNews) }) else { return }

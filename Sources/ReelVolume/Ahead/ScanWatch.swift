@@ -2,7 +2,7 @@ import ReelCore
 import ReelFilesystem
 import ReelThreads
 
-/// Tells the kernel when programs begin to look into many files one after another, and when they have ended.
+/// Notifies the kernel when programs begin to look into many files one after another, and when they have ended.
 final class ScanWatch: Ticking {
     private let programs: ProgramTallies
     /// The kernel that knows of the scan, nil while there is none.

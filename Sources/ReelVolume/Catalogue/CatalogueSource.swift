@@ -307,7 +307,7 @@ final class CatalogueServices: Sendable {
         if let kernelCache { volume.connect(NumberedKernelCache(kernelCache, number)) }
     }
 
-    /// Tells of each source that is open from then on.
+    /// Calls `body` with each source that opens from now on.
     func listen(_ body: @escaping @Sendable (CatalogueSource) -> Void) { state.withLock { $0.listener = body } }
 
     fileprivate func appeared(_ source: CatalogueSource) { state.withLock { $0.listener }?(source) }

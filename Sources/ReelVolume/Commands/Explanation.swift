@@ -60,7 +60,7 @@ package struct Explanation: Codable, Sendable {
 }
 
 extension Maintenance {
-    /// Tells from memory what was fetched of a file, or for the listing of a directory.
+    /// Reports from memory what was fetched of a file, or for the listing of a directory.
     /// - Parameter path: inside the mount, without a leading `/`.
     /// - Throws: a sentence for the user: the path is not listed.
     package func explain(_ path: String) throws(MaintenanceFailure) -> Explanation {

@@ -6,7 +6,7 @@ extension Maintenance {
     /// Has each directory listed again at the next look at it, however young its listing is.
     package func expireListings() { tree.refresher.health.expireAll() }
 
-    /// Lists a directory again now, or it and all below it, and tells the kernel what has changed.
+    /// Lists a directory again now, or it and all below it, and notifies the kernel of what has changed.
     package func refresh(_ path: String, isRecursive: Bool, _ watch: MaintenanceWatch) throws(MaintenanceFailure)
         -> MaintenanceReport
     {

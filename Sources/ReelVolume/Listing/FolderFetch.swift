@@ -211,7 +211,7 @@ final class FolderFetch: Sendable {
     }
 }
 
-/// Tells whether a folder has changed since it was listed.
+/// Shows whether a folder has changed since it was listed.
 enum FolderMark: Sendable {
     case condition(OriginRequest.Condition)
     case file(FileStamp)

@@ -47,7 +47,7 @@ final class FolderWalk: Sendable {
     private let tree: Tree
     private let purpose: Purpose
     private let state: Lock<State>
-    /// Told of each folder that was listed, and whether that failed, and then of the end.
+    /// Called for each folder that was listed, with whether that failed, and then for the end.
     private let progress: @Sendable (Progress) -> Void
 
     enum Progress: Sendable, Equatable {
@@ -163,7 +163,7 @@ final class FolderWalk: Sendable {
     }
 
     private func finish() {
-        // A walk ahead of a program keeps its folders until it is told to end.
+        // A walk ahead of a program keeps its folders until `end` is called.
         if case .ahead = purpose { return }
         end()
         progress(.end)
@@ -181,7 +181,7 @@ final class FolderWalk: Sendable {
         case .warm: tree.listAhead(folder.node, directory, refreshes: true, done)
         case .ahead: tree.listAhead(folder.node, directory, done)
         }
-        // The walk may have been told to rest between its step and this.
+        // `rest` may have been called between the walk's step and this.
         if state.withLock({ $0.limit == 0 }) { directory.demand.giveUp() }
     }
 

@@ -61,7 +61,7 @@ final class FileOpener: Sendable {
         }
     }
 
-    /// Tells the handle of an open which program it is for.
+    /// Gives the handle of an open the name of the program that it is for.
     private func telling(
         _ program: String?, _ completion: @escaping Completion<any FileHandle>
     ) -> Completion<any FileHandle> {

@@ -44,7 +44,7 @@ struct ParkedReads {
         return nextID
     }
 
-    /// Tells the waits of the reads that the ledger holds.
+    /// Reports an event to the waits of the reads that the ledger holds.
     /// - Parameter range: only of those that want some of these bytes, nil for all.
     mutating func tellWaits(of range: ByteRange? = nil, _ event: (inout ReadWait) -> Void) {
         for id in held.keys where held[id]?.wait != nil {

@@ -27,7 +27,7 @@ struct ReportedStatistics {
         self.sums = sums
     }
 
-    /// Tells what was read since bytes came last.
+    /// Adds to the program's counters what was read since bytes last came.
     mutating func settle(_ statistics: FetchStatistics, _ program: ProgramTally?) {
         program?.add(read: statistics.readBytes - readBytes)
         readBytes = statistics.readBytes

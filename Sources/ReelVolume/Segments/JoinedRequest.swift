@@ -180,7 +180,7 @@ final class JoinedRequest: ForwardingReceiver {
         return ResponseHead(status: status, headers: headers, url: request.url)
     }
 
-    /// Tells the receiver the head, once.
+    /// Gives the receiver the head, once.
     private func tell() -> OriginFailure? {
         let (isFirst, range, length) = state.withLock { state in
             defer { state.hasHead = true }

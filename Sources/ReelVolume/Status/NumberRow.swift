@@ -24,7 +24,7 @@ package struct NumberRow: Sendable {
     package let name: String?
     package let kind: Kind
     package let unit: Unit
-    /// Tells the samples apart; nil if there is one sample.
+    /// Distinguishes the samples; nil if there is one sample.
     package let label: String?
     /// One sentence: the HELP of `/metrics`.
     package let help: String

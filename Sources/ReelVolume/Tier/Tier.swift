@@ -160,8 +160,8 @@ final class Tier: Origin {
         }
     }
 
-    /// Whether the bytes of a version are shared: only if they are the source's, and its validator tells it from all
-    /// others.
+    /// Whether the bytes of a version are shared: only if they are the source's, and its validator distinguishes it
+    /// from all others.
     static func keeps(_ information: ContentInformation) -> Bool {
         information.acceptsRanges && information.validator.mirror == 0 && information.isProven(by: information)
     }

@@ -166,7 +166,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         receiver.ended(failure)
     }
 
-    /// Tells the receiver the head, once, as the origin would have sent it.
+    /// Gives the receiver the head, once, as the origin would have sent it.
     private func tell() -> OriginFailure? {
         if hasHead { return nil }
         hasHead = true

@@ -1,6 +1,6 @@
 import ReelSources
 
-/// Told what becomes of a tree, on threads that must not wait.
+/// Is notified of what becomes of a tree, on threads that must not wait.
 package struct TreeNews: Sendable {
     /// Paths in the volume have changed, come or gone, as a refresh found; those of folders end in `/`.
     private let changed: @Sendable ([String]) -> Void
@@ -15,7 +15,7 @@ package struct TreeNews: Sendable {
         self.trust = trust
     }
 
-    /// Tells in what two listings of a folder differ. - Parameter folder: its path, nil if not known.
+    /// Reports how two listings of a folder differ. - Parameter folder: its path, nil if not known.
     func tell(_ old: Directory.Listed, _ new: Directory.Listed, in folder: String?) {
         let prefix = folder.map { $0.isEmpty ? "" : $0 + "/" } ?? ""
         var paths: [String] = []

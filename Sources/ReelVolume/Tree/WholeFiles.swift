@@ -2,8 +2,8 @@ import ReelCache
 import ReelCore
 import ReelThreads
 
-/// Tells which files play to their end without the network: those of which all bytes are cached, as of a few seconds
-/// ago.
+/// Finds the files that play to their end without the network: those of which all bytes are cached, as of a few
+/// seconds ago.
 final class WholeFiles: Sendable {
     private struct State: Sendable {
         /// In the order of their bytes.

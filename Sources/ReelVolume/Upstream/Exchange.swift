@@ -326,7 +326,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         return tell(head)
     }
 
-    /// Tells the receiver the head.
+    /// Gives the receiver the head.
     private func tell(_ head: ResponseHead) -> OriginFailure? {
         let failure = receiver.head(head)
         if failure == nil {

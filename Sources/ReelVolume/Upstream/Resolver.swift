@@ -13,7 +13,7 @@ final class Resolver: Sendable {
         let answer: PlaceAnswer
         /// On the clock of `now()`, nil if it has none.
         let end: Duration?
-        /// Tells answers for one URL apart.
+        /// Distinguishes answers for one URL.
         let number: UInt64
     }
 
@@ -70,7 +70,7 @@ final class Resolver: Sendable {
         self.answered = answered
     }
 
-    /// Tells where to ask for a file: at once where that is known, else on a thread of the resolver.
+    /// Gives the place to ask for a file: at once if it is known, else on a thread of the resolver.
     /// - Parameters:
     ///   - refusal: that place is of no use any more.
     ///   - completion: gets nil if the resolver gave no answer.

@@ -16,7 +16,7 @@ package final class AnchoredVolume: MountedVolume {
     private struct State {
         var kernel: (any KernelCache)?
         /// What the last look found, nil if there was none. Only a look changes it: if answers to the kernel did so
-        /// too, the next look would see no change, and tell the kernel of none.
+        /// too, the next look would see no change, and notify the kernel of none.
         var isThere: Bool?
     }
 
@@ -35,7 +35,7 @@ package final class AnchoredVolume: MountedVolume {
             inode: inodeNumber(of: name, in: rootNode), isDirectory: false, length: 0, modified: modified)
     }
 
-    /// Looks whether the file has come or gone, and tells the kernel.
+    /// Looks whether the file has come or gone, and notifies the kernel.
     package func check() {
         let isThere = volume.isTrusted
         let kernel = state.withLock { state in

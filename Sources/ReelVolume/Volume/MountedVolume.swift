@@ -24,7 +24,7 @@ package protocol MountedVolume: Filesystem {
     func readLink(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<String>)
     func openDirectory(_ node: NodeID, _ view: VolumeView, _ completion: @escaping Completion<any DirectoryHandle>)
 
-    /// Tells this cache from here on when something has changed that the kernel may have kept.
+    /// Notifies this cache from now on when something has changed that the kernel may have kept.
     func connect(_ cache: any KernelCache)
 
     /// Shows the path of the control socket as an attribute of the root.
@@ -90,7 +90,7 @@ package protocol CacheCommands: Sendable {
     /// Evicts the longest unused data until `bytes` are freed; pinned and open files stay.
     func prune(freeing bytes: Int64, _ watch: MaintenanceWatch) throws(MaintenanceFailure) -> MaintenanceReport
 
-    /// Tells from memory what was fetched of a file, or for the listing of a directory.
+    /// Reports from memory what was fetched of a file, or for the listing of a directory.
     /// - Parameter path: inside the mount, without a leading `/`.
     /// - Throws: a sentence for the user: the path is not listed.
     func explain(_ path: String) throws(MaintenanceFailure) -> Explanation

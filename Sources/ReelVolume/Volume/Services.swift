@@ -43,7 +43,7 @@ final class Services: Sendable {
 
     /// - Parameters:
     ///   - source: as the user names it, nil for a local list.
-    ///   - scope: of the source, which tells it from others in the tier.
+    ///   - scope: of the source, which distinguishes it from others in the tier.
     ///   - finder: the user's resolver.
     init(
         _ source: ResourceURL?, scope: String, origin transport: any Transport, store: Store, options: VolumeOptions,

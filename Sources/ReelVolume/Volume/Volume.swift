@@ -75,7 +75,7 @@ package final class Volume: Sendable {
         warming?.start(at: FolderWalk.Folder(path: "", node: tree.root))
     }
 
-    /// Tells this cache from here on when something has changed that the kernel may have kept.
+    /// Notifies this cache from now on when something has changed that the kernel may have kept.
     package func connect(_ cache: any KernelCache) { services.kernel.withLock { $0 = cache } }
 
     /// Shows the path of the control socket as an attribute of the root.

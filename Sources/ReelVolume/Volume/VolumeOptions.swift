@@ -26,9 +26,9 @@ package struct VolumeOptions: Sendable {
     package let warm: Warming
     /// Shows `NAME.rclonelink` as the symbolic link NAME.
     package let links: Bool
-    /// Told of each request that has ended, on a thread that may wait for a disk, nil if nobody asks.
+    /// Gets a record of each request that has ended, on a thread that may wait for a disk, nil if nobody asks.
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
-    /// Told what becomes of the tree, nil if nobody asks.
+    /// Is notified of what becomes of the tree, nil if nobody asks.
     package let news: TreeNews?
     /// Opens a list on the local disk.
     let openList: @Sendable (String) -> OpenedList

@@ -17,7 +17,7 @@ import Testing
         _ body: (VolumeFixture, FileOrigin, ScriptedServer) throws -> Void
     ) throws {
         let film = FileOrigin(length: Self.length)
-        // The same bytes: what is played is told by the type as well.
+        // The same bytes: what is played is recognised by its type as well.
         let text = FileOrigin(FileOrigin.Version(length: Self.length, mediaType: "text/plain"))
         let lines = names.map { "<a href=\"\($0)\">\($0)</a>      21-Nov-2026 10:00      \(Self.length)\n" }
         let page =
@@ -77,7 +77,7 @@ import Testing
             film.fail(faults[round % 4], times: 1)
             let opened = fixture.open("film.mkv")
             guard case .success(let file) = opened else {
-                // Stale where the beginning told another length than the listing: the kernel opens such a file again.
+                // Stale if the beginning gave another length than the listing: the kernel opens such a file again.
                 let excused: [Result<Bool, VolumeError>] = [.failure(.failed), .failure(.stale)]
                 return #expect(excused.contains(opened.map { _ in true }), "round \(round)")
             }

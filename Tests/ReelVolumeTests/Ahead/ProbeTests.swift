@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReelVolume
 
-/// What the first bytes of a media file tell is fetched at once, and nothing else is.
+/// The ranges that the first bytes of a media file name are fetched at once, and nothing else is.
 @Suite struct ProbeTests {
     /// A file of zeros with a few other bytes in it.
     private struct Film {
@@ -245,7 +245,7 @@ import Testing
         #expect(program.reach("mp4") == 0)
         program.ends("mp4", bytes: 3_000_000)
         #expect(program.reach("mp4") == 3_000_000 && program.reach("mkv") == 0)
-        // The last eight count; one that was read on through tells nothing, unless others tell less.
+        // The least of the last eight counts; if all of them were read on through, they show nothing.
         for _ in 0..<8 { program.ends("mp4", bytes: 3_500_000) }
         #expect(program.reach("mp4") == 3_500_000)
         for _ in 0..<7 { program.ends("mp4", bytes: 100 << 20) }

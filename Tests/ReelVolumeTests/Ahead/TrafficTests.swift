@@ -66,8 +66,8 @@ import Testing
         }
     }
 
-    /// A megabyte read in a row of each: where the budget is used up it costs these and nothing more. How large it is,
-    /// and how it comes back, `ReadaheadTests` and `SpeculationBudgetTests` tell.
+    /// A megabyte read in a row of each: where the budget is used up it costs these and nothing more. `ReadaheadTests`
+    /// and `SpeculationBudgetTests` show how large the budget is, and how it comes back.
     @Test func aScanThatReadsAMegabyteOfEachCostsItsMegabytes() throws {
         let count = 20
         try withFilms(count, length: 1 << 30) { fixture, film, server in

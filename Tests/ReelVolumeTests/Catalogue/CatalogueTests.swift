@@ -356,7 +356,7 @@ extension ScriptedServer {
         #expect(throws: MaintenanceFailure.self) { try commands.refresh("media/one/b", isRecursive: false) }
         #expect(eventually { (try? commands.evict("media/one").bytes) == 300_000 })
         let two = "media/two/a.mkv"
-        // As a cache that is not mounted tells it.
+        // As a cache that is not mounted names it.
         let key = "\(sourceDirectoryName(server.address + "x")) \(server.address)a.mkv"
         #expect(MountNames(fixture.store).path(ofKey: key) == two)
         #expect(

@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("A data file that is gone is told as damage, and repaired as a whole")
+    @Test("A data file that is gone is reported as damage, and repaired as a whole")
     func fileGone() throws {
         try withFilms { fixture, films, _ in
             let film = try #require(films["/a.mkv"])
@@ -203,7 +203,7 @@ import Testing
         }
     }
 
-    @Test("A directory's pin is one of what is listed below it, cached or not; others are told of")
+    @Test("A directory's pin is one of what is listed below it, cached or not; unlisted ones are reported")
     func directoryPin() throws {
         try withFilms { fixture, films, _ in
             #expect(try fixture.names().get().contains("sub"))

@@ -97,7 +97,7 @@ import Testing
             .map { "\($0.path): \($0.reason)" }
     }
 
-    @Test("The command lists a folder at once, however young its listing is, and the kernel is told of each name")
+    @Test("The command lists a folder at once, however young its listing is, and the kernel is notified of each name")
     func commanded() throws {
         try withLibrary(refresh: .seconds(3600)) { (fixture, library) throws in
             let kernel = Kernel()
@@ -180,7 +180,7 @@ import Testing
             #expect(fixture.lookup("new.mkv").map(\.node) == .failure(.notFound))
             library.root.set(.names(["one.mkv", "sub/", "new.mkv"]))
             #expect(eventually { fixture.names() == .success(["one.mkv", "sub", "new.mkv"]) })
-            // The kernel is told when the names are there, not before.
+            // The kernel is notified when the names are there, not before.
             #expect(eventually { Set(kernel.forgotten.withLock { $0 }) == ["two.mkv", "new.mkv"] })
             #expect(fixture.lookup("two.mkv").map(\.node) == .failure(.notFound))
             #expect(fixture.lookup("new.mkv").map(\.attributes.length) == .success(1000))

@@ -12,7 +12,7 @@ import Testing
         return "<rss version='2.0'><channel>\(items.joined())</channel></rss>"
     }
 
-    @Test("The request that asks an episode's size also tells its extension, once, and one that fails names it without")
+    @Test("The request that asks an episode's size also finds its extension, once, and one that fails names it without")
     func extensions() throws {
         let song = FileOrigin(length: 90_000)
         let names = Shared(["place", "bytes", "whole", "broken"])

@@ -137,7 +137,7 @@ private struct SlowSource: Source {
             switch (request.method, request.path, String(decoding: request.body, as: UTF8.self)) {
             case ("PROPFIND", "/tree/", "page 1"):
                 attempts.change { $0 += 1 }
-                // One that breaks off tells nothing.
+                // An answer that breaks off lists nothing.
                 if attempts.value == 1 {
                     return [.head(207, [("Content-Length", "99")]), .body(Array("one.mkv\nnone.mkv\n".utf8)), .close]
                 }

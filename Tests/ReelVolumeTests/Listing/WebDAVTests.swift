@@ -122,7 +122,7 @@ import Testing
         #expect(page.names() == .success(["about.html"]) && library.requests("PROPFIND").count == asked)
     }
 
-    @Test("A collection that shows a page to all and lists only to those who log in is told with its status")
+    @Test("A collection that shows a page to all and lists only to those who log in is reported with its status")
     func pageBeforeLogin() throws {
         let library = try Library(page: Self.webPage)
         library.failure.set(ServerStep.answer(401))
@@ -218,7 +218,7 @@ import Testing
             var version = library.film.version
             (version.bytes, version.entityTag) = (GeneratedBytes(seed: 2), "\"v2\"")
             library.film.change(to: version)
-            // As before: the listing tells nothing new.
+            // As before: the listing shows nothing new.
             library.tag.set("<D:getetag>W/&quot;v1&quot;</D:getetag>")
             let asked = library.requests("PROPFIND").count
             #expect(eventually { fixture.names() == all && library.requests("PROPFIND").count > asked + 2 })

@@ -21,7 +21,7 @@ import Testing
 
     private func bytes(_ lower: Int64, _ upper: Int64) -> [UInt8] { film.bytes(ByteRange(lower, upper)) }
 
-    /// Requests for more than the byte that tells of a resource.
+    /// Requests for more than the one byte whose answer describes a resource.
     private func bodies(_ server: ScriptedServer) -> Int {
         server.requests.count { $0.range(of: 1 << 40)?.count != 1 }
     }

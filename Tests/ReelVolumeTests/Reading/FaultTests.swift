@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("A length that was told wrong once, under the right tag, is not believed for ever")
+    @Test("A wrong length that came once, under the right tag, is not believed forever")
     func wrongTotalHeals() throws {
         let film = FileOrigin(length: 3_000_000)
         film.fail(.wrongTotal)
@@ -326,7 +326,7 @@ import Testing
         try withFilm(fault: .endlessBody) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 100_000).get().count == 100_000)
-            // The origin is told to wait: it may run ahead by the lead and what is in buffers.
+            // The origin has to wait: it may run ahead by the lead and what is in buffers.
             let status = fixture.volume.status()
             #expect(status.bytesFromOrigin < 64 << 20)
             fixture.volume.close(file)

@@ -243,7 +243,7 @@ import Testing
         try withFilm(length: 48 << 20) { fixture, film, server in
             let file = try fixture.open("film.mkv").get()
             #expect(try fixture.read(file, 0, 1000).get().count == 1000)
-            // What a failed write tells.
+            // What a failed write reports.
             fixture.store.disk.failed(.system("pwrite", ENOSPC))
             var offset: Int64 = 0
             while fixture.volume.status().cacheFailure != nil {

@@ -304,7 +304,7 @@ import Testing
         return Array(result.prefix(Int(count + end)))
     }
 
-    /// A server of encrypted segments of these lengths. - Parameter key: that it tells.
+    /// A server of encrypted segments of these lengths. - Parameter key: that it sends.
     private func withEncrypted(
         _ lengths: [Int], key: Shared<[UInt8]>, damage: @escaping @Sendable ([UInt8]) -> [UInt8] = { $0 },
         _ body: (ScriptedServer, VolumeFixture, _ plain: [UInt8]) throws -> Void

@@ -6,7 +6,7 @@ import Testing
 @testable import ReelSources
 @testable import ReelVolume
 
-/// One request for a file of several pieces: what its receiver is told, and when.
+/// One request for a file of several pieces: what its receiver gets, and when.
 @Suite struct JoinedRequestTests {
     /// Notes all calls, and answers bodies as the test says.
     private final class Receiver: OriginReceiver {
@@ -40,7 +40,7 @@ import Testing
 
         func ended(_ failure: OriginFailure?) { told.withLock { $0.ends.append(failure) } }
 
-        /// Waits for the end. - Returns: all that it was told.
+        /// Waits for the end. - Returns: all that it got.
         func finish() -> Told? { told.wait(atMost: .seconds(10)) { $0.ends.isEmpty ? nil : $0 } }
     }
 
@@ -133,7 +133,7 @@ import Testing
         }
     }
 
-    @Test("A receiver that stops, or is cancelled, is told of the end once", arguments: [true, false])
+    @Test("A receiver that stops, or is cancelled, is notified of the end once", arguments: [true, false])
     func ends(_ isStopped: Bool) throws {
         try with { fixture, server, url, _ in
             let receiver = Receiver { _ in isStopped ? .stop : .pause }

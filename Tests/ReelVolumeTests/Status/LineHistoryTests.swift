@@ -15,7 +15,7 @@ import Testing
         return try #require(try JSONDecoder().decode([String: [[Int64]]].self, from: Data(text.utf8))["past"])
     }
 
-    @Test("Each second tells what has come since the last one, and how long ago that was")
+    @Test("Each second shows what has come since the last one, and how long ago that was")
     func seconds() throws {
         let source = Source()
         let history = LineHistory { source.progress.withLock { $0 } }

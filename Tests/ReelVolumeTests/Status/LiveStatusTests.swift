@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReelVolume
 
-/// What `status` tells of the files that are open at this moment.
+/// What `status` shows of the files that are open at this moment.
 @Suite struct LiveStatusTests {
     private static let length: Int64 = 64 << 20
 
@@ -25,7 +25,7 @@ import Testing
         try #require(fixture.volume.status().files.first)
     }
 
-    @Test("An open file tells its map and its reader, and a closed one neither")
+    @Test("An open file shows its map and its reader, and a closed one neither")
     func map() throws {
         try withFilm { fixture, _, file in
             for offset in stride(from: Int64(0), to: 4 << 20, by: 128 << 10) {
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A reader that is kept waiting for the origin is told while it waits, and counted afterwards")
+    @Test("A reader that is kept waiting for the origin is reported while it waits, and counted afterwards")
     func stall() throws {
         try withFilm { fixture, film, file in
             for offset in stride(from: Int64(0), to: 6 << 20, by: 128 << 10) {
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("An origin is told with its health, its time to the first byte and its bytes")
+    @Test("An origin is reported with its health, its time to the first byte and its bytes")
     func origins() throws {
         try withFilm { fixture, film, file in
             #expect(try fixture.read(file, 0, 4096).get().count == 4096)

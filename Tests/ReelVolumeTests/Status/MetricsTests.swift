@@ -81,7 +81,7 @@ import Testing
         #expect(lines { ($0.wasted, $0.neverRead) = (9, 5) }.contains("reelfs_wasted_bytes_total 5"))
     }
 
-    @Test("Names from outside are escaped, and only so many origins are told apart")
+    @Test("Names from outside are escaped, and only a limited number of origins has its own rows")
     func labels() {
         let table = OriginTable()
         let lines = lines {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import ReelVolume
 
-/// What the mount tells of its requests.
+/// What the mount reports of its requests.
 @Suite struct RequestLogTests {
     private static func server(_ film: FileOrigin) throws -> ScriptedServer {
         try ScriptedServer { request in
@@ -64,7 +64,7 @@ import Testing
 
     // MARK: Of which file
 
-    @Test("A file of a list with signed links has its requests, and none of them tells the signature")
+    @Test("A file of a list with signed links has its requests, and none of them shows the signature")
     func signedLinks() throws {
         let film = FileOrigin(length: 3_000_000)
         let query = "X-Amz-Date=20240501T123456Z&X-Amz-Expires=4000000000&X-Amz-Signature=s3cret"
@@ -219,7 +219,7 @@ import Testing
         },
     ]
 
-    @Test("A request is told with the reason for which it was made", arguments: cases.indices)
+    @Test("A request is reported with the reason for which it was made", arguments: cases.indices)
     func reason(index: Int) throws {
         let (wanted, film) = (Self.cases[index], FileOrigin(length: Self.length))
         // An MP4 file whose media data reach to its last megabyte, where its index is.
@@ -244,7 +244,7 @@ import Testing
         }
     }
 
-    /// A folder that tells the lengths of its files.
+    /// A folder whose listing gives the lengths of its files.
     private func withFolder(
         log: (@Sendable (RequestRecord) -> Void)? = nil, _ answer: @escaping @Sendable (ServerRequest) -> [ServerStep],
         _ body: (VolumeFixture) throws -> Void
@@ -289,7 +289,7 @@ import Testing
 
     // MARK: What came of it
 
-    @Test("What was read of a file is told while it is open, and once it has gone")
+    @Test("What was read of a file is reported while it is open, and once it has gone")
     func use() throws {
         let film = FileOrigin(length: Self.length)
         try withFolder({ film.answer($0) }) { fixture in

@@ -102,7 +102,7 @@ import Testing
         let tier = try #require(second.volume.status().tier)
         #expect(tier.readBytes > fleet.film.version.length - Self.proof && tier.writtenBytes == 0)
         #expect(second.volume.status().reads["tier"] ?? 0 > 0)
-        // Neither in the clear nor under a name that tells it.
+        // Neither in the clear nor under a name that reveals it.
         let sample = fleet.film.expectedBytes(ByteRange(3 << 20, 3 << 20 + 64))
         let isInTheClear = fleet.bucket.objects.values.contains { object in
             object.indices.contains { object[$0...].starts(with: sample) }
@@ -111,7 +111,7 @@ import Testing
         #expect(fleet.bucket.objects.keys.allSatisfy { !$0.contains("film.mkv") })
     }
 
-    /// A file is known by its name and length, and a tag tells two versions of one server apart, not two servers.
+    /// A file is known by its name and length, and a tag distinguishes two versions of one server, not two servers.
     @Test func aSourceReadsNoSliceOfAnotherSource() throws {
         let films = [FileOrigin(length: 3 << 20), FileOrigin(length: 3 << 20, seed: 2)]
         let server = try ScriptedServer { request in

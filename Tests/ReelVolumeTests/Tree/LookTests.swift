@@ -127,7 +127,7 @@ import Testing
     /// It is the open that finds out, and the listing that follows says the same: with dates to the minute.
     @Test(arguments: Format.allCases, [2_000_000, 3_000_000, 1_000_000] as [Int64])
     func aFileThatChangedLooksOtherAndThenTheSame(_ format: Format, _ length: Int64) throws {
-        // Neither tells a date that was shown before an answer could be had.
+        // Its listing gives no date that could be shown before an answer comes.
         guard format != .undated else { return }
         try withFilm(format) { fixture, film, listed, server in
             let first = try look(fixture)
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    /// Without an open: the listing alone tells, and where it tells no length the origin is asked.
+    /// Without an open: the listing alone shows it, and if it gives no length the origin is asked.
     @Test(arguments: [Format.minutes, .seconds, .localTime, .rounded])
     func aFileThatIsListedAnewLooksOtherWithoutAnOpen(_ format: Format) throws {
         try withFilm(format) { fixture, film, listed, server in

@@ -72,7 +72,7 @@ import Testing
         #expect(look(table, "a", second, root) == ids[0] && look(table, "c", second, root) == ids[2])
         let changed = try #require(look(table, "b", second, root))
         #expect(changed != ids[1])
-        // What the kernel still knows by the old numbers is what it was told of them.
+        // What the kernel still knows by the old numbers is what it got with them.
         #expect(table[ids[1]]?.listed.length == 2 && table[changed]?.listed.length == 20)
         #expect(table[ids[3]]?.name == "d")
         // Who holds the old listing gets nothing that is no longer so, and the rest as it is.

@@ -26,7 +26,7 @@ import Testing
 
         let text: Shared<String>
 
-        /// - Parameter names: with the length that the listing tells; nil tells none.
+        /// - Parameter names: with the length that the listing gives, nil if it gives none.
         func show(_ names: [(String, Int64?)]) {
             let lines = names.map { name, length in
                 "<a href=\"\(name)\">\(name)</a>      21-Nov-2026 10:00      \(length.map { "\($0)" } ?? "-")\n"
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    /// The end of a media file is asked for by the length that the listing tells: it may lie behind the real one, or
+    /// The end of a media file is asked for by the length that the listing gives: it may lie behind the real one, or
     /// across it.
     @Test(arguments: [0, 999, 999_999, 1_000_001, 1_100_000, 5_000_000, BlockSize.longestFile])
     func aListingThatLiesAboutALengthIsCorrectedAtTheFirstOpen(_ length: Int64) throws {

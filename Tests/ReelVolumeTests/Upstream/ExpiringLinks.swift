@@ -71,7 +71,7 @@ final class ExpiringLinks: Sendable {
     }
 }
 
-/// A volume whose list has one film, under links of which the resolver tells.
+/// A volume whose list has one film, under links that the resolver gives.
 /// - Parameter answer: makes the resolver's answer to a question of this number, nil for the next link.
 func withVolume(
     of links: ExpiringLinks, cap: Int64 = 1 << 30, timeout: Duration = .seconds(10),

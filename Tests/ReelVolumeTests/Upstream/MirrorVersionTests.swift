@@ -130,7 +130,7 @@ import Testing
         try pair.fixture.play(pair.film)
     }
 
-    /// A mirror may tell one version with other words: with a weak tag and a date, after a strong tag alone.
+    /// A mirror may describe one version in another way: with a weak tag and a date, after a strong tag alone.
     @Test func aFileIsOfTheVersionThatItWasOpenedAsLast() throws {
         let length = Pair.length
         let copy = FileOrigin.Version(length: length, lastModified: nil)
@@ -147,7 +147,7 @@ import Testing
         let url = try #require(ResourceURL(fixture.source + "film.mkv")).text
         let own = Validator(entityTag: EntityTag("W/\"v1\""), lastModified: 1_700_000_000)
         fixture.store.remember(ContentInformation(length: length, validator: own), for: url, checkedAt: 0)
-        // Its mirror tells the same date by now.
+        // Its mirror gives the same date by now.
         (pair.film.fault, pair.copy.fault) = (Pair.unwell, nil)
         pair.copy.change(to: pair.film.version)
         fixture.volume.close(try fixture.open("film.mkv").get())
@@ -186,7 +186,7 @@ import Testing
         #expect(fixture.store.objects().count == 1)
     }
 
-    /// The source told the version before it went away.
+    /// The source gave the version before it went away.
     @Test(arguments: ["\"v1\"", "\"other\"", nil])
     func aKnownFileOfWhichNothingIsCachedPlaysFromAMirrorWithTheSameAttributes(_ tag: String?) throws {
         let pair = try Pair(FileOrigin.Version(length: Pair.length, entityTag: tag))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ReelVolume
 
-/// Files whose places a resolver tells.
+/// Files whose places a resolver gives.
 @Suite struct ResolverTests {
     @Test func eightQuestionsForOneURLAreOne() throws {
         let gates = [Gate(), Gate()]

@@ -160,7 +160,7 @@ import Testing
         #expect(fixture.read(file, 0, 300_000).isRight(film, 0, 300_000))
         let asked = cache.requests.filter { $0.path.hasSuffix(".mkv") }
         #expect(!asked.isEmpty && asked.allSatisfy { $0.target == "/kept/film.mkv?a=1" }, "\(asked.map(\.target))")
-        // Its length, which no list tells, is asked of the source in any case.
+        // Its length, which no list gives, is asked of the source in any case.
         let bytes = source.requests.filter { $0.path.hasSuffix(".mkv") && $0["range"] != "bytes=0-0" }
         #expect(bytes.isEmpty == isGiven)
     }
