@@ -312,8 +312,8 @@ struct Wiring {
             do throws(CacheError) {
                 return try Store(
                     directory: configuration.directory,
-                    // The index keeps the name of the source without credentials, which the store can tell from
-                    // an http(s) URL alone.
+                    // The index keeps the name of the source without credentials, which the store can derive
+                    // only from an http(s) URL.
                     source: SourceDirectory.name(of: configuration.source, configuration.request.options),
                     limits: CacheLimits(configuration.request.options), owner: configuration.request.mountpoint,
                     cipher: configuration.cipher

@@ -137,7 +137,7 @@ private func lines(of command: [String]) -> [String] {
     (try? ChildProcess.run(command).output.split(separator: "\n").map { String($0) }) ?? []
 }
 
-/// The names that sources declare, as far as words tell: nothing is parsed.
+/// The names that sources declare, as far as words show them: nothing is parsed.
 struct Declarations {
     /// By type: all that is declared in the files that declare or extend it.
     private(set) var members: [String: Set<String>] = [:]

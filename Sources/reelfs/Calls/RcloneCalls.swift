@@ -92,7 +92,7 @@ struct RcloneCalls {
         _ parameters: inout CallParameters, _ client: any RequestClient
     ) throws(RequestFailure) -> JSONValue {
         let paths = try Self.paths(&parameters, ["dir", "file"]).map(Self.inside)
-        // Of a path that has come or gone, the folder above tells.
+        // The folder above shows whether a path has come or gone.
         let above = Set(paths.map(Self.parent))
         for path in above.sorted() + paths.filter({ !above.contains($0) }) where !client.isOver {
             _ = refreshed(path, isRecursive: false, client)

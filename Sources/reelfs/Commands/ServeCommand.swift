@@ -39,7 +39,7 @@ struct ServeCommand: ParsableCommand, ReelfsCommand {
 
     private func serve(_ options: MountOptions, _ manager: ServiceManager) throws(Failure) {
         guard let entrance = try Entrance(options) else { return }
-        // The cache tells it to others who want the same part of it.
+        // The cache shows the address to others who want the same part of it.
         let request = MountRequest(source: source, mountpoint: entrance.address, options: options)
         let (configuration, signals) = try Daemon.prepare(request, ready: nil, manager)
         let wiring = try Wiring(configuration)

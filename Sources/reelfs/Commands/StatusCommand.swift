@@ -45,7 +45,7 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     static func servers(_ root: String?) throws(Failure) -> [MountStatus] {
         try CacheKeeper.directories(root).compactMap { directory in
             let status = try? ControlClient(path: directory + "/control").status()
-            // Another one's is a mount point, which mountinfo tells.
+            // A path is a mount point: mountinfo lists that mount.
             return status.flatMap { $0.mountpoint.hasPrefix("/") ? nil : $0 }
         }
     }

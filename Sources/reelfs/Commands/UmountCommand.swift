@@ -20,7 +20,7 @@ struct UmountCommand: ParsableCommand, ReelfsCommand {
             try Mountpoint.remove(mount)
             return 0
         }
-        // Connected before the unmount, while the mount still tells where the daemon listens.
+        // Connected before the unmount, while the mount still shows where the daemon listens.
         let client = try? ControlClient(of: mount)
         try Mountpoint.unmount(mount.mountpoint, isLazy: lazy)
         client?.awaitUnmount(of: mount.device)

@@ -22,7 +22,7 @@ final class ControlClient: Sendable {
     /// The error about a daemon that does not answer.
     static let silence = "the daemon does not answer"
 
-    /// A million directories fit, of which a daemon tells the next one.
+    /// A million directories fit, which a daemon hands over to the next one.
     private static let longestLine = 256 << 20
     /// Milliseconds for the first line of an answer that is known at once.
     private static let shortPatience: Int32 = 2000
@@ -125,7 +125,7 @@ final class ControlClient: Sendable {
         _ = ask(.detach(device))
     }
 
-    /// Has the daemon tell when a mount has ended; see `waitForEnd`.
+    /// Has the daemon report when a mount has ended; see `waitForEnd`.
     func awaitUnmount(of device: String) {
         let line = encodeLine(ControlRequest.awaitUnmount(device))
         send(descriptor, line, line.count, Int32(MSG_NOSIGNAL))

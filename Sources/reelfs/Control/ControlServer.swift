@@ -6,7 +6,7 @@ import ReelThreads
 /// The daemon's Unix socket, mode 0600: a thread a connection, so that no client waits for another.
 ///
 /// A connection stays open as long as its client takes the answers, unless it is the one unused for longest when there
-/// are too many. `stop` closes all of them after the cache has been committed, so that the end of a connection tells
+/// are too many. `stop` closes all of them after the cache has been committed, so that the end of a connection shows
 /// `reelfs umount` that the daemon has done its work.
 final class ControlServer: Sendable {
     /// The directory of the socket, which is named `control` in it.

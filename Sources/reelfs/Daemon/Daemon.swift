@@ -103,7 +103,7 @@ enum Daemon {
         control?.endJobs()
         control?.withdraw()
         wiring.stop()
-        // Last: the end of a connection tells its client that everything is written.
+        // Last: the end of a connection shows its client that everything is written.
         control?.stop()
         logger.notice("unmounted", metadata: ["on": "\(request.mountpoint)"])
     }

@@ -67,7 +67,7 @@ enum DaemonLaunch {
             throw .mount("the daemon was not ready within \(request.patience.components.seconds) seconds; see its log")
         case .interrupted:
             kill(child, SIGTERM)
-            // The daemon undoes its work; the end of the pipe tells that it has ended.
+            // The daemon undoes its work; the end of the pipe shows that it has ended.
             _ = wait(ready.reading, within: .seconds(5), or: -1)
             throw .interrupted
         case .said("ready"): return

@@ -4,7 +4,7 @@ import ReelThreads
 import ReelVolume
 import Synchronization
 
-/// The file of `--request-log`: a JSON object a line, added at the end. Only its owner may read it, as it tells what is
+/// The file of `--request-log`: a JSON object a line, added at the end. Only its owner may read it, as it shows what is
 /// watched.
 ///
 /// A file that is full becomes `NAME.1`, in place of an earlier one, so that the log has a bounded size.

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The service manager that started this program, and is told its state in datagrams (sd_notify(3)).
+/// The service manager that started this program, and gets its state in datagrams (sd_notify(3)).
 struct ServiceManager: Sendable {
     /// A path, or `@NAME` for a socket of the abstract namespace, nil if there is no service manager.
     let socketName: String?

@@ -55,7 +55,7 @@ struct OriginFacts {
 }
 
 extension Diagnosis {
-    /// Tells whether a mirror may serve the file that was examined.
+    /// Reports whether a mirror may serve the file that was examined.
     mutating func add(mirror: ResourceURL, _ probe: OriginFacts.Probe, of facts: OriginFacts) {
         let name = "the mirror \(mirror.origin)"
         switch (probe.outcome, facts.first.outcome) {

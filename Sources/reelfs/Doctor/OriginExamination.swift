@@ -13,7 +13,7 @@ struct OriginExamination {
     /// Bytes and time of each of the three measurements: together less than a minute of film.
     private static let stageBytes: Int64 = 8 << 20
     private static let stageTime = Duration.milliseconds(1500)
-    /// A few packets do not tell how fast a line is.
+    /// A few packets do not show how fast a line is.
     private static let leastBytes: Int64 = 512 << 10
     /// The limit of a mount.
     fileprivate static let mostOfDocument = SourceAnswer.limit

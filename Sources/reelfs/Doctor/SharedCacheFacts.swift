@@ -43,7 +43,7 @@ extension DoctorProbe {
         _ cache: SharedCache, _ place: ResourceURL, _ url: ResourceURL, _ length: Int64, alignment: Int64
     ) -> SharedCacheFacts {
         let pieces = max(1, length / alignment)
-        // A new one each time, as one that the last look has left there tells little.
+        // Another piece each time, as one that the last look has left there shows little.
         let number = Int64.random(in: 0..<pieces)
         func range(_ number: Int64) -> ByteRange {
             let lower = number * alignment
@@ -83,7 +83,7 @@ extension DoctorProbe {
 extension Diagnosis {
     private static let recipe = "Set it up as nginx-cache.example does, among the examples of reelfs."
 
-    /// Judges a shared cache: whether it keeps ranges, tells versions apart, and is faster than the source.
+    /// Judges a shared cache: whether it keeps ranges, distinguishes versions, and is faster than the source.
     mutating func add(_ cache: SharedCacheFacts, of information: ContentInformation) {
         let name = "the shared cache \(cache.url.origin)"
         let first: SharedCacheFacts.Piece

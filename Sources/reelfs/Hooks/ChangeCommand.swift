@@ -3,9 +3,9 @@ import Logging
 import ReelCore
 import ReelThreads
 
-/// The command of `--on-change`: told of the paths that a refresh found changed, one a line on its stdin. Runs one at a
-/// time; news that come meanwhile wait for the next run. The news of a run that has failed are tried once more with
-/// them.
+/// The command of `--on-change`, which gets the paths that a refresh found changed, one a line on its stdin. There is
+/// one run at a time; paths that come meanwhile wait for the next one. Those of a run that has failed are tried once
+/// more with them.
 final class ChangeCommand: Sendable {
     fileprivate struct State {
         /// Paths that no run has had; `["/"]` if all may have changed.
@@ -101,7 +101,7 @@ final class ChangeCommand: Sendable {
     }
 }
 
-/// What one run is told.
+/// The paths that one run gets.
 private struct News {
     /// `["/"]` if all may have changed.
     let fresh: Set<ExactText>

@@ -10,7 +10,7 @@ final class NewsDesk: Sendable {
     private let log: RequestLogFile?
     private let logger: Logger
     private let anchor: String?
-    /// nil: no file tells of trust, or the mount is not made yet.
+    /// nil if there is no anchor, or the mount is not made yet.
     private let anchored = Lock<AnchoredVolume?>(nil)
     private let hasWarned = Atomic(false)
 
@@ -48,7 +48,7 @@ final class NewsDesk: Sendable {
         if !hasWarned.exchange(true, ordering: .relaxed) { logger.warning("\(sentence)") }
     }
 
-    /// What a source tells to, nil if nobody asks. - Parameter folder: of the source in the mount.
+    /// Gets the news of a source, nil if nobody asks. - Parameter folder: of the source in the mount.
     func news(of folder: [String]) -> TreeNews? {
         guard command != nil || anchor != nil else { return nil }
         let prefix = folder.map { $0 + "/" }.joined()

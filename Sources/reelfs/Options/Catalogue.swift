@@ -175,8 +175,8 @@ struct Catalogue {
 extension Catalogue {
     /// The sources as the volume opens them. Reads the files that options name.
     /// - Parameters:
-    ///   - logger: told why a token command failed.
-    ///   - news: told what becomes of the trees.
+    ///   - logger: gets the reason why a token command failed.
+    ///   - news: is notified of what becomes of the trees.
     ///   - tier: of all sources.
     func entries(
         _ logger: Logger? = nil, _ news: NewsDesk? = nil, _ tier: TierPlace? = nil
@@ -220,8 +220,8 @@ extension Catalogue {
         }
     }
 
-    /// A source keeps what is cached of it when its folder gets another name. Where several have one address, as with
-    /// two logins, the folder tells them apart.
+    /// A source keeps what is cached of it when its folder gets another name. If several have one address, as with two
+    /// logins, the folder distinguishes them.
     private func scope(of source: Source) -> String {
         let address = { (source: Source) in
             SourceDirectory.name(of: source.options.address(of: source.source), source.options)

@@ -49,7 +49,7 @@ struct MountOptions: Hashable, Sendable {
     var encryption: KeySource?
     /// The parser of the command line reads it; options beside it take precedence.
     var optionFile: String?
-    /// Tells where the bytes of a file come from now.
+    /// Prints where the bytes of a file come from now.
     var resolver: Command?
     /// Further bases of the source's tree, in order of preference.
     var mirrors: [ResourceURL] = []

@@ -1,9 +1,9 @@
 /// Reads the part of TOML (toml.io, 1.0) that a catalogue needs, strictly: tables and arrays of tables with one name,
 /// bare and quoted keys, strings on one line, whole numbers, booleans, and arrays of strings.
 ///
-/// Written here because each mistake has to name its line, also one that is found in a value later: no library for
-/// Swift or C that can be had tells the line of a value, and the one for Swift needs Foundation. One pass over the
-/// bytes, and nothing nests.
+/// Written here because each mistake has to name its line, also one that is found in a value later: no available
+/// library for Swift or C gives the line of a value, and the one for Swift needs Foundation. One pass over the bytes,
+/// and nothing nests.
 struct TOMLReader {
     enum Value: Hashable {
         case text(String)

@@ -32,7 +32,7 @@ func reader(of file: VolumeStatus.File) -> VolumeStatus.Reader? {
     file.readers?.first { $0.isPlayer } ?? file.readers?.first
 }
 
-/// Seconds of film that bytes of it last; nil where nothing tells it.
+/// Seconds of film that bytes of it last; nil if they are not known.
 func seconds(_ bytes: Int64, of file: VolumeStatus.File) -> Double? {
     if let seconds = file.seconds, let length = file.length, length > 0, seconds.isFinite {
         return Double(bytes) / Double(length) * min(max(0, seconds), 1e9)
@@ -54,7 +54,7 @@ func stateText(_ file: VolumeStatus.File) -> String {
     return state == "open" ? "open by \(printable(program))" : "\(printable(program)) \(state)"
 }
 
-/// `23:10 of 1:42:00, 8m ahead`: in bytes where nothing tells the time; nil where nobody reads.
+/// `23:10 of 1:42:00, 8m ahead`: in bytes if the time is not known; nil if nobody reads.
 func placeText(_ file: VolumeStatus.File) -> String? {
     guard let reader = reader(of: file) else { return nil }
     var text: String

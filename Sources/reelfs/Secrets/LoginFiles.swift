@@ -71,7 +71,7 @@ extension TransportConfiguration {
         _ options: MountOptions, with commands: CommandRuns, complain: @escaping @Sendable (String) -> Void
     ) -> TransportConfiguration {
         guard let command = options.tokenCommand else { return self }
-        // Sooner than the request gives up, which would tell of an origin that is silent.
+        // Sooner than the request gives up, which would report a silent origin.
         let limit = min(.seconds(30), Duration.seconds(options.timeout) * 3 / 4)
         var running = self
         running.tokenSource = { deliver in

@@ -22,7 +22,7 @@ func withoutQuery(_ source: String) -> String {
         ? source : ResourceURL(source)?.description ?? withoutSecrets(source)
 }
 
-/// Refuses a source that looks like a URL and is none. The error does not repeat it: nobody can tell where its password
+/// Refuses a source that looks like a URL and is none. The error does not repeat it: it is not known where its password
 /// ends. Also refuses a URL whose password seems to contain a character that ends the host.
 func requireReadable(_ source: String) throws(Failure) {
     let bytes = Array(source.utf8)

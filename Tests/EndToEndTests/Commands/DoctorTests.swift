@@ -24,7 +24,7 @@ extension EndToEnd {
             try ChildProcess.run([program, "doctor"] + words, environment: ["no_proxy": "127.0.0.1,localhost"])
         }
 
-        @Test("A URL whose secrets are in a file, in itself and in a redirect is looked at, and none of them told")
+        @Test("A URL whose secrets are in a file, in itself and in a redirect is looked at, and none of them shown")
         func secrets() throws {
             let film = Self.film
             let other = try ScriptedServer { film.answer($0) }
@@ -74,7 +74,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A mount is asked how it is, and its source looked at; a dead one is told with the remedy")
+        @Test("A mount is asked how it is, and its source looked at; a dead one is reported with the remedy")
         func mountpoint() throws {
             try withMount(of: Self.film) { scene, server, mount in
                 let end = try doctor([mount.path])
@@ -123,7 +123,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("The mount of a list on this machine is told by what its daemon says")
+        @Test("The mount of a list on this machine is described by what its daemon says")
         func localList() throws {
             let server = try filmServer(Self.film)
             defer { server.stop() }

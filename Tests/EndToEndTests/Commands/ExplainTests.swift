@@ -4,10 +4,10 @@ import TestKit
 import Testing
 
 extension EndToEnd {
-    /// What a mount tells of its requests: to a file, and to `reelfs explain`.
+    /// What a mount reports of its requests: in a file, and to `reelfs explain`.
     @Suite struct ExplainTests {
         @Test(
-            "The request log has a line a request, and explain tells them of a file: why, for which program, what came")
+            "The request log has a line a request, and explain lists a file's: why, for which program, what came")
         func log() throws {
             let film = FileOrigin(length: 8 << 20)
             let server = try ScriptedServer { request in

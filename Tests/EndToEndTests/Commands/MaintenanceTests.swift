@@ -47,7 +47,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A daemon that holds its cache and does not answer is told of, and nobody waits for it")
+        @Test("A daemon that holds its cache and does not answer is reported, and nobody waits for it")
         func silentDaemon() throws {
             try withFilms { scene, _, films, mount in
                 #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
@@ -141,7 +141,7 @@ extension EndToEnd {
         // MARK: Verifying
 
         @Test(
-            "Beside a mount a flipped block is found, told, and fetched again alone; then the file plays offline",
+            "Beside a mount a flipped block is found, reported, and fetched again alone; then the file plays offline",
             .plainAndEncrypted)
         func repair() throws {
             try withFilms { scene, server, films, mount in

@@ -25,7 +25,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("-f pretends, -v tells in one line without secrets")
+        @Test("-f pretends, -v reports in one line without secrets")
         func fake() throws {
             try withNamespace { space in
                 let place = space.scene.mountpoint

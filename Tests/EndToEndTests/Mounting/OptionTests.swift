@@ -135,7 +135,7 @@ extension EndToEnd {
             var volume: Volume
         }
 
-        @Test("status --json tells of mount, cache and files")
+        @Test("status --json describes mount, cache and files")
         func status() throws {
             let film = FileOrigin(length: 300_000)
             try withMount(of: film, ["--cache-size", "100M"]) { scene, server, mount in
@@ -156,7 +156,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Attributes tell type, address and what is cached; blocks and inode numbers hold over a remount")
+        @Test("Attributes show type, address and what is cached; blocks and inode numbers hold over a remount")
         func shownAttributes() throws {
             let film = FileOrigin(length: 300_000)
             try withMount(of: film) { scene, server, mount in

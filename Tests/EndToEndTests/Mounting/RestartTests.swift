@@ -13,7 +13,7 @@ extension EndToEnd {
         private static let length: Int64 = 12 << 20
         private static let piece: Int64 = 128 << 10
 
-        /// Reads pieces of one open file, until it is told to end.
+        /// Reads pieces of one open file, until `finish` is called.
         private final class Player: Sendable {
             private let isOver = Atomic(false)
             private let state = Mutex<(reads: Int, longest: Duration, error: String?)>((0, .zero, nil))

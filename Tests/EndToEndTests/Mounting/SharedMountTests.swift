@@ -187,7 +187,7 @@ extension EndToEnd {
                 #expect(eventually { (try? names(in: second)) == ["film.mkv"] })
                 mount.crash()
                 let end = try child.wait()
-                // It may not have been told yet that its mount is served.
+                // It may not know yet that its mount is served.
                 let isSaid = ["died", "does not answer"].contains { end.errors.contains($0) }
                 #expect(end.status == 32 && isSaid, "\(end)")
                 #expect(eventually { !isMounted(second) })

@@ -69,7 +69,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Mounted by root everybody may read, unless told otherwise", arguments: [true, false])
+        @Test("After a mount by root everybody may read, unless an option says otherwise", arguments: [true, false])
         func byRoot(isShared: Bool) throws {
             let server = try anywhereServer(Self.film)
             defer { server.stop() }
@@ -134,7 +134,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Without the device root is told in one sentence as well")
+        @Test("Without the device root gets one sentence as well")
         func rootWithoutDevice() throws {
             let server = try anywhereServer(Self.film)
             defer { server.stop() }

@@ -31,7 +31,7 @@ extension EndToEnd {
                     most: ["mp4": Cost(bytes: 600_000, requests: 3), "mkv": Cost(bytes: 400_000, requests: 2)]),
                 Scanner(
                     testDescription: "mediainfo", words: [],
-                    // It reads 4 MB of an mp4 in a row, as its last films have told, and half of such an mkv.
+                    // It reads 4 MB of an mp4 in a row, as its last films have shown, and half of such an mkv.
                     most: ["mp4": Cost(bytes: 6_000_000, requests: 3)]),
                 Scanner(
                     testDescription: "exiftool", words: [],

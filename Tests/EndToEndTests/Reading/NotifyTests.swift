@@ -5,7 +5,7 @@ import Testing
 @testable import reelfs
 
 extension EndToEnd {
-    /// What a service manager and the journal are told: sd_notify(3), sd-daemon(3), systemd.exec(5).
+    /// What a service manager and the journal get: sd_notify(3), sd-daemon(3), systemd.exec(5).
     @Suite struct NotifyTests {
         /// A datagram socket, as systemd's.
         private final class Manager {

@@ -6,7 +6,7 @@ import Testing
 extension EndToEnd {
     /// Complete files are read by the kernel itself, where it may; the promises hold all the same.
     @Suite struct PassthroughTests {
-        /// What the daemon itself has served so far, as `reelfs status --json` tells.
+        /// What the daemon itself has served so far, as `reelfs status --json` says.
         private func served(_ mount: Mounted) throws -> String {
             let text = try ChildProcess.run([program, "status", mount.path, "--json"]).output
             let part = text.split(separator: "\"bytesServed\":").last ?? ""

@@ -23,7 +23,7 @@ extension EndToEnd {
                     for number in 0..<Self.songs {
                         let path = scene.work("root/\(folder)/\(number).mp3")
                         try writeFile(path, bytes)
-                        // Within a minute, which a listing does not tell.
+                        // Seconds within a minute, which a listing does not show.
                         let date = timespec(tv_sec: 1_700_000_035 + number, tv_nsec: 0)
                         #expect(utimensat(AT_FDCWD, path, [date, date], 0) == 0)
                     }
@@ -34,7 +34,7 @@ extension EndToEnd {
             }
         }
 
-        /// What the mount has asked for so far: requests where the server tells them, and bytes.
+        /// What the mount has asked for so far: requests if the server logs them, and bytes.
         private struct Asked: Equatable {
             var requests: Int
             var bytes: Substring

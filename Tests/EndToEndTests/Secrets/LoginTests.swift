@@ -125,7 +125,7 @@ extension EndToEnd {
         }
 
         @Test(
-            "A token command that fails, hangs, prints noise or too much refuses the mount, and its output is not told")
+            "A token command that fails, hangs, prints noise or too much refuses the mount, and its output is hidden")
         func tokenFailures() throws {
             let server = try anywhereServer(FileOrigin(length: 1000))
             defer { server.stop() }

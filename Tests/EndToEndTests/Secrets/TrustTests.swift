@@ -127,7 +127,7 @@ extension EndToEnd {
                 for words in [["status"], ["status", "--json"], ["doctor", mount.path], ["cache", "list"]] {
                     try ask(words + (words[0] == "cache" ? ["--cache-dir", scene.cache] : []))
                 }
-                // A daemon that does not answer is told of by another sentence.
+                // Another sentence reports a daemon that does not answer.
                 mount.freeze()
                 for words in [["status"], ["pin", mount.path]] { try ask(words) }
                 kill(mount.pid, SIGCONT)

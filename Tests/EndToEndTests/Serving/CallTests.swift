@@ -165,7 +165,7 @@ import Testing
                     if method == "post", isThere { #expect((answer.status == 401) != isOpen, "\(path)") }
                 }
             }
-            // All that the pages of the documentation tell of.
+            // All that the pages of the documentation describe.
             let told = [
                 "/api/v1/status", "/api/v1/events", "/api/v1/openapi.json", "/metrics", "/api/v1/refresh",
                 "/api/v1/pin",

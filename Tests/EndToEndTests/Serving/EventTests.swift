@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("A client that listens gets a message a second, with what status tells")
+    @Test("A client that listens gets a message a second, with what status shows")
     func listens() throws {
         try withFilm { serving, _ in
             let connection = try RawConnection(serving.port)
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("The first message to each client tells of the seconds before, and no other one does")
+    @Test("The first message to each client covers the seconds before, and no other one does")
     func tellsThePast() throws {
         try withFilm { serving, _ in
             #expect(try RawAnswer(serving.port, "GET", "/files/film.mkv").status == 200)

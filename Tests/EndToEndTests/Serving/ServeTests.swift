@@ -183,7 +183,7 @@ import Testing
         }
     }
 
-    @Test("A source is served once, and who serves it is told")
+    @Test("A source is served once, and a second attempt names who serves it")
     func once() throws {
         let server = try filmServer(Self.film)
         defer { server.stop() }
@@ -339,7 +339,7 @@ import Testing
         }
     }
 
-    @Test("A file whose length the origin does not tell comes whole, in chunks")
+    @Test("A file whose length the origin does not give comes whole, in chunks")
     func growing() throws {
         let film = FileOrigin(length: 2 << 20 + 9)
         film.fault = .chunkedWithoutLength

@@ -136,7 +136,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A mistake in a catalogue is told with its line, and doctor tells of each source")
+        @Test("A mistake in a catalogue is reported with its line, and doctor reports on each source")
         func mistakes() throws {
             let server = try filmServer(FileOrigin(length: 1000))
             defer { server.stop() }

@@ -109,7 +109,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("A resource that tells no length is read to its end, then has one, and is not fetched again")
+        @Test("A resource that gives no length is read to its end, then has one, and is not fetched again")
         func unknownLength() throws {
             let film = FileOrigin(length: 3 << 20 + 9)
             film.fault = .chunkedWithoutLength

@@ -29,7 +29,7 @@ extension EndToEnd {
                     defer { server.stop() }
                     mount = try scene.mount(source)
                     try expectSame(root, mount.path)
-                    // To the second, which no listing tells.
+                    // To the second, which no listing shows.
                     for name in ["plain.mp4", "sub/same name.bin"] {
                         let dates = try [root + "/" + name, mount.file(name)].map { try attributes($0).st_mtim.tv_sec }
                         #expect(dates[0] == dates[1])
@@ -46,7 +46,7 @@ extension EndToEnd {
         }
 
         @Test(
-            "WsgiDAV's login is answered as it asks for it, and a wrong password is told",
+            "WsgiDAV's login is answered as it asks for it, and a wrong password is reported",
             arguments: ["Basic", "Digest"])
         func login(_ kind: String) throws {
             try WebDAVServer.wsgidav.require()

@@ -7,7 +7,7 @@ enum Trouble: CaseIterable {
     case short, reset, stall, pause, drip, silence
     // The range and the length.
     case whole, fewer, wrongRange, wrongTotal, oddRange, noRange, parts, tooLong, unsatisfiable
-    // What tells the version.
+    // What identifies the version.
     case otherTag, weakTag, noValidator, unchanged
     // Framing.
     case chunked, trailers, information, shuffled, doubled, huge, compressed, garbage

@@ -9,7 +9,7 @@ import TestKit
 /// One thing it never does, as no client could notice it: it never sends two versions of a file under the same length
 /// and the same validator, nor bytes from another place than the head of the answer says.
 final class RandomOrigin: Sendable {
-    /// What tells the versions of a file apart; what else an answer says of them may be anything.
+    /// What distinguishes the versions of a file; what else an answer says of them may be anything.
     enum Identity: CaseIterable { case length, tag, date }
 
     struct File: Sendable {
@@ -25,7 +25,7 @@ final class RandomOrigin: Sendable {
         var copies: [FileOrigin.Version] = []
         /// The mirror has another file in place of the newest.
         var isCopied = false
-        /// Lengths that heads of answers have told, right or wrong.
+        /// Lengths that heads of answers have given, right or wrong.
         var told: Set<Int64> = []
         /// The last requests for it and the heads of their answers, for whoever looks for the cause of a finding.
         var asked: [String] = []
@@ -67,7 +67,7 @@ final class RandomOrigin: Sendable {
         state.withLock { $0.files[file].versions + $0.files[file].copies }
     }
 
-    /// Whether a file of that length was ever told of by the head of an answer.
+    /// Whether the head of an answer ever gave a file that length.
     func hasTold(_ length: Int64, of file: Int) -> Bool {
         state.withLock { state in
             state.files[file].told.contains(length) || state.files[file].versions.contains { $0.length == length }
@@ -167,7 +167,7 @@ final class RandomOrigin: Sendable {
         return answer.steps(trouble)
     }
 
-    /// Keeps what length the head tells.
+    /// Keeps the length that the head gives.
     private func note(_ steps: [ServerStep], to request: ServerRequest, of file: Int) {
         for case .head(let status, let headers) in steps {
             let telling = ["ETag", "Last-Modified", "Content-Range", "Content-Length", "Location"]

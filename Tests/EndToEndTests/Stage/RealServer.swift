@@ -42,7 +42,7 @@ final class RealServer: Sendable {
         }
     }
 
-    /// - Parameter words: writes the configuration, and tells what runs the server in the foreground.
+    /// - Parameter words: writes the configuration, and returns the command that runs the server in the foreground.
     init(root: String, place: String, _ words: (ServerConfiguration) throws -> [String]) throws {
         mkdir(place, 0o755)
         accessLog = place + "/access.log"

@@ -49,7 +49,7 @@ extension EndToEnd {
             }
         }
 
-        @Test("Doctor tells a mirror no signature of a link")
+        @Test("Doctor sends a mirror no signature of a link")
         func doctor() throws {
             let film = FileOrigin(length: 100_000)
             let first = try ScriptedServer { request in

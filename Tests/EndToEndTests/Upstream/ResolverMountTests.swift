@@ -43,7 +43,7 @@ extension EndToEnd {
         }
 
         @Test(
-            "A resolver that fails, hangs, prints without end or is killed is a refusal in time, and the log tells why",
+            "A resolver that fails, hangs, prints without end or is killed is a refusal in time, and the log says why",
             arguments: [
                 ("exit 5", #"ended with status 5: no film: {"name":"film.mkv","reason":"open","url":"http://"#),
                 ("exec sleep 1000", "did not answer in time"), ("exec yes >&2", "did not answer in time"),

@@ -260,7 +260,7 @@ extension EndToEnd {
             ("proxy_hide_header ETag; add_header ETag '\"other\"';", ["has another version of the file"]),
         ]
 
-        @Test("The doctor tells what a shared cache keeps", arguments: 0..<7)
+        @Test("The doctor says what a shared cache keeps", arguments: 0..<7)
         func doctor(_ number: Int) throws {
             let (lines, expected) = Self.kinds[number]
             try withStage(["film.mkv": FileOrigin(length: Self.length)]) { stage in

@@ -71,7 +71,7 @@ struct CacheCommandTests {
         #expect(MountedPath.lies(path, below: folder) == expected)
     }
 
-    @Test("What verify found is told with its numbers")
+    @Test("What verify found is reported with its numbers")
     func verdict() {
         var report = MaintenanceReport()
         report.files = 1

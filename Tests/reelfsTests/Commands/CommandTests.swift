@@ -118,7 +118,7 @@ struct CommandTests {
         Int32(contents(of: "/proc/\(daemon)/task/\(daemon)/children").split(separator: " ").first ?? "")
     }
 
-    @Test("What kill -9 of daemon and watcher leaves is told by status and healed by the next mount")
+    @Test("What kill -9 of daemon and watcher leaves is shown by status and healed by the next mount")
     func healed() throws {
         try Self.withPlace { place in
             let (mountpoint, cache) = (place.mountpoint, place.cache)

@@ -39,7 +39,7 @@ struct HandoverTests {
         }
     }
 
-    @Test("Another version, user or option is refused with a sentence, and no secret is told")
+    @Test("Another version, user or option is refused with a sentence, and no secret is shown")
     func refusals() throws {
         try withDaemon { place, daemon, handover in
             let changes: [(String, (inout Handover) -> Void)] = [
@@ -94,7 +94,7 @@ struct HandoverTests {
         """
 
     @Test(
-        "Another user gives no mount, gets none, and is told no option, even where the socket is open to all",
+        "Another user gives no mount, gets none, and learns no option, even where the socket is open to all",
         .enabled(if: geteuid() == 0, "needs root to become another user"))
     func stranger() throws {
         try withDaemon { place, daemon, handover in

@@ -64,7 +64,7 @@ struct DiagnosisTests {
         ),
     ]
 
-    @Test("tells who can mount, and whether passthrough is possible", arguments: systems.indices)
+    @Test("says who can mount, and whether passthrough is possible", arguments: systems.indices)
     func system(index: Int) {
         let (facts, expected) = Self.systems[index]
         #expect(Self.lines { $0.add(facts) } == expected)
@@ -112,7 +112,7 @@ struct DiagnosisTests {
         ),
     ]
 
-    @Test("tells what the cache's disk has", arguments: caches.indices)
+    @Test("says what the cache's disk has", arguments: caches.indices)
     func cache(index: Int) {
         let (facts, expected) = Self.caches[index]
         let limits = CacheLimits(MountOptions())
@@ -301,7 +301,7 @@ struct DiagnosisTests {
         ),
     ]
 
-    @Test("tells what an origin's answers mean", arguments: origins.indices)
+    @Test("says what an origin's answers mean", arguments: origins.indices)
     func origin(index: Int) {
         let (facts, expected) = Self.origins[index]
         #expect(Self.lines { $0.add(facts) } == expected)
@@ -335,7 +335,7 @@ struct DiagnosisTests {
             (.cancelled, "bad https://host: the request was cancelled", "Try again"),
         ]
 
-    @Test("tells what to do where no answer helps", arguments: failures.indices)
+    @Test("says what to do if no answer helps", arguments: failures.indices)
     func failure(index: Int) throws {
         let (failure, expected, remedy) = Self.failures[index]
         #expect(Self.lines { $0.add(Self.origin(.failure(failure))) } == [expected])
@@ -344,13 +344,13 @@ struct DiagnosisTests {
         #expect(try #require(diagnosis.findings[0].remedy).contains(remedy) && !diagnosis.isWell)
     }
 
-    @Test("A length of any number and a rate of next to nothing are told")
+    @Test("A length of any number and a rate of next to nothing are reported")
     func extremes() {
         let facts = Self.origin(.success(Self.information(length: .max))) { $0.speeds = [Self.speed(1, 0.1)] }
         #expect(Self.lines { $0.add(facts) }.last?.contains("or longer") == true)
     }
 
-    @Test("A failure behind a redirect is told as one")
+    @Test("A failure behind a redirect is reported as one")
     func behindRedirect() {
         let facts = Self.origin(.failure(.status(403, retryAfter: nil))) { $0.first.redirects = 1 }
         #expect(Self.lines { $0.add(facts) } == ["bad https://host: the origin answers 403, behind a redirect"])
@@ -445,14 +445,14 @@ struct DiagnosisTests {
         ),
     ]
 
-    @Test("Status tells what was fetched, and wasted, in the same words")
+    @Test("Status says what was fetched, and wasted, in the same words")
     func wasted() throws {
         let status = try #require(Self.mounts[3].0.status)
         let line = "origin  12.0 MiB fetched: 4.0 MiB demanded, 8.0 MiB ahead, of which 2.0 MiB wasted (25 %)\n"
         #expect(statusText(status).contains(line))
     }
 
-    @Test("tells how a mount is", arguments: mounts.indices)
+    @Test("says how a mount is", arguments: mounts.indices)
     func mount(index: Int) {
         let (facts, expected) = Self.mounts[index]
         #expect(Self.lines { $0.add(facts) } == expected)
@@ -495,7 +495,7 @@ struct DiagnosisTests {
     }
 
     @Test(
-        "Rates are told in three digits at most",
+        "Rates are shown in three digits at most",
         arguments: [
             (0, "0.0 kbit/s"), (1000, "8.0 kbit/s"), (125_000, "1.0 Mbit/s"), (1_237_500, "9.9 Mbit/s"),
             (1_245_000, "10 Mbit/s"), (124_900_000, "999 Mbit/s"), (124_950_000, "1.0 Gbit/s"), (1e12, "8000 Gbit/s"),

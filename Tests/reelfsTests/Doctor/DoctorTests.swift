@@ -89,7 +89,7 @@ struct DoctorTests {
         #expect(lines == told.map { $0.replacing("HOST", with: host) })
     }
 
-    @Test("A validator that is another one each time is told, and no speed asked for")
+    @Test("A validator that is another one each time is reported, and no speed is measured")
     func unstable() throws {
         let film = FileOrigin(length: 10 << 20)
         let server = try ScriptedServer { request in
@@ -102,7 +102,7 @@ struct DoctorTests {
         #expect(server.requests.map { $0["range"] } == ["bytes=0-0", "bytes=10485759-10485759"])
     }
 
-    @Test("A redirect to another host is told by its host alone, and gets no credentials")
+    @Test("A redirect to another host is reported by its host alone, and gets no credentials")
     func redirect() throws {
         let film = FileOrigin(length: 99_999)
         let other = try ScriptedServer { film.answer($0) }
@@ -118,7 +118,7 @@ struct DoctorTests {
         #expect(other.requests.count == 2 && other.requests.allSatisfy { $0["authorization"] == nil })
     }
 
-    @Test("A server that is not there is told with its address")
+    @Test("A server that is not there is reported with its address")
     func refused() throws {
         let server = try ScriptedServer { _ in [] }
         let url = server.url("/film.mkv")
@@ -135,7 +135,7 @@ struct DoctorTests {
         #expect(lines == ["bad \(server.url("/").origin): the origin did not answer in time"])
     }
 
-    @Test("A server that closes each connection is told")
+    @Test("A server that closes each connection is reported")
     func closing() throws {
         let film = FileOrigin(length: 99_999)
         let server = try ScriptedServer { film.answer($0) + [.close] }
@@ -175,7 +175,7 @@ struct DoctorTests {
         #expect(server.connectionCount == 4)
     }
 
-    @Test("A slow body is cut off and told with what came of it")
+    @Test("A slow body is cut off and reported with what came of it")
     func slow() throws {
         let film = FileOrigin(length: 64 << 20)
         let server = try ScriptedServer { request in
@@ -243,7 +243,7 @@ struct DoctorTests {
         ("/none/", ["bad HOST: the origin answers 404"]),
     ]
 
-    @Test("A listing or a list is told, and its first media file looked at", arguments: trees.indices)
+    @Test("A listing or a list is reported, and its first media file is examined", arguments: trees.indices)
     func tree(index: Int) throws {
         let (path, expected) = Self.trees[index]
         let server = try ScriptedServer { Self.tree($0) }

@@ -96,7 +96,7 @@ struct CommandRunTests {
         }
     }
 
-    @Test("Each way to fail is told apart, and its last words are kept")
+    @Test("Each way to fail has an error of its own, and the command's last words are kept")
     func failures() {
         #expect(throws: CommandFailure.status(3, reason: "why")) { try Self.run("echo x >&2; echo why >&2; exit 3") }
         #expect(throws: CommandFailure.signal(SIGSEGV)) { try Self.run("kill -SEGV $$") }

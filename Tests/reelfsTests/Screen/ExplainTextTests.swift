@@ -22,7 +22,7 @@ import Testing
         Explanation.Sum(why: "demand", program: "mpv", requests: requests, failed: 1, bytes: 4096)
     }
 
-    @Test("It tells what was read, the sums, and the requests with the newest first")
+    @Test("It shows what was read, the sums, and the requests with the newest first")
     func whole() {
         let requests = [Self.request(1), Self.request(2, failure: "the origin answers 503")]
         var told = Self.told(requests, [Self.sum(2)])
@@ -87,7 +87,7 @@ import Testing
         #expect(lines.last == "  and \(800 - times.count) requests before these")
     }
 
-    @Test("A folder tells its requests alone")
+    @Test("A folder shows its requests alone")
     func folder() {
         var told = Self.told([Self.request(1)], [Self.sum(1)])
         (told.path, told.length, told.cached, told.openHandles) = ("", nil, 0, 0)

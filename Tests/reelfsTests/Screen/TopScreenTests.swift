@@ -32,7 +32,7 @@ import Testing
         VolumeStatus.File(path: path, length: 10, cachedBytes: 10, openHandles: 0, rate: 0)
     }
 
-    @Test("A film is told by its words, and its parts as a bar in which the reader stands")
+    @Test("A film is described in words, and its parts are a bar in which the reader stands")
     func words() {
         let file = Self.film("a.mkv")
         #expect(mapBar(file, width: 32) == "[####|###>.......................]")
