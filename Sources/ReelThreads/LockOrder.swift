@@ -6,26 +6,38 @@
         private let rank: LockRank
         /// Where the lock is made.
         private let file: StaticString
+        /// In a simulation: who has it.
+        let door: Simulation.Turnstile
 
         @usableFromInline package init(_ rank: LockRank, _ file: StaticString) {
             self.rank = rank
             self.file = file
+            door = Simulation.Turnstile("\(rank) (\(file))")
         }
 
         /// Before the lock is taken. Ends the program where the thread holds one of the same rank or a later one.
-        @usableFromInline package func enter() { enter("taken", under: rank.rawValue..<LockRank.count) }
+        @usableFromInline package func enter() {
+            enter("taken", under: rank.rawValue..<LockRank.count)
+            if let member = Simulation.current { member.simulation.enter(door, member) }
+        }
 
         /// After the lock is given back.
-        @usableFromInline package func leave() { heldByThisThread().files[rank.rawValue] = nil }
+        @usableFromInline package func leave() {
+            heldByThisThread().files[rank.rawValue] = nil
+            if let member = Simulation.current { member.simulation.leave(door, member) }
+        }
 
         /// Before the thread sleeps until another one changes the value, which may need any lock.
-        @usableFromInline package func sleep() { enter("waited on", under: 0..<LockRank.count) }
+        @usableFromInline package func sleep() {
+            enter("waited on", under: 0..<LockRank.count)
+            if let member = Simulation.current { member.simulation.enter(door, member) }
+        }
 
         private func enter(_ verb: StaticString, under ranks: Range<Int>) {
             let held = heldByThisThread()
             for other in ranks {
                 guard let file = held.files[other] else { continue }
-                let sentence = "lock order: \(self) \(verb) under \(LockPlace(LockRank(rawValue: other)!, file))"
+                let sentence = "lock order: \(self) \(verb) under \(LockRank(rawValue: other)!) (\(file))"
                 if held.broken == nil { fatalError(sentence) }
                 held.broken?.append(sentence)
             }

@@ -44,7 +44,7 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {
     package func withLock<Result>(notifying: Bool = true, _ body: (inout Value) -> Result) -> Result {
         lock(sleeps: false)
         defer {
-            if notifying { pthread_cond_broadcast(changed) }
+            if notifying { notify() }
             unlock()
         }
         return body(&value)
@@ -56,23 +56,46 @@ package final class Monitor<Value: Sendable>: @unchecked Sendable {
         defer { unlock() }
         while true {
             if let result = body(&value) { return result }
-            pthread_cond_wait(changed, mutex)
+            waitForChange()
         }
     }
 
     /// Sleeps until `body` returns something, nil once `limit` has passed.
     package func wait<Result>(atMost limit: Duration, _ body: (inout Value) -> Result?) -> Result? {
-        var deadline = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &deadline)
-        let nanoseconds = deadline.tv_nsec + Int(limit.components.attoseconds / 1_000_000_000)
-        deadline.tv_sec += Int(limit.components.seconds) + nanoseconds / 1_000_000_000
-        deadline.tv_nsec = nanoseconds % 1_000_000_000
+        let deadline = now() + limit
         lock(sleeps: true)
         defer { unlock() }
         while true {
             if let result = body(&value) { return result }
-            if pthread_cond_timedwait(changed, mutex, &deadline) == ETIMEDOUT { return body(&value) }
+            if !waitForChange(until: deadline) { return body(&value) }
         }
+    }
+
+    private func notify() {
+        #if DEBUG
+            if let member = Simulation.current { member.simulation.changed(place.door) }
+        #endif
+        pthread_cond_broadcast(changed)
+    }
+
+    /// - Parameter deadline: on the clock of `now()`, nil if there is none.
+    /// - Returns: false where that has passed.
+    @discardableResult
+    private func waitForChange(until deadline: Duration? = nil) -> Bool {
+        #if DEBUG
+            if let member = Simulation.current {
+                pthread_mutex_unlock(mutex)
+                member.simulation.leave(place.door, member)
+                let isInTime = member.simulation.waitForChange(of: place.door, member, until: deadline)
+                member.simulation.enter(place.door, member)
+                pthread_mutex_lock(mutex)
+                return isInTime
+            }
+        #endif
+        guard let deadline else { return pthread_cond_wait(changed, mutex) == 0 }
+        let (seconds, attoseconds) = deadline.components
+        var moment = timespec(tv_sec: Int(seconds), tv_nsec: Int(attoseconds / 1_000_000_000))
+        return pthread_cond_timedwait(changed, mutex, &moment) != ETIMEDOUT
     }
 
     /// - Parameter sleeps: the thread may wait for a change of the value.

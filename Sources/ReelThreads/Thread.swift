@@ -19,6 +19,11 @@ package struct Thread: @unchecked Sendable {
     /// Starts a thread that runs `body`; nil where the system has no room for one more.
     /// - Parameter name: at most 15 bytes.
     package init?(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        #if DEBUG
+            let simulation = Simulation.ofThisThread
+            let adopted = simulation?.adopt(name, body)
+            let (member, body) = (adopted?.0, adopted?.1 ?? body)
+        #endif
         let work = Unmanaged.passRetained(Work(body))
         var (all, before) = (sigset_t(), sigset_t())
         sigfillset(&all)
@@ -33,8 +38,14 @@ package struct Thread: @unchecked Sendable {
             }, work.toOpaque())
         guard code == 0 else {
             work.release()
+            #if DEBUG
+                if let member { simulation?.disown(member) }
+            #endif
             return nil
         }
+        #if DEBUG
+            if let member { simulation?.started(member, handle) }
+        #endif
         reel_name_thread(handle, name)
         self.handle = handle
     }
@@ -43,9 +54,20 @@ package struct Thread: @unchecked Sendable {
     package static func nameCurrent(_ name: String) { reel_name_thread(pthread_self(), name) }
 
     /// Waits until the thread has ended.
-    package func join() { pthread_join(handle, nil) }
+    package func join() {
+        #if DEBUG
+            if let member = Simulation.current { return member.simulation.waitForEnd(of: handle, member) }
+        #endif
+        pthread_join(handle, nil)
+    }
     /// Lets the thread end by itself.
-    package func detach() { pthread_detach(handle) }
+    package func detach() {
+        #if DEBUG
+            // The next thread joins it.
+            if Simulation.current != nil { return }
+        #endif
+        pthread_detach(handle)
+    }
     /// Whether the caller runs on this thread.
     package var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 }

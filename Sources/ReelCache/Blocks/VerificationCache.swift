@@ -35,7 +35,7 @@ final class VerificationCache: Sendable {
     private let state = Lock(State())
 
     /// Remembers the verified blocks of a file that was just closed: this program writes nothing to it from here on.
-    func keep(_ file: DataFile, now: Int = time(nil)) {
+    func keep(_ file: DataFile, now: Int = Int(wallClock())) {
         guard file.row >= 0, let mark = file.ownMark, mark.seconds <= now - Self.rest else { return }
         let verified = file.withBlocks { $0.states.certain }
         guard !verified.isEmpty, verified.ranges.count <= Self.limit / 4 else { return }

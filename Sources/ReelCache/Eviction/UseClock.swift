@@ -1,4 +1,4 @@
-import Glibc
+import ReelThreads
 import Synchronization
 
 /// Milliseconds since 1970 that always increase: the order of uses survives a clock that is set back.
@@ -8,9 +8,7 @@ final class UseClock: Sendable {
     init(after last: Int64) { self.last = Atomic(min(max(last, 0), .max / 2)) }
 
     func now() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        let wall = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        let wall = wallNanoseconds() / 1_000_000
         let next = last.wrappingAdd(1, ordering: .relaxed).newValue
         guard wall > next else { return next }
         return last.max(wall, ordering: .relaxed).newValue

@@ -1,5 +1,6 @@
 import CSQLite
 import ReelCore
+import ReelThreads
 
 extension Validator {
     /// The columns tag, weak, modified. The lowest bit of `weak` says so; the others are the mirror.
@@ -95,7 +96,8 @@ extension IndexConnection {
         let sql = "SELECT max(ifnull((SELECT max(id) FROM listings), 0), ifnull((SELECT max(listing) FROM entries), 0))"
         let last = try first(sql) { $0.integer(0) } ?? 0
         // The index is not trusted to leave numbers above.
-        return last < 1 << 60 ? max(last, 0) + 1 : .random(in: 1..<1 << 60)
+        var numbers = RandomNumbers()
+        return last < 1 << 60 ? max(last, 0) + 1 : .random(in: 1..<1 << 60, using: &numbers)
     }
 
     func insert(

@@ -1,4 +1,5 @@
 import Glibc
+import ReelThreads
 
 /// The name of a data file: 128 random bits. It reveals nothing of a URL, and a file that comes back under a forgotten
 /// name is never taken for one of ours. Its path in `objects/` is `ab/` and 32 hexadecimal digits, `ab` being the first
@@ -6,7 +7,10 @@ import Glibc
 struct FileName: Hashable, Sendable {
     let number: UInt128
 
-    static func random() -> FileName { FileName(number: UInt128.random(in: .min ... .max)) }
+    static func random() -> FileName {
+        var numbers = RandomNumbers()
+        return FileName(number: UInt128.random(in: .min ... .max, using: &numbers))
+    }
 
     private init(number: UInt128) { self.number = number }
 

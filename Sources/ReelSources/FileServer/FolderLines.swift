@@ -1,5 +1,6 @@
 import Glibc
 import ReelCore
+import ReelThreads
 
 /// Gathers the entries of a folder from the lines that a file server sends, in the pieces in which they come.
 struct FolderLines: Sendable {
@@ -32,7 +33,7 @@ struct FolderLines: Sendable {
 
     /// - Parameter now: seconds since 1970; dates without a year are before it.
     init(
-        of folder: ResourceURL?, _ form: Form, now: Int64 = Int64(time(nil)), limit: Int = Listing.mostEntries
+        of folder: ResourceURL?, _ form: Form, now: Int64 = wallClock(), limit: Int = Listing.mostEntries
     ) {
         (self.folder, self.form, self.now, self.limit) = (folder, form, now, limit)
         builder = EntryList.Builder(limit: limit)

@@ -25,7 +25,7 @@ func retrying<Outcome: Attempted>(
 ) {
     attempt(max(deadline - now(), .milliseconds(100))) { outcome in
         guard let failure = outcome.failure,
-            let pause = RetryPolicy.pause(after: failure, attempt: number, random: .random(in: 0...1)),
+            let pause = RetryPolicy.pause(after: failure, attempt: number, random: RandomNumbers.fraction()),
             now() + pause < deadline
         else { return completion(outcome) }
         services.ticker.after(pause) {

@@ -131,7 +131,7 @@ extension RemoteFile {
         concurrency.value.withLock { $0.ended(failure, now: now()) }
         // Before a reader hears of it: it may open the file again at once.
         if failure?.meaning.isContradiction ?? false { services.doubt(url) }
-        perform(decide { $0.ended(id, failure, now: now(), random: Double.random(in: 0...1)) })
+        perform(decide { $0.ended(id, failure, now: now(), random: RandomNumbers.fraction()) })
         for report in ask({ $0.reports }) { report(failure) }
     }
 }

@@ -50,7 +50,9 @@ final class TierClaims: Sendable {
     init(_ place: TierPlace, _ origin: any Transport, _ ticker: Ticker) {
         (self.place, self.origin, self.ticker) = (place, origin, ticker)
         // Some bytes, as not each service keeps an object without any.
-        words = Array("claimed \(hexadecimal((0..<8).map { _ in UInt8.random(in: .min ... .max) }))\n".utf8)
+        var numbers = RandomNumbers()
+        let bytes = (0..<8).map { _ in UInt8.random(in: .min ... .max, using: &numbers) }
+        words = Array("claimed \(hexadecimal(bytes))\n".utf8)
     }
 
     /// Finds out whether another mount is about to fetch the slices of a claim, and claims them if not. Calls back at

@@ -17,10 +17,15 @@ final class Ticker: Sendable {
         let atEnd: @Sendable () -> Void
     }
 
+    private struct Member {
+        let number: UInt64
+        let member: any Ticking
+    }
+
     private struct State {
-        var members: [ObjectIdentifier: any Ticking] = [:]
+        var members: [ObjectIdentifier: Member] = [:]
         var timers: [UInt64: Timer] = [:]
-        var lastTimer: UInt64 = 0
+        var lastNumber: UInt64 = 0
         var isOver = false
     }
 
@@ -39,11 +44,13 @@ final class Ticker: Sendable {
                 let (members, due) = state.withLock { state in
                     let due = state.timers.filter { $0.value.due <= moment }
                     for number in due.keys { state.timers[number] = nil }
-                    return (state.members, due.values.sorted { $0.due < $1.due })
+                    // In the order in which they came: that of the tables is another one each time.
+                    let members = state.members.values.sorted { $0.number < $1.number }.map(\.member)
+                    return (members, due.sorted { ($0.value.due, $0.key) < ($1.value.due, $1.key) }.map(\.value))
                 }
                 for timer in due { timer.job() }
-                for (id, member) in members where !member.tick(moment) {
-                    state.withLock { $0.members[id] = nil }
+                for member in members where !member.tick(moment) {
+                    state.withLock { $0.members[ObjectIdentifier(member)] = nil }
                     // Work that came in between may have found its object still a member.
                     if member.tick(now()) { Ticker.add(member, to: state) }
                 }
@@ -61,7 +68,9 @@ final class Ticker: Sendable {
 
     private static func add(_ member: any Ticking, to state: Monitor<State>) {
         state.withLock { state in
-            if !state.isOver { state.members[ObjectIdentifier(member)] = member }
+            if state.isOver { return }
+            state.lastNumber += 1
+            state.members[ObjectIdentifier(member)] = Member(number: state.lastNumber, member: member)
         }
     }
 
@@ -75,9 +84,9 @@ final class Ticker: Sendable {
     ) -> UInt64 {
         let number = state.withLock { state -> UInt64? in
             if state.isOver { return nil }
-            state.lastTimer += 1
-            state.timers[state.lastTimer] = Timer(due: now() + pause, job: job, atEnd: atEnd)
-            return state.lastTimer
+            state.lastNumber += 1
+            state.timers[state.lastNumber] = Timer(due: now() + pause, job: job, atEnd: atEnd)
+            return state.lastNumber
         }
         if number == nil { atEnd() }
         return number ?? 0
@@ -101,7 +110,7 @@ final class Ticker: Sendable {
             defer { (state.members, state.timers) = ([:], [:]) }
             return (state.members, state.timers)
         }
-        for timer in held.1.values { timer.atEnd() }
+        for (_, timer) in held.1.sorted(by: { $0.key < $1.key }) { timer.atEnd() }
         withExtendedLifetime(held) {}
     }
 }
