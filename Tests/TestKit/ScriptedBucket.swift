@@ -42,8 +42,10 @@ package final class ScriptedBucket: Sendable {
         var reads = 0
     }
 
-    package let server: ScriptedServer
+    private let running: ScriptedServer?
     private let state: Contents
+
+    package var server: ScriptedServer { running! }
 
     private final class Contents: Sendable {
         let state = Mutex(State())
@@ -53,10 +55,16 @@ package final class ScriptedBucket: Sendable {
     package init(inPlaceOf other: ScriptedBucket? = nil) throws {
         let contents = other?.state ?? Contents()
         state = contents
-        server = try ScriptedServer(port: other?.server.port ?? 0) { request in
+        running = try ScriptedServer(port: other?.server.port ?? 0) { request in
             contents.state.withLock { Self.answer(request, &$0) }
         }
     }
+
+    /// Without a server: for a simulated world.
+    package init(serverless: Void) { (running, state) = (nil, Contents()) }
+
+    /// The steps that answer a request.
+    package func answer(_ request: ServerRequest) -> [ServerStep] { state.state.withLock { Self.answer(request, &$0) } }
 
     package func stop() { server.stop() }
 

@@ -13,6 +13,14 @@ package struct ServerRequest: Sendable {
     package var headers: [(name: String, value: String)]
     package var body: [UInt8] = []
 
+    package init(
+        number: Int, connection: Int, method: String, target: String, headers: [(name: String, value: String)],
+        body: [UInt8] = []
+    ) {
+        (self.number, self.connection, self.method) = (number, connection, method)
+        (self.target, self.headers, self.body) = (target, headers, body)
+    }
+
     package var path: String { String(target.prefix { $0 != "?" }) }
     /// What stands behind the `?`; nil where there is none.
     package var query: String? { target.firstIndex(of: "?").map { String(target[target.index(after: $0)...]) } }

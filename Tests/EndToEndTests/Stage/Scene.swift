@@ -3,13 +3,8 @@ import Synchronization
 import TestKit
 import Testing
 
-/// The program under test: it stands beside the test bundle.
-let program: String = {
-    var bytes = [CChar](repeating: 0, count: 4096)
-    let count = readlink("/proc/self/exe", &bytes, bytes.count - 1)
-    let path = String(decoding: bytes[..<max(0, count)].map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    return path[..<(path.lastIndex(of: "/") ?? path.startIndex)] + "/reelfs"
-}()
+/// The program under test.
+let program = builtProgram("reelfs")
 
 /// All tests that mount; each needs `/dev/fuse`.
 @Suite(.enabled(if: fuseIsUsable, "/dev/fuse cannot be opened")) struct EndToEnd {}

@@ -10,11 +10,7 @@ import Testing
 /// The real program as a child, on a listing of one file.
 @Suite("The command line", .serialized, .enabled(if: fuseIsUsable))
 struct CommandTests {
-    /// Beside the test runner.
-    static let program: String = {
-        let runner = realpath("/proc/self/exe", nil).map { String(cString: $0) } ?? ""
-        return runner.split(separator: "/").dropLast().reduce("") { $0 + "/" + $1 } + "/reelfs"
-    }()
+    static let program = builtProgram("reelfs")
 
     /// Runs to the end of its output, so a daemon that kept stdout or stderr would hang here.
     static func run(_ arguments: [String]) throws -> (status: Int32, output: String) {

@@ -1,38 +1,37 @@
 import Glibc
 import ReelCore
 import Synchronization
-import TestKit
 
 /// A web server that errs and lies at random: its files become others, its listings say something else than its
 /// answers, and its answers are late, cut, moved, decorated or about another matter.
 ///
 /// One thing it never does, as no client could notice it: it never sends two versions of a file under the same length
 /// and the same validator, nor bytes from another place than the head of the answer says.
-final class RandomOrigin: Sendable {
+package final class RandomOrigin: Sendable {
     /// What distinguishes the versions of a file; what else an answer says of them may be anything.
-    enum Identity: CaseIterable { case length, tag, date }
+    package enum Identity: CaseIterable { case length, tag, date }
 
-    struct File: Sendable {
+    package struct File: Sendable {
         /// In the mount, with the folder; another one now and then.
-        var name: String
+        package var name: String
         /// What every name of it ends with, behind the folder.
-        let title: String
-        let folder: String
-        let identity: Identity
+        package let title: String
+        package let folder: String
+        package let identity: Identity
         /// All that there ever were, the newest last.
-        var versions: [FileOrigin.Version] = []
+        package var versions: [FileOrigin.Version] = []
         /// What the mirror has in place of some of them, under the same length and validator.
-        var copies: [FileOrigin.Version] = []
+        package var copies: [FileOrigin.Version] = []
         /// The mirror has another file in place of the newest.
-        var isCopied = false
+        package var isCopied = false
         /// Lengths that heads of answers have given, right or wrong.
-        var told: Set<Int64> = []
+        package var told: Set<Int64> = []
         /// The last requests for it and the heads of their answers, for whoever looks for the cause of a finding.
-        var asked: [String] = []
+        package var asked: [String] = []
 
-        var now: FileOrigin.Version { versions[versions.count - 1] }
+        package var now: FileOrigin.Version { versions[versions.count - 1] }
         /// The path as in requests.
-        var path: String { "/" + escaped(name) }
+        package var path: String { "/" + escaped(name) }
     }
 
     struct State {
@@ -46,10 +45,10 @@ final class RandomOrigin: Sendable {
         var isMirrored = false
     }
 
-    static let folders = ["", "sub/"]
+    package static let folders = ["", "sub/"]
     private let state: Mutex<State>
 
-    init(seed: UInt64) {
+    package init(seed: UInt64) {
         let titles = ["film-0.mkv", "film-1.mp4", "a song, 100%.mp3", "Ünï ¿.mkv", "film-2.mkv", "small.jpg"]
         let files = titles.enumerated().map { index, title in
             let folder = Self.folders[index / 4]
@@ -60,35 +59,37 @@ final class RandomOrigin: Sendable {
         for index in files.indices { replace(index) }
     }
 
-    var files: [File] { state.withLock { $0.files } }
+    package var files: [File] { state.withLock { $0.files } }
 
     /// The versions of a file so far, at the origin and at its mirror. - Parameter file: its index.
-    func versions(of file: Int) -> [FileOrigin.Version] {
+    package func versions(of file: Int) -> [FileOrigin.Version] {
         state.withLock { $0.files[file].versions + $0.files[file].copies }
     }
 
     /// Whether the head of an answer ever gave a file that length.
-    func hasTold(_ length: Int64, of file: Int) -> Bool {
+    package func hasTold(_ length: Int64, of file: Int) -> Bool {
         state.withLock { state in
             state.files[file].told.contains(length) || state.files[file].versions.contains { $0.length == length }
         }
     }
 
     /// A server at that port; 0: any.
-    func server(port: UInt16) throws(ServerError) -> ScriptedServer {
+    package func server(port: UInt16) throws(ServerError) -> ScriptedServer {
         try ScriptedServer(port: port) { [self] in answer($0) }
     }
 
     /// A mirror, which has as much trouble, and other bytes of some files. While the origin is calm it is unwell, so
     /// that the origin is asked.
-    func mirror(port: UInt16) throws(ServerError) -> ScriptedServer {
-        try ScriptedServer(port: port) { [self] in
-            state.withLock { $0.isMirrored } ? answer($0, asMirror: true) : ServerStep.answer(503)
-        }
+    package func mirror(port: UInt16) throws(ServerError) -> ScriptedServer {
+        try ScriptedServer(port: port) { [self] in answerAsMirror($0) }
+    }
+
+    package func answerAsMirror(_ request: ServerRequest) -> [ServerStep] {
+        state.withLock { $0.isMirrored } ? answer(request, asMirror: true) : ServerStep.answer(503)
     }
 
     /// Trouble of some kinds begins. - Returns: which, and how much of it.
-    func storm() -> String {
+    package func storm() -> String {
         state.withLock { state in
             state.isMirrored = true
             state.trouble = [10, 30, 60, 90].randomElement(using: &state.random)!
@@ -100,10 +101,10 @@ final class RandomOrigin: Sendable {
     }
 
     /// From now on every answer is right.
-    func calm() { state.withLock { ($0.trouble, $0.isMirrored) = (0, false) } }
+    package func calm() { state.withLock { ($0.trouble, $0.isMirrored) = (0, false) } }
 
     /// Some file becomes another one.
-    func replaceSome() { replace(state.withLock { $0.files.indices.randomElement(using: &$0.random)! }) }
+    package func replaceSome() { replace(state.withLock { $0.files.indices.randomElement(using: &$0.random)! }) }
 
     private func replace(_ index: Int) {
         state.withLock { state in
@@ -134,7 +135,10 @@ final class RandomOrigin: Sendable {
         }
     }
 
-    private func answer(_ request: ServerRequest, asMirror: Bool = false) -> [ServerStep] {
+    /// The steps that answer a request.
+    package func answer(_ request: ServerRequest) -> [ServerStep] { answer(request, asMirror: false) }
+
+    private func answer(_ request: ServerRequest, asMirror: Bool) -> [ServerStep] {
         let place = request.path.hasPrefix("/moved/") ? String(request.path.dropFirst(6)) : request.path
         let (file, trouble, random) = state.withLock { state in
             let index = state.files.firstIndex { $0.path == place }
@@ -191,7 +195,7 @@ private let lengths: [Int64] = [
     16, 4096, 40_000, 128 << 10, 128 << 10 + 1, 300_000, 1 << 20, 1 << 20 - 1, 3_000_000, 6 << 20, 8 << 20 + 17,
 ]
 
-func escaped(_ name: String) -> String {
+package func escaped(_ name: String) -> String {
     name.utf8.map { byte in
         let isPlain = byte > 0x20 && byte < 0x7F && !"%?#\"<>&".utf8.contains(byte)
         return isPlain

@@ -1,8 +1,7 @@
 import ReelCore
-import TestKit
 
 /// What happens to a request of the random origin.
-enum Trouble: CaseIterable {
+package enum Trouble: CaseIterable, Sendable {
     // The body and its time.
     case short, reset, stall, pause, drip, silence
     // The range and the length.

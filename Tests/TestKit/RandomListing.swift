@@ -1,5 +1,3 @@
-import TestKit
-
 /// A folder's listing as web servers write it, right or with lies in it.
 struct RandomListing {
     var folder: String

@@ -1,0 +1,231 @@
+import ReelCore
+import ReelThreads
+
+/// One request and its answer.
+///
+/// `@unchecked Sendable`: only the thread of its transport uses what changes.
+package final class SimulatedExchange: RequestControl, @unchecked Sendable {
+    private let handle: RequestHandle
+    private let request: OriginRequest
+    private let receiver: any OriginReceiver
+    private let transport: SimulatedTransport
+    private var url: ResourceURL
+    private var redirects = 0
+    private var steps: ArraySlice<ServerStep> = []
+    private var hasHead = false
+    /// A status that is a failure: the body does not count.
+    private var refusal: OriginFailure?
+    /// Of the announced body, nil if no length was.
+    private var rest: Int64?
+    private var isChunked = false
+    private var isPaused = false
+    private var mayGoOn = false
+    private var isOver = false
+    private var lastByte = Duration.zero
+    private var bytesPerSecond: Int64 = 1
+    /// Steps of an answer that was left for another one are not done.
+    private var turn = 0
+
+    init(
+        _ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver,
+        _ transport: SimulatedTransport
+    ) {
+        (self.handle, self.request, self.receiver, self.transport) = (handle, request, receiver, transport)
+        url = request.url
+    }
+
+    // MARK: Control
+
+    package func cancel(_ handle: RequestHandle) { transport.perform { [self] in finish(.cancelled) } }
+    package func promote(_ handle: RequestHandle) {}
+    package func resume(_ handle: RequestHandle) {
+        transport.perform { [self] in
+            mayGoOn = true
+            guard isPaused else { return }
+            isPaused = false
+            lastByte = now()
+            step(turn)
+        }
+    }
+
+    // MARK: On the transport's thread
+
+    func begin() {
+        if handle.isCancelled { return finish(.cancelled) }
+        if transport.line.isOffline { return finish(.away(.offline)) }
+        receiver.sent()
+        ask()
+    }
+
+    private func ask() {
+        turn += 1
+        (hasHead, refusal, rest, isChunked) = (false, nil, nil, false)
+        lastByte = now()
+        var headers = request.headers
+        if let range = request.range { headers.append(("range", "bytes=\(range.lower)-\(range.upper - 1)")) }
+        switch request.condition {
+        case .ifRange(let text)?: headers.append(("if-range", text))
+        case .ifChanged(let tag, let date)?:
+            if let tag { headers.append(("if-none-match", tag)) }
+            if let date { headers.append(("if-modified-since", date)) }
+        case nil: break
+        }
+        if let upload = request.upload { headers.append(("content-length", "\(upload.length)")) }
+        let target = String(url.text.dropFirst(url.origin.utf8.count))
+        let asked = ServerRequest(
+            number: 0, connection: 0, method: request.upload == nil ? request.method : "PUT", target: target.isEmpty ? "/" : target,
+            headers: headers.map { (asciiLowercased($0.name), $0.value) }, body: body())
+        guard let answer = transport.answer(asked, from: url.origin) else { return finish(.unreachable("no server")) }
+        steps = answer[...]
+        let latency: Int64
+        (latency, bytesPerSecond) = transport.random { random in
+            (
+                [1, 10, 40, 200].randomElement(using: &random)!,
+                [1_000_000, 20_000_000, 200_000_000].randomElement(using: &random)!
+            )
+        }
+        Simulation.tell("asks \(asked.method) \(target) \(request.range.map { "\($0)" } ?? "whole") \(request.reason)")
+        let turn = turn
+        transport.after(.milliseconds(latency)) { [self] in step(turn) }
+    }
+
+    private func body() -> [UInt8] {
+        guard let upload = request.upload else { return request.body }
+        var bytes = [UInt8](repeating: 0, count: Int(upload.length))
+        var done = 0
+        while done < bytes.count {
+            let count = bytes.withUnsafeMutableBytes {
+                upload.read(into: UnsafeMutableRawBufferPointer(rebasing: $0[done...]), at: Int64(done))
+            }
+            guard let count, count > 0 else { return [] }
+            done += count
+        }
+        return bytes
+    }
+
+    private func later(_ pause: Duration) {
+        let turn = turn
+        transport.after(pause) { [self] in step(turn) }
+    }
+
+    private func step(_ number: Int) {
+        guard !isOver, !isPaused, number == turn else { return }
+        // The connection stays open, and the body has not ended.
+        guard let step = steps.popFirst() else { return silence() }
+        switch step {
+        case .head(let status, let headers): head(status, headers)
+        case .raw(let text): raw(text)
+        case .body(let bytes): bytes.withUnsafeBytes { give($0) }
+        case .generated(let bytes, let range): generated(bytes, range, piece: 64 << 10, nil)
+        case .drip(let bytes, let range, let piece, let pause): generated(bytes, range, piece: Int64(piece), pause)
+        case .endless(let bytes):
+            steps = [.generated(bytes, ByteRange(0, 1 << 30))]
+            later(.zero)
+        case .repeated(let text, let pause):
+            steps.insert(step, at: steps.startIndex)
+            Array(text.utf8).withUnsafeBytes { give($0, then: pause ?? .milliseconds(1)) }
+        case .wait: later(.zero)
+        case .pause(let pause): pause > silenceLeft ? silence() : later(pause)
+        case .stall: silence()
+        case .reset: finish(refusal ?? (hasHead ? .interrupted("reset") : .interrupted("reset before an answer")))
+        case .close: close()
+        }
+    }
+
+    private var silenceLeft: Duration { request.stallLimit - (now() - lastByte) }
+
+    /// No byte comes any more.
+    private func silence() {
+        if let refusal { return finish(refusal) }
+        let turn = turn
+        transport.after(max(.zero, silenceLeft)) { [self] in
+            if !isPaused, turn == self.turn { finish(.timedOut) }
+        }
+    }
+
+    private func close() {
+        if let refusal { return finish(refusal) }
+        finish(hasHead && rest == nil && !isChunked ? nil : .interrupted("closed"))
+    }
+
+    private func raw(_ text: String) {
+        if hasHead {
+            // The framing of chunks; the last one is empty.
+            if isChunked, text.hasPrefix("0\r\n") { return finish(refusal) }
+            if isChunked { return later(.zero) }
+            return Array(text.utf8).withUnsafeBytes { give($0) }
+        }
+        if text.hasPrefix("HTTP/1.1 1") { return later(.zero) }
+        finish(.wrongAnswer("no HTTP"))
+    }
+
+    private func head(_ status: Int, _ headers: [(name: String, value: String)]) {
+        lastByte = now()
+        let head = ResponseHead(status: status, headers: headers, url: url)
+        isChunked = head["transfer-encoding"] != nil
+        rest = isChunked ? nil : head.contentLength
+        if headers.map({ $0.name.utf8.count + $0.value.utf8.count }).reduce(0, +) > 256 << 10 {
+            return finish(.wrongAnswer("a head too large"))
+        }
+        if headers.contains(where: { asciiLowercased($0.name) == "content-length" }), !isChunked, rest == nil {
+            return finish(.wrongAnswer("two lengths"))
+        }
+        Simulation.tell("gets \(status) of \(url.text.dropFirst(url.origin.utf8.count))")
+        if request.accepted.contains(status) {
+            hasHead = true
+            if let failure = receiver.head(head) { return finish(failure) }
+            if status == 304 || status == 204 || request.method == "HEAD" || rest == 0 { return finish(nil) }
+            return later(.zero)
+        }
+        if [301, 302, 303, 307, 308].contains(status) {
+            redirects += 1
+            guard redirects <= 10, let place = head["location"], let next = url.resolve(place),
+                next.origin == url.origin
+            else { return finish(.wrongAnswer("a redirect to nowhere")) }
+            url = next
+            receiver.redirected()
+            return ask()
+        }
+        finish(OriginFailure.status(status, retryAfter: head.retryAfter(now: wallClock())))
+    }
+
+    private func generated(_ bytes: GeneratedBytes, _ range: ByteRange, piece: Int64, _ pause: Duration?) {
+        guard !range.isEmpty else { return later(.zero) }
+        let count = min(range.count, piece)
+        let part = ByteRange(range.lower, range.lower + count)
+        let after = ByteRange(part.upper, range.upper)
+        if !after.isEmpty {
+            steps.insert(
+                pause.map { .drip(bytes, after, piece: Int(piece), pause: $0) } ?? .generated(bytes, after),
+                at: steps.startIndex)
+        }
+        bytes.bytes(part).withUnsafeBytes { give($0, then: pause) }
+    }
+
+    /// Hands bytes of the body on, and goes on after the time that they took.
+    private func give(_ bytes: UnsafeRawBufferPointer, then pause: Duration? = nil) {
+        guard hasHead else { return finish(.wrongAnswer("a body without a head")) }
+        lastByte = now()
+        let wanted = rest.map { min($0, Int64(bytes.count)) } ?? Int64(bytes.count)
+        mayGoOn = false
+        let answer = receiver.body(UnsafeRawBufferPointer(rebasing: bytes[..<Int(wanted)]))
+        rest = rest.map { $0 - wanted }
+        if case .stop = answer { return finish(.cancelled) }
+        if rest == 0 { return finish(nil) }
+        let time = pause ?? .microseconds(1 + Int64(bytes.count) * 1_000_000 / bytesPerSecond)
+        if time > request.stallLimit { return silence() }
+        if case .pause = answer, !mayGoOn {
+            isPaused = true
+            return
+        }
+        later(time)
+    }
+
+    func finish(_ failure: OriginFailure?) {
+        guard !isOver else { return }
+        isOver = true
+        transport.ended(self)
+        if let failure, failure != .cancelled { Simulation.tell("fails \(failure)") }
+        receiver.ended(failure)
+    }
+}

@@ -1,0 +1,113 @@
+import ReelCore
+import ReelThreads
+
+/// The lowest layer in a simulated world: servers are functions that answer a request with steps, and a line takes time
+/// for each.
+///
+/// What libcurl and the program's use of it would do with an answer is done here in short: redirects, the end of a
+/// body, silence, cut connections. Queues of hosts, logins and circuits are not simulated.
+package final class SimulatedTransport: Transport {
+    package typealias Server = @Sendable (ServerRequest) -> [ServerStep]
+
+    private struct Event: Sendable {
+        var time: Duration
+        var number: Int
+        var job: @Sendable () -> Void
+    }
+
+    private struct State: Sendable {
+        var events: [Event] = []
+        var count = 0
+        var requests = 0
+        var isOver = false
+        var running: [SimulatedExchange] = []
+        var random: SeededGenerator
+    }
+
+    package let line: Line
+    private let servers: [String: Server]
+    private let state: Monitor<State>
+    private let thread = Lock<Thread?>(nil)
+
+    /// - Parameter servers: by `ResourceURL.origin`.
+    package init(_ servers: [String: Server], _ line: Line = Line(), seed: UInt64) {
+        (self.servers, self.line) = (servers, line)
+        state = Monitor(State(random: SeededGenerator(seed: seed)))
+        let thread = Thread("origin") { [self] in serve() }
+        self.thread.withLock { $0 = thread }
+    }
+
+    package func shutdown() {
+        state.withLock { $0.isOver = true }
+        thread.withLock { $0.take() }?.join()
+    }
+
+    private func serve() {
+        while let job = next() { job() }
+        for exchange in state.withLock({ $0.running }) { exchange.finish(.cancelled) }
+    }
+
+    private func next() -> (@Sendable () -> Void)? {
+        while true {
+            let (isOver, soonest) = state.withLock(notifying: false) { ($0.isOver, $0.events.map(\.time).min()) }
+            if isOver { return nil }
+            let pause = soonest.map { max(.zero, $0 - now()) } ?? .seconds(3600)
+            let job = state.wait(atMost: pause) { state -> (@Sendable () -> Void)?? in
+                if state.isOver { return .some(nil) }
+                let moment = now()
+                let due = state.events.indices.filter { state.events[$0].time <= moment }
+                guard
+                    let first = due.min(by: {
+                        (state.events[$0].time, state.events[$0].number)
+                            < (state.events[$1].time, state.events[$1].number)
+                    })
+                else {
+                    // Another event may be the next one by now.
+                    return state.events.contains { $0.time < soonest ?? .seconds(1 << 40) } ? .some({}) : nil
+                }
+                return .some(state.events.remove(at: first).job)
+            }
+            if let job { return job }
+        }
+    }
+
+    func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
+        let time = now() + pause
+        state.withLock { state in
+            state.count += 1
+            state.events.append(Event(time: time, number: state.count, job: job))
+        }
+    }
+
+    func random<Value: Sendable>(_ choose: (inout SeededGenerator) -> Value) -> Value {
+        state.withLock(notifying: false) { choose(&$0.random) }
+    }
+
+    func answer(_ request: ServerRequest, from origin: String) -> [ServerStep]? {
+        var request = request
+        state.withLock(notifying: false) { state in
+            request.number = state.requests
+            state.requests += 1
+        }
+        return servers[origin]?(request)
+    }
+
+    func ended(_ exchange: SimulatedExchange) {
+        state.withLock(notifying: false) { $0.running.removeAll { $0 === exchange } }
+    }
+
+    // MARK: Transport
+
+    package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
+        let exchange = SimulatedExchange(handle, request, receiver, self)
+        state.withLock(notifying: false) { $0.running.append(exchange) }
+        handle.connect(to: exchange)
+        after(.zero) { exchange.begin() }
+    }
+
+    package func perform(_ job: @escaping @Sendable () -> Void) { after(.zero, job) }
+    package func trust(_ origins: Set<String>) {}
+    package func watchOutages(deadline: Duration, _ report: @escaping @Sendable (String, Outage?) -> Void) {}
+    package var standings: [String: OriginStanding] { [:] }
+    package func noteInterest(in url: ResourceURL) {}
+}
