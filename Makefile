@@ -51,7 +51,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-system test-sanitizers fuzz demo bench bench-reliability fleet install install-built \
+.PHONY: help build test test-system test-sanitizers fuzz simulate demo bench bench-reliability fleet install install-built \
         uninstall deb format lint clean
 
 help:  ## This list
@@ -96,6 +96,12 @@ fuzz:  ## Every parser of outside bytes under libFuzzer (FUZZ_SECONDS=60 FUZZ_TA
 	        Tests/FuzzTests/Corpus/$$target Tests/ReelSourcesTests/Corpus > $$log 2>&1 || { tail -n 40 $$log; exit 1; }; \
 	    grep -a number_of_executed_units $$log; \
 	done
+
+MINUTES ?= 1
+simulate:  ## Mounts in virtual time, a seed each, until five find something (MINUTES=1 SEED=… SEEDS=1 DETAIL=--story)
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
+	swift build --product Simulate
+	.build/debug/Simulate --seconds $$(($(MINUTES) * 60)) $(SEED:%=--seed %) $(SEEDS:%=--seeds %) $(DETAIL)
 
 demo:  ## A film from a web server, played from a mount: a minute after the build
 	@$(INSTALL_PACKAGES) $(DEMO_PACKAGES)

@@ -78,6 +78,13 @@ let package = Package(
             }),
         program,
 
+        // Debug builds alone have the doors of a simulation.
+        .executableTarget(
+            name: "Simulate",
+            dependencies: [
+                "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelSources", "ReelThreads", "CLinux",
+                "TestKit", .product(name: "Logging", package: "swift-log"),
+            ], path: "Tests/Simulation"),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
@@ -105,7 +112,7 @@ let package = Package(
             name: "ReelVolumeTests",
             dependencies: [
                 "ReelVolume", "ReelFilesystem", "ReelThreads", "ReelHTTP", "ReelCache", "CAllocations", "CCrypto",
-                "TestKit",
+                "Simulate", "TestKit",
             ]),
         .testTarget(
             name: "EndToEndTests",
