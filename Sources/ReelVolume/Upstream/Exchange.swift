@@ -59,6 +59,8 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var heldHead: ResponseHead?
     /// The receiver wants none of the body behind that head.
     private var refused: OriginFailure?
+    /// The first place was asked, on the clock of `now()`.
+    private var began: Duration?
     /// Bytes that the receiver has got.
     private var delivered: Int64 = 0
     /// The failure of the first place that failed.
@@ -204,10 +206,18 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         attempt.origin = url.origin
         request.range = attempt.range
         request.condition = condition
+        request.stallLimit = silenceLeft
+        guard request.stallLimit > .zero else { return end(firstFailure ?? .timedOut) }
         if !places.isEmpty { request.stallLimit = min(request.stallLimit, Mirrors.longestSilence) }
         (attempt.isSent, attempt.isConditional) = (true, condition != nil)
         mirrors?.began(at: attempt.place)
         upstream.transport.start(handle, request, self)
+    }
+
+    /// Until an answer begins, the silence of all places counts together.
+    private var silenceLeft: Duration {
+        guard toldStatus == nil, let began else { return request.stallLimit }
+        return request.stallLimit - (now() - began)
     }
 
     /// The bytes that the receiver still wants.
@@ -301,6 +311,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
 
     func sent() {
         attempt.sentAt = now()
+        began = began ?? attempt.sentAt
         receiver.sent()
     }
 

@@ -1,0 +1,57 @@
+import Logging
+import ReelCache
+import ReelCore
+import ReelFilesystem
+import ReelThreads
+import TestKit
+import Testing
+
+@testable import ReelVolume
+
+/// In virtual time.
+@Suite struct SilentPlacesTests {
+    /// A mount of one film, of which the source and some mirrors say nothing from some moment on.
+    private func wait(mirrors: Int, timeout: Duration) throws -> Duration {
+        let film = FileOrigin(length: 5 << 20)
+        let isSilent = Shared(false)
+        @Sendable func answer(_ request: ServerRequest) -> [ServerStep] {
+            if isSilent.value { return [.stall] }
+            return request.path == "/" ? [.stall] : film.answer(request)
+        }
+        return try withTemporaryDirectory { place in
+            var waited = Duration.zero
+            _ = try Simulation.run(seed: 1, .random(0.1)) {
+                let names = (0..<mirrors).map { "http://mirror-\($0)" }
+                let servers = Dictionary(uniqueKeysWithValues: (["http://origin"] + names).map { ($0, answer) })
+                let origin = SimulatedTransport(servers, seed: 1)
+                let store = try Store(
+                    directory: place + "/cache", source: "http://origin/film.mkv", limits: CacheLimits(cap: 1 << 30),
+                    owner: "/nowhere", cipher: nil)
+                let volume = try Volume.open(
+                    "http://origin/film.mkv", origin: origin, store: store,
+                    options: VolumeOptions(timeout: timeout, mirrors: names.map { ResourceURL($0 + "/film.mkv")! }),
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                Simulation.sleep(.seconds(60))
+                isSilent.set(true)
+                let start = now()
+                let answer = Monitor<Bool>(false)
+                volume.lookup("film.mkv", in: rootNode) { entry in
+                    guard case .success(let entry) = entry else { return answer.withLock { $0 = true } }
+                    volume.open(entry.node) { _ in answer.withLock { $0 = true } }
+                }
+                answer.wait { $0 ? () : nil }
+                waited = now() - start
+                volume.shutdown()
+                origin.shutdown()
+                store.close()
+            }
+            return waited
+        }
+    }
+
+    @Test("An open ends a second after its time-out at the latest, however many places are silent", arguments: [0, 1, 4])
+    func opens(mirrors: Int) throws {
+        let waited = try wait(mirrors: mirrors, timeout: .seconds(3))
+        #expect(waited <= .seconds(4), "\(waited)")
+    }
+}
