@@ -127,7 +127,7 @@ struct World {
 /// A copy as it is at this moment, with whatever stands in the page cache: what a process that dies leaves.
 private func copyTree(_ place: String, to copy: String) {
     mkdir(copy, 0o700)
-    for name in names(in: place) {
+    for name in names(in: place) ?? [] {
         var status = stat()
         guard lstat("\(place)/\(name)", &status) == 0 else { continue }
         if status.st_mode & S_IFMT == S_IFDIR {

@@ -73,7 +73,8 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         if let upload = request.upload { headers.append(("content-length", "\(upload.length)")) }
         let target = String(url.text.dropFirst(url.origin.utf8.count))
         let asked = ServerRequest(
-            number: 0, connection: 0, method: request.upload == nil ? request.method : "PUT", target: target.isEmpty ? "/" : target,
+            number: 0, connection: 0, method: request.upload == nil ? request.method : "PUT",
+            target: target.isEmpty ? "/" : target,
             headers: headers.map { (asciiLowercased($0.name), $0.value) }, body: body())
         guard let answer = transport.answer(asked, from: url.origin) else { return finish(.unreachable("no server")) }
         steps = answer[...]
@@ -84,7 +85,8 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
                 [1_000_000, 20_000_000, 200_000_000].randomElement(using: &random)!
             )
         }
-        Simulation.tell("asks \(asked.method) \(target) \(request.range.map { "\($0)" } ?? "whole") \(request.reason)")
+        let range = request.range.map { "\($0)" } ?? "whole"
+        Simulation.tell("asks \(asked.method) \(target) \(range) \(request.reason)")
         let turn = turn
         transport.after(.milliseconds(latency)) { [self] in step(turn) }
     }

@@ -49,7 +49,9 @@ import Testing
         }
     }
 
-    @Test("An open ends a second after its time-out at the latest, however many places are silent", arguments: [0, 1, 4])
+    @Test(
+        "An open ends a second after its time-out at the latest, however many places are silent",
+        arguments: [0, 1, 4])
     func opens(mirrors: Int) throws {
         let waited = try wait(mirrors: mirrors, timeout: .seconds(3))
         #expect(waited <= .seconds(4), "\(waited)")
