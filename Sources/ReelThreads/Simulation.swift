@@ -5,11 +5,12 @@
     ///
     /// `run` makes the calling thread the first of them, and each `Thread` that one of them starts is another. On these
     /// threads `Lock`, `Monitor`, `Thread.join`, the clocks and `RandomNumbers` ask here; on all others they are what
-    /// they are in a release build. Each lock that is taken, each wait and each start is a point at which another thread
-    /// may go on, so a seed stands for one order of all events, and gives it again.
+    /// they are in a release build. Each lock that is taken, each wait and each start is a point at which another
+    /// thread may go on, so a seed stands for one order of all events, and gives it again.
     ///
-    /// The idea is that of Shuttle (Amazon) and of FoundationDB's simulation; the order by priorities is from Burckhardt
-    /// and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs" (PCT, ASPLOS 2010).
+    /// The idea is that of Shuttle (Amazon) and of FoundationDB's simulation; the order by priorities is from
+    /// Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs" (PCT, ASPLOS
+    /// 2010).
     ///
     /// `@unchecked Sendable`: only the thread whose turn it is reaches the state, and the semaphores by which the turn
     /// is passed on order these accesses.
@@ -79,14 +80,14 @@
         private var lines: [String] = []
         /// A thread that has ended, for the next one to join.
         private var ended: pthread_t?
-        /// Of all that was said.
+        /// Sums up all that was said.
         package private(set) var digest: UInt64 = 0xCBF2_9CE4_8422_2325
         private let told: (@Sendable (String) -> Void)?
         private let showsPoints: Bool
 
         /// What a point costs.
         private static let step = Duration.microseconds(1)
-        /// A program that takes so many points in one seed waits in a circle.
+        /// A program that takes more points than this in one seed goes in a circle.
         private static let mostPoints = 50_000_000
 
         private init(seed: UInt64, _ order: Order, _ tell: (@Sendable (String) -> Void)?, showsPoints: Bool) {

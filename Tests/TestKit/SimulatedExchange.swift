@@ -15,7 +15,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private var hasHead = false
     /// A status that is a failure: the body does not count.
     private var refusal: OriginFailure?
-    /// Of the announced body, nil if no length was.
+    /// The bytes that are left of the announced body, nil if no length was announced.
     private var rest: Int64?
     private var isChunked = false
     private var isPaused = false
