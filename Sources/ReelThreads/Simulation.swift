@@ -76,8 +76,6 @@
         /// Points so far.
         package private(set) var points = 0
         private var changes: Set<Int> = []
-        /// What was said, where it is kept.
-        private var lines: [String] = []
         /// A thread that has ended, for the next one to join.
         private var ended: pthread_t?
         /// Sums up all that was said.

@@ -50,12 +50,12 @@ struct Seed {
     let detail: String?
 
     /// - Returns: the status of the process.
-    func run() throws -> Int32 {
-        var template = Array("/dev/shm/reelfs-simulation-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { fatalError("no directory in /dev/shm") }
-        let place = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        defer { removeTree(place) }
-        let world = World(seed: number, directory: place)
+    func run() throws -> Int32 { try withTemporaryDirectory(below: "/dev/shm") { run(in: $0) } }
+
+    private func run(in place: String) -> Int32 {
+        let world = World(seed: number, directory: place + "/world")
+        mkdir(world.directory, 0o700)
+        defer { removeTree(world.directory) }
         let showsStory = detail == "--story" || detail == "--points"
         let (simulation, left) = Simulation.run(
             seed: number, order, tell: showsStory ? { @Sendable in say($0) } : nil, showsPoints: detail == "--points"

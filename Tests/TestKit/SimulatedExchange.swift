@@ -13,8 +13,6 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private var redirects = 0
     private var steps: ArraySlice<ServerStep> = []
     private var hasHead = false
-    /// A status that is a failure: the body does not count.
-    private var refusal: OriginFailure?
     /// The bytes that are left of the announced body, nil if no length was announced.
     private var rest: Int64?
     private var isChunked = false
@@ -59,7 +57,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
 
     private func ask() {
         turn += 1
-        (hasHead, refusal, rest, isChunked) = (false, nil, nil, false)
+        (hasHead, rest, isChunked) = (false, nil, false)
         lastByte = now()
         var headers = request.headers
         if let range = request.range { headers.append(("range", "bytes=\(range.lower)-\(range.upper - 1)")) }
@@ -129,7 +127,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         case .wait: later(.zero)
         case .pause(let pause): pause > silenceLeft ? silence() : later(pause)
         case .stall: silence()
-        case .reset: finish(refusal ?? (hasHead ? .interrupted("reset") : .interrupted("reset before an answer")))
+        case .reset: finish(.interrupted(hasHead ? "reset" : "reset before an answer"))
         case .close: close()
         }
     }
@@ -138,7 +136,6 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
 
     /// No byte comes any more.
     private func silence() {
-        if let refusal { return finish(refusal) }
         let turn = turn
         transport.after(max(.zero, silenceLeft)) { [self] in
             if !isPaused, turn == self.turn { finish(.timedOut) }
@@ -146,14 +143,13 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     }
 
     private func close() {
-        if let refusal { return finish(refusal) }
         finish(hasHead && rest == nil && !isChunked ? nil : .interrupted("closed"))
     }
 
     private func raw(_ text: String) {
         if hasHead {
             // The framing of chunks; the last one is empty.
-            if isChunked, text.hasPrefix("0\r\n") { return finish(refusal) }
+            if isChunked, text.hasPrefix("0\r\n") { return finish(nil) }
             if isChunked { return later(.zero) }
             return Array(text.utf8).withUnsafeBytes { give($0) }
         }

@@ -5,8 +5,10 @@ package let fuseIsUsable =
     access("/dev/fuse", R_OK | W_OK) == 0 || getenv("CI").map { String(cString: $0) } == "true"
 
 /// A directory under the temporary one, removed at the end of `body`, which leaves it empty.
-package func withTemporaryDirectory<Value>(_ body: (String) throws -> Value) throws -> Value {
-    var template = Array("/tmp/reelfs-test-XXXXXX".utf8CString)
+package func withTemporaryDirectory<Value>(
+    below parent: String = "/tmp", _ body: (String) throws -> Value
+) throws -> Value {
+    var template = Array("\(parent)/reelfs-test-XXXXXX".utf8CString)
     guard let path = mkdtemp(&template).map({ String(cString: $0) }) else {
         throw ChildError(words: ["mkdtemp"], reason: String(cString: strerror(errno)))
     }

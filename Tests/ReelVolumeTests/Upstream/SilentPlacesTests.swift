@@ -20,6 +20,7 @@ import Testing
         }
         return try withTemporaryDirectory { place in
             var waited = Duration.zero
+            defer { removeTree(place + "/cache") }
             _ = try Simulation.run(seed: 1, .random(0.1)) {
                 let names = (0..<mirrors).map { "http://mirror-\($0)" }
                 let servers = Dictionary(uniqueKeysWithValues: (["http://origin"] + names).map { ($0, answer) })
