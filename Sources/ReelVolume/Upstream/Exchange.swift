@@ -59,7 +59,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
     private var heldHead: ResponseHead?
     /// The receiver wants none of the body behind that head.
     private var refused: OriginFailure?
-    /// The first place was asked, on the clock of `now()`.
+    /// The first place was asked, or the resolver for it, on the clock of `now()`.
     private var began: Duration?
     /// Bytes that the receiver has got.
     private var delivered: Int64 = 0
@@ -188,7 +188,9 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
         if upstream.transport.line.isOffline {
             return upstream.transport.perform { [self] in ended(.away(.offline)) }
         }
-        resolver?.place(of: request.url, after: refusal) { [self] place in
+        began = began ?? now()
+        let left = silenceLeft
+        let answer = Once<Resolver.Place?> { [self] place in
             guard let place else {
                 // Receivers are called on the transport's thread alone.
                 return upstream.transport.perform { [self] in ended(.unresolved) }
@@ -196,6 +198,11 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             attempt.resolved = place.number
             send(place.answer.url, place.answer.headers, attempt.condition)
         }
+        resolver?.place(of: request.url, after: refusal) { answer($0) }
+        if answer.isOver { return }
+        // The command may take longer than the request may wait.
+        let late: @Sendable () -> Void = { answer(nil) }
+        upstream.ticker.after(max(.zero, left), late, atEnd: late)
     }
 
     /// - Parameter headers: of the place itself, nil if it is the request's own.

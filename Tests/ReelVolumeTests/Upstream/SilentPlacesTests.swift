@@ -11,7 +11,9 @@ import Testing
 /// In virtual time.
 @Suite struct SilentPlacesTests {
     /// A mount of one film, of which the source and some mirrors say nothing from some moment on.
-    private func wait(mirrors: Int, timeout: Duration) throws -> Duration {
+    private func wait(
+        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil
+    ) throws -> Duration {
         let film = FileOrigin(length: 5 << 20)
         let isSilent = Shared(false)
         @Sendable func answer(_ request: ServerRequest) -> [ServerStep] {
@@ -31,7 +33,7 @@ import Testing
                 let volume = try Volume.open(
                     "http://origin/film.mkv", origin: origin, store: store,
                     options: VolumeOptions(timeout: timeout, mirrors: names.map { ResourceURL($0 + "/film.mkv")! }),
-                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, finder: finder)
                 Simulation.sleep(.seconds(60))
                 isSilent.set(true)
                 let start = now()
@@ -55,6 +57,20 @@ import Testing
         arguments: [0, 1, 4])
     func opens(mirrors: Int) throws {
         let waited = try wait(mirrors: mirrors, timeout: .seconds(3))
+        #expect(waited <= .seconds(4), "\(waited)")
+    }
+
+    @Test(
+        "An open ends a second after its time-out also where a resolver takes a part of it",
+        arguments: [0, 1], [true, false])
+    func resolved(mirrors: Int, hasPlace: Bool) throws {
+        // It is asked again for each request.
+        let slow = ScriptedFinder { question, number in
+            Simulation.sleep(.milliseconds(1400))
+            let place = PlaceAnswer(url: question.url, lifetime: .zero)
+            return hasPlace || number == 1 ? .success(place) : .failure(PlaceFailure("no place"))
+        }
+        let waited = try wait(mirrors: mirrors, timeout: .seconds(3), finder: slow)
         #expect(waited <= .seconds(4), "\(waited)")
     }
 }
