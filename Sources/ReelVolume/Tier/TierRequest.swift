@@ -160,7 +160,8 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
     private func end(_ failure: OriginFailure?) {
         guard !isOver else { return }
         isOver = true
-        held = []
+        // A request to the tier that has ended before does not end again, and holds this one.
+        (read, held) = (nil, [])
         tier.asks(handle, url, nil)
         tier.left(handle)
         receiver.ended(failure)
