@@ -86,8 +86,10 @@ struct ReaderNeeds {
     func isNeeded(_ stream: Stream, lastClose: Duration?) -> Bool {
         if waiting.wait(for: stream) { return true }
         if stream.retryAt != nil { return false }
-        // It is short, or `Ledger.cancelPrebuffer` ends it; `Ledger.cancelPrefetch` ends the other.
-        if stream.purpose == .prebuffer || stream.purpose == .prefetch { return true }
+        // `Ledger.cancelPrefetch` ends it.
+        if stream.purpose == .prefetch { return true }
+        // It is short, or `Ledger.cancelPrebuffer` ends it; a body that comes whole is neither, and may pause.
+        if stream.purpose == .prebuffer, acceptsRanges { return true }
         if let lastClose { return now - lastClose < Ledger.linger }
         let rest = stream.end - stream.position
         if !acceptsRanges || rest <= Self.worthHolding { return true }

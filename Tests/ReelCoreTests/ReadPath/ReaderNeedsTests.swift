@@ -71,6 +71,16 @@ import Testing
         #expect(slow.isNeeded(stream(2 << 20, 9 << 20), lastClose: nil), "a reader that waits at its own place")
     }
 
+    /// The end of a file was asked for, and the server sends all of it.
+    @Test func aBodyThatComesWholeEndsAfterTheLastCloseWhateverItWasAskedFor() {
+        let tail = stream(4096, Self.length, .prebuffer)
+        for (seconds, isNeeded) in [(9, true), (10, false)] {
+            let needs = needs(acceptsRanges: false, now: .seconds(seconds))
+            #expect(needs.isNeeded(tail, lastClose: .zero) == isNeeded)
+        }
+        #expect(needs(now: .seconds(10)).isNeeded(tail, lastClose: .zero), "a range, which is short or is cancelled")
+    }
+
     @Test func onlyARangeThatNoReadWaitsForIsLetGoOf() {
         let long = stream(0, 8 << 20)
         #expect(needs().isSpared(long) && !needs().isSpared(stream(0, Self.block)))
