@@ -87,6 +87,8 @@
         private static let step = Duration.microseconds(1)
         /// A program that takes more points than this in one seed goes in a circle.
         private static let mostPoints = 50_000_000
+        /// A program that still waits for something then does so forever.
+        private static let longest = Duration.seconds(100_000)
 
         private init(seed: UInt64, _ order: Order, _ tell: (@Sendable (String) -> Void)?, showsPoints: Bool) {
             random = SimulatedRandom(state: seed)
@@ -186,30 +188,39 @@
         func adopt(_ name: String, _ body: @escaping @Sendable () -> Void) -> (Member, @Sendable () -> Void) {
             let member = Member(self, name)
             members.append(member)
-            let box = MemberBox(member: member)
+            let box = MemberBox(member, body)
             return (
                 member,
                 {
                     let member = box.member
                     pthread_setspecific(memberKey, Unmanaged.passUnretained(member).toOpaque())
                     member.simulation.takeTurn(member)
-                    body()
+                    box.run()
                     member.simulation.end(member)
                 }
             )
         }
 
-        private struct MemberBox: @unchecked Sendable { let member: Member }
+        private final class MemberBox: @unchecked Sendable {
+            let member: Member
+            private var body: (@Sendable () -> Void)?
+
+            init(_ member: Member, _ body: @escaping @Sendable () -> Void) { (self.member, self.body) = (member, body) }
+
+            /// What the body alone holds is freed while it is the thread's turn.
+            func run() {
+                let body = self.body.take()!
+                body()
+            }
+        }
 
         /// The thread of a member could not be started.
         func disown(_ member: Member) { members.removeAll { $0 === member } }
 
         func started(_ member: Member, _ handle: pthread_t) { member.handle = handle }
 
-        func waitForEnd(of handle: pthread_t, _ me: Member) {
+        func waitForEnd(of other: Member, _ me: Member) {
             point(me)
-            guard let other = members.first(where: { $0.handle.map { pthread_equal($0, handle) != 0 } ?? false })
-            else { return }
             while !other.hasEnded { _ = sleep(me, .end(of: other), until: nil) }
         }
 
@@ -236,6 +247,7 @@
             points += 1
             time += Self.step
             if points > Self.mostPoints { stuck("the program goes in a circle") }
+            if time > Self.longest { stuck("the program waits without an end") }
             switch order {
             case .random(let share):
                 if Double(random.next() >> 11) * 0x1p-53 >= share { return }
@@ -289,8 +301,15 @@
             if let ended = ended.take() { pthread_join(ended, nil) }
         }
 
+        /// What each thread of the calling thread's simulation does, a line each.
+        package static var threads: [String] { current?.simulation.rows ?? [] }
+
         private func stuck(_ sentence: String) -> Never {
-            let rows = members.map { member -> String in
+            fatalError("\(sentence) at \(Self.shown(time)):\n\(rows.joined(separator: "\n"))")
+        }
+
+        private var rows: [String] {
+            members.map { member -> String in
                 let held = member.held.map(\.name).joined(separator: ", ")
                 let place: String
                 switch member.wait {
@@ -301,7 +320,6 @@
                 }
                 return "  \(member.name)#\(member.number) \(place)\(held.isEmpty ? "" : "; holds \(held)")"
             }
-            fatalError("\(sentence) at \(Self.shown(time)):\n\(rows.joined(separator: "\n"))")
         }
     }
 

@@ -10,6 +10,10 @@ import Glibc
 package struct Thread: @unchecked Sendable {
     /// For pthread_kill(3).
     package let handle: pthread_t
+    #if DEBUG
+        /// nil outside of a simulation. A handle alone may be another thread's by the time of a join.
+        private let member: Simulation.Member?
+    #endif
 
     private final class Work: Sendable {
         let body: @Sendable () -> Void
@@ -45,6 +49,7 @@ package struct Thread: @unchecked Sendable {
         }
         #if DEBUG
             if let member { simulation?.started(member, handle) }
+            self.member = member
         #endif
         reel_name_thread(handle, name)
         self.handle = handle
@@ -56,7 +61,7 @@ package struct Thread: @unchecked Sendable {
     /// Waits until the thread has ended.
     package func join() {
         #if DEBUG
-            if let member = Simulation.current { return member.simulation.waitForEnd(of: handle, member) }
+            if let member, let me = Simulation.current { return me.simulation.waitForEnd(of: member, me) }
         #endif
         pthread_join(handle, nil)
     }
@@ -64,7 +69,7 @@ package struct Thread: @unchecked Sendable {
     package func detach() {
         #if DEBUG
             // The next thread joins it.
-            if Simulation.current != nil { return }
+            if member != nil { return }
         #endif
         pthread_detach(handle)
     }
