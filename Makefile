@@ -39,7 +39,7 @@ RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
 SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
-           Tests/System/make-tree Tests/System/deb Tests/System/boot \
+           Tests/Simulation/mutants Tests/System/make-tree Tests/System/deb Tests/System/boot \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
@@ -51,7 +51,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-system test-sanitizers fuzz simulate demo bench bench-reliability fleet install install-built \
+.PHONY: help build test test-system test-sanitizers fuzz simulate simulate-mutants demo bench bench-reliability fleet install install-built \
         uninstall deb format lint clean
 
 help:  ## This list
@@ -98,10 +98,15 @@ fuzz:  ## Every parser of outside bytes under libFuzzer (FUZZ_SECONDS=60 FUZZ_TA
 	done
 
 MINUTES ?= 1
-simulate:  ## Mounts in virtual time, a seed each, until five find something (MINUTES=1 SEED=… SEEDS=1 DETAIL=--story)
+simulate:  ## Mounts in virtual time, a seed each, until five find something (MINUTES=1 SEED=… SEEDS=1 FAULTS=… DETAIL=--story)
 	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
 	swift build --product Simulate
-	.build/debug/Simulate --seconds $$(($(MINUTES) * 60)) $(SEED:%=--seed %) $(SEEDS:%=--seeds %) $(DETAIL)
+	.build/debug/Simulate --seconds $$(($(MINUTES) * 60)) $(SEED:%=--seed %) $(SEEDS:%=--seeds %) \
+	    $(FAULTS:%=--faults %) $(LIMITS) $(DETAIL)
+
+simulate-mutants:  ## Defects brought back one by one, for the simulation to find (MUTANTS="old-… new-…" SECONDS_EACH=600)
+	@$(INSTALL_PACKAGES) $(BUILD_PACKAGES)
+	Tests/Simulation/mutants $(MUTANTS)
 
 demo:  ## A film from a web server, played from a mount: a minute after the build
 	@$(INSTALL_PACKAGES) $(DEMO_PACKAGES)

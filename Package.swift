@@ -82,10 +82,11 @@ let package = Package(
         .executableTarget(
             name: "Simulate",
             dependencies: [
-                "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelSources", "ReelThreads", "CLinux",
-                "TestKit", .product(name: "Logging", package: "swift-log"),
+                "ReelFuse", "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelSources", "ReelThreads",
+                "CDisk", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
             ], path: "Tests/Simulation"),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
+        .target(name: "CDisk", path: "Tests/CDisk"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),
         .testTarget(name: "ReelCoreTests", dependencies: ["ReelCore", "TestKit"]),
         .testTarget(name: "ReelThreadsTests", dependencies: ["ReelThreads", "TestKit"]),

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 // fallocate(2): only declared with _GNU_SOURCE.
+extern int fallocate(int fd, int mode, long offset, long length);
 static inline int reel_punch_hole(int fd, long offset, long length) {
-    return (int)syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+    return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
 
 // prctl(2): variadic in C. No core dump of this process, and no debugger of the same user: it holds a key.

@@ -7,11 +7,16 @@ import Testing
         try ChildProcess.run([builtProgram("Simulate")] + words, within: .seconds(240))
     }
 
-    @Test("A minute of fresh seeds finds nothing")
-    func fresh() throws {
-        let end = try Self.run("--seconds", "60")
+    @Test("A minute of seeds finds nothing")
+    func minute() throws {
+        let end = try Self.run("--seed", "1", "--seeds", "60", "--seconds", "120")
         #expect(end.status == 0, "\(end.output)\(end.errors)")
-        print(end.output.split(separator: "\n").first ?? "")
+    }
+
+    @Test("Seeds that have found something find nothing any more", arguments: [7040, 9021])
+    func kept(_ seed: Int) throws {
+        let end = try Self.run("--seed", "\(seed)", "--seeds", "1")
+        #expect(end.status == 0, "\(end.output)\(end.errors)")
     }
 
     @Test("A seed gives the same story again", arguments: [1, 2])

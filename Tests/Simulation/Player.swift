@@ -1,11 +1,9 @@
-import Glibc
 import ReelCore
 import ReelFilesystem
 import ReelThreads
-import ReelVolume
 import TestKit
 
-/// A program that uses the mount as the kernel would for it, and holds what it gets against what the origin has.
+/// A program that uses the mount, and holds what it gets against what the origin has.
 struct Player: Sendable {
     private static let chunk = 128 << 10
     /// No fault of an origin comes out as another errno.
@@ -13,51 +11,60 @@ struct Player: Sendable {
         .failed, .stale, .timedOut, .unreachable, .offline, .accessDenied, .notFound, .notDirectory, .isDirectory,
     ]
 
-    private let mount: Mount
-    private let origin: RandomOrigin
+    private let households: [Household]
+    private let kernel: Kernel
     private let findings: Findings
     private let seed: UInt64
+    /// What was read once can be read again, whatever the weather.
+    private let keepsAll: Bool
 
-    init(_ mount: Mount, _ origin: RandomOrigin, _ findings: Findings, seed: UInt64) {
-        (self.mount, self.origin, self.findings, self.seed) = (mount, origin, findings, seed)
+    init(_ households: [Household], _ kernel: Kernel, _ findings: Findings, keepsAll: Bool = false, seed: UInt64) {
+        (self.households, self.kernel, self.findings, self.seed) = (households, kernel, findings, seed)
+        self.keepsAll = keepsAll
     }
 
-    private var volume: Volume { mount.volume }
-
-    func start(_ name: String) -> Thread? {
+    /// - Parameter acts: at most.
+    func start(_ name: String, acts: Int) -> Thread? {
         Thread(name) { [self] in
             var random = SeededGenerator(seed: seed)
-            for _ in 0..<Int.random(in: 1...12, using: &random) { act(&random) }
+            for _ in 0..<min(Int.random(in: 1...12, using: &random), acts) { act(&random) }
         }
     }
 
     private func act(_ random: inout SeededGenerator) {
-        let index = origin.files.indices.randomElement(using: &random)!
-        var read = RandomRead(index, origin)
+        let household = households.randomElement(using: &random)!
+        let index = household.origin.files.indices.randomElement(using: &random)!
+        var read = RandomRead(index, household.origin)
         switch Int.random(in: 0..<8, using: &random) {
-        case 0, 1: readInOrder(&read, pause: .zero)
-        case 2: readInOrder(&read, pause: .milliseconds(Int64.random(in: 1...200, using: &random)))
-        case 3, 4, 5: readAtRandom(&read, &random)
-        case 6: list(RandomOrigin.folders.randomElement(using: &random)!)
-        default: withFile(index) { _ in nil }
+        case 0, 1: readInOrder(&read, household, pause: .zero)
+        case 2: readInOrder(&read, household, pause: .milliseconds(Int64.random(in: 1...200, using: &random)))
+        case 3, 4, 5: readAtRandom(&read, household, &random)
+        case 6:
+            let pause = Int64.random(in: 0...500, using: &random)
+            let folder = household.folder + RandomOrigin.folders.randomElement(using: &random)!
+            _ = list(folder, entries: Int.random(in: 1...8, using: &random), pause: .milliseconds(pause))
+        default: withFile(index, household) { _ in nil }
         }
         if Bool.random(using: &random) { Simulation.sleep(.milliseconds(Int64.random(in: 1...2000, using: &random))) }
+        if Int.random(in: 0..<8, using: &random) == 0 { kernel.forgetAll() }
     }
 
     /// One whole read. - Returns: nil where it gave the newest version, else what came instead.
-    func difference(ofFile index: Int) -> String? {
-        var read = RandomRead(index, origin)
-        let failure = readInOrder(&read, pause: .zero)
-        if !read.isWhole { return "\(origin.files[index].name): \(failure.map { "\($0)" } ?? "no end")" }
-        return read.isNewest ? nil : "\(origin.files[index].name): an older version"
+    func difference(ofFile index: Int, pause: Duration = .zero) -> String? {
+        let household = households[0]
+        var read = RandomRead(index, household.origin)
+        let failure = readInOrder(&read, household, pause: pause)
+        let name = household.folder + household.origin.files[index].name
+        if !read.isWhole { return "\(name): \(failure.map { "\($0)" } ?? "no end")" }
+        return read.isNewest ? nil : "\(name): an older version"
     }
 
     @discardableResult
-    private func readInOrder(_ read: inout RandomRead, pause: Duration) -> VolumeError? {
-        withFile(read.file) { file in
+    private func readInOrder(_ read: inout RandomRead, _ household: Household, pause: Duration) -> VolumeError? {
+        withFile(read.file, household) { file in
             var offset: Int64 = 0
             while true {
-                switch self.read(file, offset, Self.chunk, &read) {
+                switch self.read(file, offset, Self.chunk, household, &read) {
                 case .failure(let error): return error
                 case .success(0):
                     read.isWhole = true
@@ -69,60 +76,104 @@ struct Player: Sendable {
         }
     }
 
-    private func readAtRandom(_ read: inout RandomRead, _ random: inout SeededGenerator) {
-        withFile(read.file) { file in
-            guard let length = file.length, length > 0 else { return nil }
+    private func readAtRandom(_ read: inout RandomRead, _ household: Household, _ random: inout SeededGenerator) {
+        withFile(read.file, household) { file in
+            guard let length = kernel.length(of: file) else { return nil }
+            var known: [(offset: Int64, count: Int)] = []
             for _ in 0..<Int.random(in: 1...20, using: &random) {
                 let offset = Int64.random(in: 0..<length, using: &random)
                 let count = Int.random(in: 1...Self.chunk, using: &random)
-                if case .failure(let error) = self.read(file, offset, count, &read) { return error }
+                if case .failure(let error) = self.read(file, offset, count, household, &read) { return error }
+                known.append((offset, count))
+                if Int.random(in: 0..<4, using: &random) == 0 { readLent(file, offset, count, length, &read, &random) }
+                if Int.random(in: 0..<4, using: &random) == 0 {
+                    let again = known.randomElement(using: &random)!
+                    kernel.forgetPages()
+                    let result = self.read(file, again.offset, again.count, household, &read)
+                    if case .failure(let error) = result {
+                        if keepsAll, error != .stale {
+                            findings.find("\(again.count) bytes at \(again.offset) were read, and now \(error)")
+                        }
+                        return error
+                    }
+                }
+                if Int.random(in: 0..<8, using: &random) == 0 {
+                    Simulation.sleep(.milliseconds(Int64.random(in: 1...3000, using: &random)))
+                }
             }
             return nil
         }
     }
 
+    private func readLent(
+        _ file: Kernel.Handle, _ offset: Int64, _ count: Int, _ length: Int64, _ read: inout RandomRead,
+        _ random: inout SeededGenerator
+    ) {
+        let end = min(offset + Int64(count), length, (offset / BlockSize.extent + 1) * BlockSize.extent)
+        let pause = Int64.random(in: 0...500, using: &random)
+        let bytes = kernel.readLent(file, ByteRange(offset, end)) { Simulation.sleep(.milliseconds(pause)) }
+        guard let bytes else { return }
+        Simulation.tell("lent \(bytes.count) bytes at \(offset)")
+        if let sentence = read.take(bytes[...], at: offset) { findings.find("lent: \(sentence)") }
+    }
+
     // MARK: Calls
 
-    private func lookup(_ path: String) -> Result<Entry, VolumeError> {
-        var result: Result<Entry, VolumeError> = .failure(.notFound)
+    /// Walks a path as open(2) does. A success counts as a use of the node.
+    private func lookup(_ path: String, isNew: Bool) -> Result<NodeID, VolumeError> {
         var node = rootNode
         for name in path.split(separator: "/") {
-            result = call("lookup \(name)") { volume.lookup(String(name), in: node, $0) }
-            guard case .success(let entry) = result else { return result }
-            node = entry.node
-        }
-        return result
-    }
-
-    private func list(_ folder: String) {
-        var node = rootNode
-        if !folder.isEmpty {
-            guard case .success(let entry) = lookup(folder) else { return }
-            node = entry.node
-        }
-        let listed: Result<any DirectoryHandle, VolumeError> = call("opendir \(folder)") {
-            volume.openDirectory(node, $0)
-        }
-        guard case .success(let directory) = listed else { return }
-        _ = directory
-    }
-
-    /// An ESTALE is followed by one more look at the name, as open(2) does it.
-    @discardableResult
-    private func withFile(_ index: Int, _ body: (any FileHandle) -> VolumeError?) -> VolumeError? {
-        let path = origin.files[index].name
-        for attempt in 0..<2 {
-            let entry: Entry
-            switch lookup(path) {
-            case .success(let found): entry = found
-            case .failure(let error): return error
+            let answer = note("lookup \(name)", kernel.lookup(String(name), in: node, isNew: isNew)) { "\($0)" }
+            if node != rootNode { kernel.release(node) }
+            switch answer {
+            case .failure(let error): return .failure(error)
+            case .success(let next): node = next
             }
-            let opened: Result<any FileHandle, VolumeError> = call("open \(path)") { volume.open(entry.node, $0) }
-            switch opened {
+        }
+        return .success(node)
+    }
+
+    func list(
+        _ folder: String, entries: Int = 100, pause: Duration = .zero
+    ) -> Result<[String], VolumeError> {
+        for attempt in 0..<2 {
+            let node: NodeID
+            switch lookup(folder, isNew: attempt > 0) {
+            case .failure(.stale) where attempt == 0: continue
+            case .failure(let error): return .failure(error)
+            case .success(let found): node = found
+            }
+            defer { if node != rootNode { kernel.release(node) } }
+            let answer = kernel.list(node, entries: entries) { if pause > .zero { Simulation.sleep(pause) } }
+            let names = note("list \(folder)", answer) { "\($0.count) names" }
+            if case .success(let names) = names, Set(names.map { Array($0.utf8) }).count != names.count {
+                findings.find("\(folder) has a name twice: \(names)")
+            }
+            if case .failure(.stale) = names, attempt == 0 { continue }
+            return names.map { $0.filter { $0 != "." && $0 != ".." } }
+        }
+        return .failure(.stale)
+    }
+
+    /// An ESTALE is followed by one more look at the names, as open(2) does it.
+    @discardableResult
+    private func withFile(
+        _ index: Int, _ household: Household, _ body: (Kernel.Handle) -> VolumeError?
+    ) -> VolumeError? {
+        let path = household.folder + household.origin.files[index].name
+        for attempt in 0..<2 {
+            let node: NodeID
+            switch lookup(path, isNew: attempt > 0) {
+            case .failure(.stale) where attempt == 0: continue
+            case .failure(let error): return error
+            case .success(let found): node = found
+            }
+            defer { kernel.release(node) }
+            switch note("open \(path)", kernel.open(node), { _ in "is" }) {
             case .failure(.stale) where attempt == 0: continue
             case .failure(let error): return error
             case .success(let file):
-                defer { volume.close(file) }
+                defer { kernel.close(file) }
                 return body(file)
             }
         }
@@ -131,60 +182,24 @@ struct Player: Sendable {
 
     /// - Returns: how much came.
     private func read(
-        _ file: any FileHandle, _ offset: Int64, _ count: Int, _ read: inout RandomRead
+        _ file: Kernel.Handle, _ offset: Int64, _ count: Int, _ household: Household, _ read: inout RandomRead
     ) -> Result<Int, VolumeError> {
-        let waiting = WaitingRead()
-        let start = now()
-        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
-        defer { buffer.deallocate() }
-        switch volume.read(file, offset: offset, into: buffer, park: { waiting }) {
-        case .read(let count): waiting.succeed(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
-        case .failed(let error): waiting.fail(error)
-        case .parked: break
-        }
-        let result = waiting.wait()
-        note("read \(origin.files[read.file].name) \(offset)+\(count)", result.map { "\($0.count)" }, since: start)
+        let name = household.folder + household.origin.files[read.file].name
+        let result = note("read \(name) \(offset)+\(count)", kernel.read(file, offset, count)) { "\($0.count)" }
         if case .success(let bytes) = result, let sentence = read.take(bytes[...], at: offset) {
-            findings.find("\(origin.files[read.file].name): \(sentence)")
+            findings.find("\(name): \(sentence)")
         }
         return result.map(\.count)
     }
 
-    private func call<Value>(_ name: String, _ start: (@escaping Completion<Value>) -> Void) -> Result<
-        Value, VolumeError
-    > {
-        let answer = Monitor<Answer<Value>?>(nil)
-        let moment = now()
-        start { result in answer.withLock { $0 = Answer(result: result) } }
-        let result = answer.wait(atMost: World.longest * 4) { $0?.result } ?? .failure(.interrupted)
-        note(name, result.map { _ in "is" }, since: moment)
-        return result
-    }
-
-    private func note(_ name: String, _ result: Result<String, VolumeError>, since start: Duration) {
-        let time = now() - start
-        Simulation.tell("\(name): \(result) after \(time / .milliseconds(1)) ms")
-        if time > World.longest { findings.find("\(name) took \(time)") }
-        if case .failure(let error) = result, !Self.allowed.contains(error) { findings.find("\(name): \(error)") }
-    }
-}
-
-private struct Answer<Value>: @unchecked Sendable { let result: Result<Value, VolumeError> }
-
-/// A read that waits for its answer.
-private final class WaitingRead: ParkedRead {
-    private let answer = Monitor<Result<[UInt8], VolumeError>?>(nil)
-    let thread: Int32? = nil
-
-    func succeed(_ bytes: UnsafeRawBufferPointer) {
-        let copy = Array(bytes)
-        answer.withLock { $0 = .success(copy) }
-    }
-
-    func fail(_ error: VolumeError) { answer.withLock { $0 = .failure(error) } }
-
-    /// `.interrupted` stands for "never answered".
-    func wait() -> Result<[UInt8], VolumeError> {
-        answer.wait(atMost: World.longest * 4) { $0 } ?? .failure(.interrupted)
+    private func note<Value>(
+        _ name: String, _ answer: Kernel.Answer<Value>, _ shown: (Value) -> String
+    ) -> Result<Value, VolumeError> {
+        Simulation.tell("\(name): \(answer.result.map(shown)) after \(answer.time / .milliseconds(1)) ms")
+        if answer.time > World.longest { findings.find("\(name) took \(answer.time)") }
+        if case .failure(let error) = answer.result, !Self.allowed.contains(error) {
+            findings.find("\(name): \(error)")
+        }
+        return answer.result
     }
 }

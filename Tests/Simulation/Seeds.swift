@@ -1,59 +1,130 @@
 import Glibc
 import ReelThreads
+import Synchronization
 import TestKit
 
 /// Runs seeds, each in a process of its own, until the time is over:
 ///
-///     Simulate [--seed N] [--seeds COUNT] [--seconds S] [--summary | --story | --points]
+///     Simulate [--seed N] [--seeds COUNT] [--seconds S] [--jobs N] [--findings N] [--summary | --story | --points]
+///         [LIMITS]
+///     Simulate --shrink --seed N [LIMITS]
 ///
 /// A process for each, as what a seed does may follow from where its objects lie; and a deadlock, or a trap, ends one
 /// seed alone.
-struct Seeds {
-    private static let most = 5
+final class Seeds: Sendable {
+    private struct State {
+        var next: UInt64
+        var done = 0
+        var found = 0
+    }
 
     private let first: UInt64
     private let count: UInt64
     private let limit: Duration
+    private let jobs: Int
+    /// It ends with this many findings.
+    private let most: Int
+    private let limits: Limits
     /// What is printed of each seed beside what it finds.
     private let detail: String?
+    private let state: Mutex<State>
 
-    init(_ words: [String]) {
-        func number(_ name: String) -> UInt64? {
-            words.firstIndex(of: name).flatMap { $0 + 1 < words.count ? UInt64(words[$0 + 1]) : nil }
-        }
-        detail = ["--summary", "--story", "--points"].first { words.contains($0) }
-        limit = .seconds(Int64(number("--seconds") ?? 60))
-        count = number("--seeds") ?? .max
-        first = number("--seed") ?? UInt64.random(in: 0...UInt64(UInt32.max))
+    init(_ options: Options) {
+        detail = Seed.details.first { options.has($0) }
+        limits = Limits(options)
+        limit = .seconds(Int64(options.number("--seconds") ?? 60))
+        count = options.number("--seeds") ?? .max
+        first = options.number("--seed") ?? UInt64.random(in: 0...UInt64(UInt32.max))
+        jobs = options.number("--jobs").map { Int($0) } ?? max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
+        most = options.number("--findings").map { Int($0) } ?? 5
+        state = Mutex(State(next: first))
     }
 
     /// - Returns: the status of the process.
-    func run() throws -> Int32 {
+    func run() -> Int32 {
         let start = ContinuousClock.now
-        var (done, found) = (UInt64(0), 0)
         say("simulation: from seed \(first)")
-        while done < count, found < Self.most, ContinuousClock.now - start < limit {
-            let words = [CommandLine.arguments[0], "--one", "\(first &+ done)", detail ?? ""]
-            let end = try ChildProcess.run(words, within: .seconds(600))
-            done += 1
-            if end.status != 0 { found += 1 }
-            if end.status != 0 || detail != nil { say("\(end.output)\(end.errors)") }
+        let threads = (0..<jobs).map { _ in
+            Thread("seeds") { [self] in
+                while ContinuousClock.now - start < limit, let seed = take() { run(seed) }
+            }
         }
+        for thread in threads { thread?.join() }
+        let (done, found) = state.withLock { ($0.done, $0.found) }
         say("\(done) seeds in \(ContinuousClock.now - start), \(found) with a finding")
         return found == 0 ? 0 : 1
+    }
+
+    private func take() -> UInt64? {
+        state.withLock { state in
+            guard state.next &- first < count, state.found < most else { return nil }
+            defer { state.next &+= 1 }
+            return state.next
+        }
+    }
+
+    private func run(_ seed: UInt64) {
+        let end = Self.end(of: seed, limits.words + (detail.map { [$0] } ?? []))
+        state.withLock { state in
+            state.done += 1
+            if end.status != 0 { state.found += 1 }
+        }
+        if end.status != 0 || detail != nil { say(end.text) }
+    }
+
+    private static func end(of seed: UInt64, _ words: [String]) -> (status: Int32, text: String) {
+        do {
+            let words = [CommandLine.arguments[0], "--one", "\(seed)"] + words
+            let end = try ChildProcess.run(words, within: .seconds(100))
+            return (end.status, end.output + end.errors)
+        } catch {
+            return (1, "seed \(seed) found: \(error)\n")
+        }
+    }
+
+    /// Takes away from a seed whatever it needs not to find the same.
+    /// - Returns: the status of the process.
+    func shrink() -> Int32 {
+        func finding(_ limits: Limits) -> String? {
+            let end = Self.end(of: first, limits.words)
+            if end.status == 0 { return nil }
+            let line = end.text.split(separator: "\n").first { $0.contains("found:") || $0.contains("atal error") }
+            // Another number is no other finding.
+            return line.map { String(String($0).filter { !$0.isNumber }.prefix(60)) } ?? "an end"
+        }
+        guard let wanted = finding(limits) else {
+            say("seed \(first) finds nothing")
+            return 0
+        }
+        var least = limits
+        while let smaller = least.smaller.first(where: { finding($0) == wanted }) {
+            least = smaller
+            say("less: \(least.words.joined(separator: " "))")
+        }
+        say("seed \(first) needs \(least.words.joined(separator: " "))")
+        return 1
     }
 }
 
 /// One seed, in this process.
 struct Seed {
+    static let details = ["--summary", "--story", "--points"]
+
     let number: UInt64
-    let detail: String?
+    private let limits: Limits
+    private let detail: String?
+
+    init(_ number: UInt64, _ options: Options) {
+        self.number = number
+        limits = Limits(options)
+        detail = Self.details.first { options.has($0) }
+    }
 
     /// - Returns: the status of the process.
     func run() throws -> Int32 { try withTemporaryDirectory(below: "/dev/shm") { run(in: $0) } }
 
     private func run(in place: String) -> Int32 {
-        let world = World(seed: number, directory: place + "/world")
+        let world = World(seed: number, directory: place + "/world", limits: limits)
         mkdir(world.directory, 0o700)
         defer { removeTree(world.directory) }
         let showsStory = detail == "--story" || detail == "--points"

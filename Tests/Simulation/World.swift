@@ -1,107 +1,302 @@
 import Glibc
-import Logging
-import ReelCache
 import ReelCore
 import ReelFilesystem
-import ReelSources
 import ReelThreads
 import ReelVolume
-import Synchronization
 import TestKit
 
-/// What has gone wrong, in the order in which it was found.
-final class Findings: Sendable {
-    private let sentences = Mutex<[String]>([])
-
-    var all: [String] { sentences.withLock { $0 } }
-
-    func find(_ sentence: String) {
-        Simulation.tell("FOUND \(sentence)")
-        sentences.withLock { $0.append(sentence) }
-    }
-}
-
-/// What a mount has beside its origin, and what happens to it.
-struct Shape: CustomStringConvertible {
-    let cap: Int64
-    let isEncrypted: Bool
-    let hasMirror: Bool
-    let hasTier: Bool
-    /// The process dies at some moment, and the next mount finds what it has written until then.
-    let isKilled: Bool
-    let hasCommands: Bool
-
-    init(_ random: inout SeededGenerator) {
-        cap = [4 << 20, 16 << 20, 64 << 20].randomElement(using: &random)!
-        isEncrypted = Int.random(in: 0..<3, using: &random) == 0
-        hasMirror = Bool.random(using: &random)
-        hasTier = Int.random(in: 0..<3, using: &random) == 0
-        isKilled = Int.random(in: 0..<3, using: &random) == 0
-        hasCommands = Bool.random(using: &random)
-    }
-
-    var description: String {
-        let parts = [
-            (isEncrypted, "encrypted"), (hasMirror, "mirror"), (hasTier, "tier"), (isKilled, "killed"),
-            (hasCommands, "commands"),
-        ]
-        return (["cap \(cap >> 20) MiB"] + parts.filter(\.0).map(\.1)).joined(separator: ", ")
-    }
-}
-
-/// One seed: an origin of errors and lies, a mount of it, and programs that read.
+/// One seed: origins of errors and lies, mounts of them one after the other, and programs that read.
 struct World {
     static let timeout = Duration.seconds(3)
     /// A deadline, and the second above it that is promised.
     static let longest = timeout + .seconds(1)
+    /// After which all is as it was, once nothing is wrong any more.
+    private static let healing = Duration.seconds(20)
+    /// The index grows while no data is written that would make room for it.
+    static let indexGrowth: Int64 = 1 << 20
 
     let seed: UInt64
     let directory: String
+    let limits: Limits
     let findings = Findings()
     let bucket = ScriptedBucket(serverless: ())
 
     func run() throws {
+        Disk.watch(directory)
         var random = SeededGenerator(seed: seed)
-        let origin = RandomOrigin(seed: random.next())
-        let shape = Shape(&random)
+        let shape = Shape(&random, without: limits.without)
         Simulation.tell("\(shape)")
+        let folders = shape.has(.catalogue) ? ["one/", "two/"] : [""]
+        let households = folders.enumerated().map { number, folder in
+            Household(folder: folder, number: UInt64(number), seed: random.next(), limits.faults)
+        }
         var cache = directory + "/cache-0"
-        for number in 0..<Int.random(in: 1...3, using: &random) {
-            let mount = try Mount(self, origin, shape, cache, seed: random.next())
-            for _ in 0..<Int.random(in: 1...2, using: &random) {
-                storm(mount, origin, shape, &random)
-                origin.calm()
-                bucket.fault = nil
-                expectNewest(mount, origin, &random)
+        for number in 1...min(Int.random(in: 1...3, using: &random), max(1, limits.mounts)) {
+            var scene = try Scene(self, shape, households, cache, &random)
+            for _ in 0..<min(Int.random(in: 1...2, using: &random), limits.storms) {
+                try scene.storm(&random)
+                calm(households)
+                try expectAll(of: scene, shape, &random)
             }
-            if shape.isKilled {
-                let left = directory + "/cache-\(number + 1)"
-                let killer = Thread("killer") { [cache] in copyTree(cache, to: left) }
-                storm(mount, origin, shape, &random)
+            if shape.has(.killed) || shape.has(.powerLoss) {
+                let deaths = (0..<3).map { Death(cache, "\(directory)/cache-\(number)-\($0)", shape, &random) }
+                let killer = Thread("killer") { for death in deaths { death.come() } }
+                try scene.storm(&random)
                 killer?.join()
-                Simulation.tell("killed, and what it left is \(left.suffix(7))")
-                cache = left
+                calm(households)
+                for death in deaths.dropLast() { try expectWell(death, scene, shape, &random) }
+                cache = deaths.last!.left
             }
-            mount.stop()
+            scene.stop()
+            if shape.has(.damage) { Disk.damage(cache, &random) }
+        }
+        try expectNewest(ofOthersWith: shape, households, &random)
+    }
+
+    private func calm(_ households: [Household]) {
+        Simulation.tell("calm")
+        for household in households { household.calm() }
+        bucket.fault = nil
+        Disk.becomesWell()
+    }
+
+    // MARK: What is expected once the weather is calm
+
+    private func expectAll(of scene: Scene, _ shape: Shape, _ random: inout SeededGenerator) throws {
+        scene.kernel.forgetPages()
+        // What the kernel believes it does not ask for.
+        let asks = Bool.random(using: &random)
+        for household in scene.mount.households {
+            expectNewest(household, scene.kernel, asks: asks, &random)
+            expectNames(household, scene.kernel, &random)
+        }
+        // While the disk takes nothing, what is read is kept for as long as it is open.
+        if Self.lengths(of: scene) < shape.cap / 4, !shape.has(.disk) {
+            expectNothingTwice(scene, &random)
+            if Int.random(in: 0..<3, using: &random) == 0 { try expectKept(scene, shape, &random) }
+        }
+        if ![.damage, .disk].contains(where: shape.has), scene.mount.damagedBlocks > 0 {
+            findings.find("\(scene.mount.damagedBlocks) blocks are damaged, on a disk that is well")
+        }
+        scene.kernel.forgetAll()
+        within(Self.healing * 3) { scene.mount.leftovers.isEmpty }
+        if !scene.mount.leftovers.isEmpty {
+            for line in Simulation.threads + scene.mount.held { Simulation.tell(line) }
+        }
+        for left in scene.mount.leftovers { findings.find("nothing is open, and \(left)") }
+        let used = Disk.used(scene.cache)
+        Simulation.tell("\(scene.mount.cache)")
+        if ![.commands, .disk].contains(where: shape.has), used > shape.cap + Self.indexGrowth {
+            findings.find("\(used) bytes are on the disk, with a cap of \(shape.cap)")
         }
     }
 
-    /// Programs read while everything has trouble.
-    private func storm(
-        _ mount: Mount, _ origin: RandomOrigin, _ shape: Shape, _ random: inout SeededGenerator
+    /// Each file is read whole as what it is.
+    /// - Parameters:
+    ///   - asks: the kernel believes nothing.
+    ///   - pause: between two reads.
+    private func expectNewest(
+        _ household: Household, _ kernel: Kernel, asks: Bool, pause: Duration = .zero,
+        _ random: inout SeededGenerator
     ) {
-        Simulation.tell("weather \(origin.storm())")
-        let players = (0..<Int.random(in: 1...4, using: &random)).compactMap { number in
-            Player(mount, origin, findings, seed: random.next()).start("player-\(number)")
+        let limit = Self.healing + (asks ? .zero : KernelBelief.known)
+        for index in household.origin.files.indices {
+            var difference: String?
+            within(limit) {
+                let player = Player([household], kernel, findings, seed: random.next())
+                if asks { kernel.forgetAll() }
+                difference = player.difference(ofFile: index, pause: pause)
+                return difference == nil
+            }
+            if let difference { findings.find("the origin is well, and after \(limit) \(difference)") }
         }
-        let command = shape.hasCommands ? Commands(mount, origin, seed: random.next()).start() : nil
-        for _ in 0..<Int.random(in: 0...3, using: &random) {
+    }
+
+    private func expectNames(_ household: Household, _ kernel: Kernel, _ random: inout SeededGenerator) {
+        for folder in RandomOrigin.folders {
+            let files = household.origin.files.filter { $0.folder == folder }
+            var wanted = files.map { String($0.name.dropFirst(folder.count)) }
+            if folder.isEmpty { wanted.append("sub") }
+            var names: Result<[String], VolumeError> = .success([])
+            within(Self.healing) {
+                let player = Player([household], kernel, findings, seed: random.next())
+                names = player.list(household.folder + folder)
+                return (try? names.get()).map { Set($0) == Set(wanted) } ?? false
+            }
+            if (try? names.get()).map({ Set($0) != Set(wanted) }) ?? true {
+                findings.find("the origin is well, and after \(Self.healing) \(folder) has \(names), not \(wanted)")
+            }
+        }
+    }
+
+    /// All files are cached, and are read once more.
+    private func expectNothingTwice(_ scene: Scene, _ random: inout SeededGenerator) {
+        Simulation.tell("\(scene.mount.cache)")
+        // The first time, as by now each name leads where the origin has it.
+        readAll(scene, &random)
+        // What is fetched ahead has come.
+        Simulation.sleep(.seconds(10))
+        Simulation.tell("\(scene.mount.cache)")
+        scene.kernel.forgetPages()
+        let before = scene.mount.bytesFetched
+        readAll(scene, &random)
+        let fetched = scene.mount.bytesFetched - before
+        Simulation.tell("read again: \(fetched) bytes fetched")
+        if fetched > Self.listings(of: scene) { findings.find("all is cached, and \(fetched) bytes are fetched again") }
+    }
+
+    private func readAll(_ scene: Scene, _ random: inout SeededGenerator) {
+        for household in scene.mount.households {
+            for index in household.origin.files.indices {
+                let player = Player([household], scene.kernel, findings, seed: random.next())
+                _ = player.difference(ofFile: index)
+            }
+        }
+    }
+
+    /// Another machine with an empty cache and the same bucket. It fetches each byte once.
+    private func expectNewest(
+        ofOthersWith shape: Shape, _ households: [Household], _ random: inout SeededGenerator
+    ) throws {
+        Simulation.tell("another machine")
+        calm(households)
+        let scene = try Scene(self, shape, households, directory + "/cache-other", &random)
+        // A program that opens the next item at once meets what was just asked for it.
+        for household in households {
+            expectNewest(household, scene.kernel, asks: true, pause: .milliseconds(50), &random)
+        }
+        let (lengths, fetched) = (Self.lengths(of: scene), scene.mount.bytesFetched)
+        // A block comes twice where a program opens a file that is just being opened as the next item.
+        let most = lengths + Self.listings(of: scene) + 2 * BlockSize.block
+        if lengths < shape.cap / 4, fetched > most {
+            findings.find("\(lengths) bytes are read from an empty cache, and \(fetched) are fetched")
+        }
+        scene.stop()
+    }
+
+    /// What a death has left can be read, and is what was written.
+    private func expectWell(
+        _ death: Death, _ scene: Scene, _ shape: Shape, _ random: inout SeededGenerator
+    ) throws {
+        Simulation.tell("after a death: \(death.left.suffix(9))")
+        let other = try Scene(self, shape, scene.mount.households, death.left, &random)
+        readAll(other, &random)
+        if ![.damage, .disk].contains(where: shape.has), other.mount.damagedBlocks > 0 {
+            findings.find("\(other.mount.damagedBlocks) blocks are damaged after a death")
+        }
+        other.stop()
+        removeTree(death.left)
+    }
+
+    /// The cache as it is now, after a death of the process or of the machine: what was read some time ago is there.
+    private func expectKept(_ scene: Scene, _ shape: Shape, _ random: inout SeededGenerator) throws {
+        let left = directory + "/cache-kept"
+        let lost = Bool.random(using: &random) ? random.next() : nil
+        Disk.copy(scene.cache, to: left, lost: lost)
+        Simulation.tell(lost == nil ? "killed in calm" : "powerless in calm")
+        let other = try Scene(self, shape, scene.mount.households, left, &random)
+        readAll(other, &random)
+        let fetched = other.mount.bytesFetched
+        if fetched > Self.listings(of: other) {
+            findings.find("all was cached, and \(fetched) bytes are fetched again")
+        }
+        if other.mount.damagedBlocks > 0 { findings.find("\(other.mount.damagedBlocks) blocks are damaged") }
+        other.stop()
+        removeTree(left)
+    }
+
+    private static func lengths(of scene: Scene) -> Int64 {
+        scene.mount.households.flatMap(\.origin.files).map(\.now.length).reduce(0, +)
+    }
+
+    /// What listings and questions cost at most.
+    private static func listings(of scene: Scene) -> Int64 { Int64(scene.mount.households.count) * 100_000 }
+
+    private func within(_ limit: Duration, _ isSo: () -> Bool) {
+        let end = now() + limit
+        while !isSo(), now() < end { Simulation.sleep(.milliseconds(100)) }
+    }
+}
+
+/// The end of a process, or of its machine, at some moment.
+private struct Death: Sendable {
+    let left: String
+    private let cache: String
+    private let pause: Duration
+    private let lost: UInt64?
+
+    init(_ cache: String, _ left: String, _ shape: Shape, _ random: inout SeededGenerator) {
+        (self.cache, self.left) = (cache, left)
+        lost = shape.has(.powerLoss) ? random.next() : nil
+        pause = .milliseconds(Int64.random(in: 1...1000, using: &random))
+    }
+
+    /// Copies what it leaves.
+    func come() {
+        Simulation.sleep(pause)
+        Disk.copy(cache, to: left, lost: lost)
+        Simulation.tell("killed, and what is left is \(left.suffix(9))")
+    }
+}
+
+/// A mount and those who use it.
+struct Scene {
+    private let world: World
+    private let shape: Shape
+    private let households: [Household]
+    let cache: String
+    let kernel: Kernel
+    private(set) var mount: Mount
+
+    init(
+        _ world: World, _ shape: Shape, _ households: [Household], _ cache: String, _ random: inout SeededGenerator
+    ) throws {
+        (self.world, self.shape, self.households, self.cache) = (world, shape, households, cache)
+        mount = try Mount(world, shape, cache, households, seed: random.next())
+        kernel = Kernel(world.findings)
+        kernel.serve(mount.volume, nil)
+    }
+
+    /// Programs read while everything has trouble.
+    mutating func storm(_ random: inout SeededGenerator) throws {
+        for household in households { Simulation.tell("weather \(household.storm())") }
+        let count = Int.random(in: 1...4, using: &random)
+        let players = (0..<min(count, world.limits.players)).compactMap { number in
+            Player(households, kernel, world.findings, keepsAll: keepsAll, seed: random.next())
+                .start("player-\(number)", acts: world.limits.acts)
+        }
+        // Another process ends the commands of the one before it.
+        let hasCommands = shape.has(.commands) && !shape.has(.restarts)
+        let command = hasCommands ? Commands(mount, seed: random.next()).start() : nil
+        for _ in 0..<min(Int.random(in: 0...3, using: &random), world.limits.changes) {
             Simulation.sleep(.milliseconds(Int64.random(in: 1...3000, using: &random)))
-            origin.replaceSome()
-            if shape.hasTier { bucket.fault = Self.faults.randomElement(using: &random)! }
+            try change(&random)
         }
+        if households.count > 1 { mount.show(households, world, shape, seed: random.next()) }
         for player in players { player.join() }
         command?.join()
+    }
+
+    /// Nothing is evicted, by want of room or by command, and nothing is lost.
+    private var keepsAll: Bool {
+        let lengths = households.flatMap(\.origin.files).map(\.now.length).reduce(0, +)
+        return lengths < shape.cap / 4 && ![.commands, .disk, .catalogue].contains { shape.has($0) }
+    }
+
+    private mutating func change(_ random: inout SeededGenerator) throws {
+        for household in households {
+            household.origin.replaceSome()
+            if Bool.random(using: &random) { household.expireLinks() }
+        }
+        if shape.has(.tier) { world.bucket.fault = Self.faults.randomElement(using: &random)! }
+        if shape.has(.disk) { Disk.hasTrouble(&random) }
+        if households.count > 1 {
+            let shown = households.filter { _ in Bool.random(using: &random) }
+            Simulation.tell("the catalogue has \(shown.map(\.folder))")
+            mount.show(shown, world, shape, seed: random.next())
+        }
+        if shape.has(.restarts) { try restart(&random) }
+        if Bool.random(using: &random) { kernel.forgetPages() }
     }
 
     private static let faults: [ScriptedBucket.Fault?] = [
@@ -109,111 +304,15 @@ struct World {
         .swapped, .truncated, .errorOf(2), .dropsWrites, .knowsNoCondition, .ignoresConditions,
     ]
 
-    /// Once the origin is well, each file is read whole as what it is.
-    private func expectNewest(_ mount: Mount, _ origin: RandomOrigin, _ random: inout SeededGenerator) {
-        for index in origin.files.indices {
-            let end = now() + .seconds(20)
-            var difference: String?
-            repeat {
-                let player = Player(mount, origin, findings, seed: random.next())
-                difference = player.difference(ofFile: index)
-                if difference != nil { Simulation.sleep(.milliseconds(100)) }
-            } while difference != nil && now() < end
-            if let difference { findings.find("the origin is well, and after 20 s \(difference)") }
-        }
-    }
-}
-
-/// A copy as it is at this moment, with whatever stands in the page cache: what a process that dies leaves.
-private func copyTree(_ place: String, to copy: String) {
-    mkdir(copy, 0o700)
-    for name in names(in: place) ?? [] {
-        var status = stat()
-        guard lstat("\(place)/\(name)", &status) == 0 else { continue }
-        if status.st_mode & S_IFMT == S_IFDIR {
-            copyTree("\(place)/\(name)", to: "\(copy)/\(name)")
-        } else if status.st_mode & S_IFMT == S_IFREG {
-            copyFile("\(place)/\(name)", to: "\(copy)/\(name)", status)
-        }
-    }
-}
-
-/// Holes stay holes.
-private func copyFile(_ place: String, to copy: String, _ status: stat) {
-    let (input, output) = (open(place, O_RDONLY), open(copy, O_WRONLY | O_CREAT, status.st_mode & 0o777))
-    defer {
-        close(input)
-        close(output)
-    }
-    var bytes = [UInt8](repeating: 0, count: 4096)
-    var offset = 0
-    while case let count = pread(input, &bytes, bytes.count, offset), count > 0 {
-        if bytes[..<count].contains(where: { $0 != 0 }) { pwrite(output, bytes, count, offset) }
-        offset += count
-    }
-    ftruncate(output, offset)
-}
-
-/// A volume over a cache directory, as a daemon has it.
-struct Mount: Sendable {
-    private let transport: SimulatedTransport
-    private let store: Store
-    let volume: Volume
-
-    init(_ world: World, _ origin: RandomOrigin, _ shape: Shape, _ cache: String, seed: UInt64) throws {
-        var logger = Logger(label: "simulation") { _ in StoryLog() }
-        logger.logLevel = .info
-        let servers: [String: SimulatedTransport.Server] = [
-            "http://origin": { origin.answer($0) }, "http://mirror": { origin.answerAsMirror($0) },
-        ]
-        transport = SimulatedTransport(servers, seed: seed)
-        let key = shape.isEncrypted ? SecretBytes(count: 32) : nil
-        store = try Store(
-            directory: cache, source: "http://origin/", limits: CacheLimits(cap: shape.cap), owner: "/nowhere",
-            cipher: key.map { CacheCipher(master: $0) })
-        let tier = shape.hasTier ? Self.tier(world.bucket, key, seed: seed) : nil
-        let options = VolumeOptions(
-            timeout: World.timeout, refresh: .seconds(1),
-            mirrors: shape.hasMirror ? [ResourceURL("http://mirror/")!] : [], tier: tier)
-        var volume: Volume?
-        let end = now() + .seconds(60)
-        while volume == nil {
-            do {
-                volume = try Volume.open(
-                    "http://origin/", origin: transport, store: store, options: options, logger: logger)
-            } catch {
-                Simulation.tell("no mount: \(error)")
-                guard now() < end else { throw error }
-                Simulation.sleep(.seconds(1))
-            }
-        }
-        self.volume = volume!
+    /// Another process takes over.
+    private mutating func restart(_ random: inout SeededGenerator) throws {
+        Simulation.tell("restart")
+        Disk.becomesWell()
+        let inheritance = kernel.leave()
+        mount.stop()
+        mount = try Mount(world, shape, cache, households, seed: random.next())
+        kernel.serve(mount.volume, inheritance)
     }
 
-    private static func tier(_ bucket: ScriptedBucket, _ key: SecretBytes?, seed: UInt64) -> TierPlace {
-        let address = S3Address("s3://shared/films", endpoint: ResourceURL("http://bucket/"))!
-        return TierPlace(address, name: "s3://shared/films", seal: TierSeal(key: key, bucket: address.name)) { line in
-            let transport = SimulatedTransport(["http://bucket": { bucket.answer($0) }], line, seed: ~seed)
-            return TierConnection(transport) { transport.shutdown() }
-        }
-    }
-
-    func stop() {
-        volume.shutdown()
-        transport.shutdown()
-        store.close()
-    }
-}
-
-/// The program's log is a part of the story.
-private struct StoryLog: LogHandler {
-    var metadata = Logger.Metadata()
-    var logLevel = Logger.Level.info
-
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) { Simulation.tell("log: \(event.message)") }
+    func stop() { mount.stop() }
 }

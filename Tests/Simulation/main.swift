@@ -1,9 +1,9 @@
 import CLinux
 import Glibc
 
-let words = CommandLine.arguments
-guard let place = words.firstIndex(of: "--one"), place + 1 < words.count, let number = UInt64(words[place + 1]) else {
-    exit(try Seeds(words).run())
+let options = Options(CommandLine.arguments)
+guard let number = options.number("--one") else {
+    exit(options.has("--shrink") ? Seeds(options).shrink() : Seeds(options).run())
 }
 // The order of a dictionary follows from hashes, and those of objects from their addresses.
 let fixed = "REELFS_SIMULATION_IS_FIXED"
@@ -14,4 +14,4 @@ if getenv(fixed) == nil {
     execv("/proc/self/exe", CommandLine.unsafeArgv)
 }
 mallopt(M_ARENA_MAX, 1)
-exit(try Seed(number: number, detail: words.count > place + 2 ? words[place + 2] : nil).run())
+exit(try Seed(number, options).run())

@@ -47,8 +47,14 @@ package final class RandomOrigin: Sendable {
 
     package static let folders = ["", "sub/"]
     private let state: Mutex<State>
+    /// Distinguishes its bytes from those of other origins.
+    private let number: UInt64
+    /// What may happen to a request at all.
+    private let troubles: [Trouble]
 
-    package init(seed: UInt64) {
+    package init(seed: UInt64, number: UInt64 = 0, _ troubles: [Trouble] = Trouble.allCases) {
+        self.number = number << 48
+        self.troubles = troubles
         let titles = ["film-0.mkv", "film-1.mp4", "a song, 100%.mp3", "Ünï ¿.mkv", "film-2.mkv", "small.jpg"]
         let files = titles.enumerated().map { index, title in
             let folder = Self.folders[index / 4]
@@ -94,8 +100,9 @@ package final class RandomOrigin: Sendable {
             state.isMirrored = true
             state.trouble = [10, 30, 60, 90].randomElement(using: &state.random)!
             let count = Int.random(in: 1...Trouble.allCases.count, using: &state.random)
-            state.kinds = Array(Trouble.allCases.shuffled(using: &state.random).prefix(count))
-            let names = count == Trouble.allCases.count ? "all" : state.kinds.map { "\($0)" }.joined(separator: " ")
+            state.kinds = Trouble.allCases.shuffled(using: &state.random).prefix(count).filter(troubles.contains)
+            let isAll = state.kinds.count == Trouble.allCases.count
+            let names = isAll ? "all" : state.kinds.map { "\($0)" }.joined(separator: " ")
             return "\(state.trouble) % \(names)"
         }
     }
@@ -117,7 +124,7 @@ package final class RandomOrigin: Sendable {
                 while file.versions.contains(where: { abs($0.length - length) < 16 }) { length += 16 }
             }
             let version = FileOrigin.Version(
-                seed: UInt64(index) << 32 | UInt64(count + 1), length: length,
+                seed: number | UInt64(index) << 32 | UInt64(count + 1), length: length,
                 entityTag: file.identity == .date ? nil : "\"\(count)\"",
                 lastModified: 1_700_000_000 + 60 * Int64(count),
                 mediaType: "video/x-matroska")
@@ -125,7 +132,7 @@ package final class RandomOrigin: Sendable {
             state.files[index].isCopied = Bool.random(using: &state.random)
             if state.files[index].isCopied {
                 var copy = version
-                copy.bytes = GeneratedBytes(seed: 1 << 62 | UInt64(index) << 32 | UInt64(count + 1))
+                copy.bytes = GeneratedBytes(seed: 1 << 62 | number | UInt64(index) << 32 | UInt64(count + 1))
                 state.files[index].copies.append(copy)
             }
             // Of a name that was never opened nothing is remembered.

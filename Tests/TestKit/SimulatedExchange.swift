@@ -19,6 +19,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
     private var isPaused = false
     private var mayGoOn = false
     private var isOver = false
+    private var delivered: Int64 = 0
     private var lastByte = Duration.zero
     private var bytesPerSecond: Int64 = 1
     /// Steps of an answer that was left for another one are not done.
@@ -41,6 +42,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
             mayGoOn = true
             guard isPaused else { return }
             isPaused = false
+            Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) goes on after \(delivered) bytes")
             lastByte = now()
             step(turn)
         }
@@ -84,7 +86,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
             )
         }
         let range = request.range.map { "\($0)" } ?? "whole"
-        Simulation.tell("asks \(asked.method) \(target) \(range) \(request.reason)")
+        Simulation.tell("asks \(asked.method) \(url.text) \(range) \(request.reason)")
         let turn = turn
         transport.after(.milliseconds(latency)) { [self] in step(turn) }
     }
@@ -206,6 +208,8 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         lastByte = now()
         let wanted = rest.map { min($0, Int64(bytes.count)) } ?? Int64(bytes.count)
         mayGoOn = false
+        transport.sent(Int(wanted))
+        delivered += wanted
         let answer = receiver.body(UnsafeRawBufferPointer(rebasing: bytes[..<Int(wanted)]))
         rest = rest.map { $0 - wanted }
         if case .stop = answer { return finish(.cancelled) }
@@ -214,6 +218,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         if time > request.stallLimit { return silence() }
         if case .pause = answer, !mayGoOn {
             isPaused = true
+            Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) is paused after \(delivered) bytes")
             return
         }
         later(time)
@@ -223,7 +228,8 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         guard !isOver else { return }
         isOver = true
         transport.ended(self)
-        if let failure, failure != .cancelled { Simulation.tell("fails \(failure)") }
+        let end = failure.map { $0 == .cancelled ? "is cancelled" : "fails: \($0)" } ?? "ends"
+        Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) \(end) after \(delivered) bytes")
         receiver.ended(failure)
     }
 }

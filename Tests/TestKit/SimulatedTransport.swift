@@ -21,6 +21,7 @@ package final class SimulatedTransport: Transport {
         var requests = 0
         var isOver = false
         var running: [SimulatedExchange] = []
+        var bytesSent: Int64 = 0
         var random: SeededGenerator
     }
 
@@ -40,10 +41,20 @@ package final class SimulatedTransport: Transport {
     package func shutdown() {
         state.withLock { $0.isOver = true }
         thread.withLock { $0.take() }?.join()
+        // They hold receivers. Released outside of the lock.
+        let left = state.withLock { state in
+            defer { state.events = [] }
+            return state.events
+        }
+        withExtendedLifetime(left) {}
     }
 
     private func serve() {
         while let job = next() { job() }
+        // What was handed over before the end is done.
+        let moment = now()
+        let left = state.withLock { $0.events.filter { $0.time <= moment } }
+        for event in left.sorted(by: { ($0.time, $0.number) < ($1.time, $1.number) }) { event.job() }
         for exchange in state.withLock({ $0.running }) { exchange.finish(.cancelled) }
     }
 
@@ -74,6 +85,7 @@ package final class SimulatedTransport: Transport {
     func after(_ pause: Duration, _ job: @escaping @Sendable () -> Void) {
         let time = now() + pause
         state.withLock { state in
+            if state.isOver { return }
             state.count += 1
             state.events.append(Event(time: time, number: state.count, job: job))
         }
@@ -92,6 +104,12 @@ package final class SimulatedTransport: Transport {
         return servers[origin]?(request)
     }
 
+    func sent(_ count: Int) { state.withLock(notifying: false) { $0.bytesSent += Int64(count) } }
+
+    /// Bytes of bodies so far.
+    package var bytesSent: Int64 { state.withLock(notifying: false) { $0.bytesSent } }
+    package var requestsUnderWay: Int { state.withLock(notifying: false) { $0.running.count } }
+
     func ended(_ exchange: SimulatedExchange) {
         state.withLock(notifying: false) { $0.running.removeAll { $0 === exchange } }
     }
@@ -100,8 +118,13 @@ package final class SimulatedTransport: Transport {
 
     package func start(_ handle: RequestHandle, _ request: OriginRequest, _ receiver: any OriginReceiver) {
         let exchange = SimulatedExchange(handle, request, receiver, self)
-        state.withLock(notifying: false) { $0.running.append(exchange) }
+        let isOver = state.withLock(notifying: false) { state in
+            state.running.append(exchange)
+            return state.isOver
+        }
         handle.connect(to: exchange)
+        // No receiver is called inside of `start`.
+        if isOver { return Thread("origin-end") { exchange.finish(.cancelled) }?.detach() ?? () }
         after(.zero) { exchange.begin() }
     }
 

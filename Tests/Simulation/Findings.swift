@@ -1,0 +1,14 @@
+import ReelThreads
+import Synchronization
+
+/// What has gone wrong, in the order in which it was found.
+final class Findings: Sendable {
+    private let sentences = Mutex<[String]>([])
+
+    var all: [String] { sentences.withLock { $0 } }
+
+    func find(_ sentence: String) {
+        Simulation.tell("FOUND \(sentence)")
+        sentences.withLock { $0.append(sentence) }
+    }
+}
