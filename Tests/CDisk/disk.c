@@ -53,15 +53,18 @@ static long *changes(ino_t file) {
     return &counts[counted++].changes;
 }
 
-static _Bool is_on_watched(int fd, struct stat *status) {
+static _Bool is_on_watched(const struct stat *status) {
+    return watched && status->st_dev == watched && S_ISREG(status->st_mode);
+}
+
+static _Bool is_watched(int fd, struct stat *status) {
     REAL(fstat)
+    if (!watched || passes) return 0;
     int kept = errno;
-    _Bool result = watched && real(fd, status) == 0 && status->st_dev == watched && S_ISREG(status->st_mode);
+    _Bool result = real(fd, status) == 0 && is_on_watched(status);
     errno = kept;
     return result;
 }
-
-static _Bool is_watched(int fd, struct stat *status) { return !passes && is_on_watched(fd, status); }
 
 /// The error of a call that writes, 0 if there is none.
 static int refusal(void) {
@@ -143,7 +146,7 @@ void reel_disk_lose(ino_t file, int copy, uint64_t chance) {
 int fstat(int fd, struct stat *status) {
     REAL(fstat)
     int result = real(fd, status);
-    if (result == 0 && watched && status->st_dev == watched && S_ISREG(status->st_mode)) {
+    if (result == 0 && is_on_watched(status)) {
         status->st_mtim = status->st_ctim = (struct timespec){1750000000, *changes(status->st_ino)};
     }
     return result;

@@ -130,15 +130,10 @@ final class Kernel: KernelCache {
         defer { leaveCall() }
         let answer = Monitor<Answer<Value>?>(nil)
         let moment = now()
-        start(adapter) { result in
-            let result = Kept(result: result)
-            answer.withLock { $0 = Answer(result: result.result, time: now() - moment) }
-        }
+        start(adapter) { result in answer.withLock { $0 = Answer(result: result, time: now() - moment) } }
         return answer.wait(atMost: World.longest * 4) { $0 }
             ?? Answer(result: .failure(.interrupted), time: now() - moment)
     }
-
-    private struct Kept<Value>: @unchecked Sendable { let result: Result<Value, VolumeError> }
 
     /// Finds a name, which it may know. A success counts as a use of the node.
     /// - Parameter isNew: whatever it knows, it asks (LOOKUP_REVAL).

@@ -30,7 +30,7 @@ struct Mount: Sendable {
             directory: cache, source: Household.address, limits: CacheLimits(cap: shape.cap), owner: "/nowhere",
             cipher: key.map { CacheCipher(master: $0) })
         self.store = store
-        let options = Self.options(world, shape, key, seed: seed)
+        let options = Self.options(world, shape, seed: seed)
         let transports = Transports()
         self.transports = transports
         if shape.has(.catalogue) {
@@ -58,14 +58,12 @@ struct Mount: Sendable {
 
     private static func key(_ shape: Shape) -> SecretBytes? { shape.has(.encrypted) ? SecretBytes(count: 32) : nil }
 
-    private static func options(
-        _ world: World, _ shape: Shape, _ key: SecretBytes?, seed: UInt64
-    ) -> VolumeOptions {
+    private static func options(_ world: World, _ shape: Shape, seed: UInt64) -> VolumeOptions {
         VolumeOptions(
             timeout: World.timeout, refresh: refresh,
             mirrors: shape.has(.mirror) ? [ResourceURL("http://mirror/")!] : [],
             via: shape.has(.shared) ? SharedCache(ResourceURL("http://shared/")!) : nil,
-            tier: shape.has(.tier) ? tier(world.bucket, key, seed: seed) : nil)
+            tier: shape.has(.tier) ? tier(world.bucket, key(shape), seed: seed) : nil)
     }
 
     private static func entry(
@@ -92,7 +90,7 @@ struct Mount: Sendable {
     /// The catalogue has these sources from now on.
     func show(_ households: [Household], _ world: World, _ shape: Shape, seed: UInt64) {
         guard let catalogue = volume as? CatalogueVolume else { return }
-        let options = Self.options(world, shape, Self.key(shape), seed: seed)
+        let options = Self.options(world, shape, seed: seed)
         catalogue.replace(with: households.map { Self.entry($0, shape, options, transports, seed: seed) })
     }
 

@@ -71,7 +71,7 @@ struct World {
             expectNames(household, scene.kernel, &random)
         }
         // While the disk takes nothing, what is read is kept for as long as it is open.
-        if Self.lengths(of: scene) < shape.cap / 4, !shape.has(.disk) {
+        if Self.lengths(of: scene.mount.households) < shape.cap / 4, !shape.has(.disk) {
             expectNothingTwice(scene, &random)
             if Int.random(in: 0..<3, using: &random) == 0 { try expectKept(scene, shape, &random) }
         }
@@ -118,12 +118,12 @@ struct World {
             var wanted = files.map { String($0.name.dropFirst(folder.count)) }
             if folder.isEmpty { wanted.append("sub") }
             var names: Result<[String], VolumeError> = .success([])
-            within(Self.healing) {
+            let isRight = within(Self.healing) {
                 let player = Player([household], kernel, findings, seed: random.next())
                 names = player.list(household.folder + folder)
                 return (try? names.get()).map { Set($0) == Set(wanted) } ?? false
             }
-            if (try? names.get()).map({ Set($0) != Set(wanted) }) ?? true {
+            if !isRight {
                 findings.find("the origin is well, and after \(Self.healing) \(folder) has \(names), not \(wanted)")
             }
         }
@@ -165,7 +165,7 @@ struct World {
         for household in households {
             expectNewest(household, scene.kernel, asks: true, pause: .milliseconds(50), &random)
         }
-        let (lengths, fetched) = (Self.lengths(of: scene), scene.mount.bytesFetched)
+        let (lengths, fetched) = (Self.lengths(of: households), scene.mount.bytesFetched)
         // A block comes twice where a program opens a file that is just being opened as the next item.
         let most = lengths + Self.listings(of: scene) + 2 * BlockSize.block
         if lengths < shape.cap / 4, fetched > most {
@@ -179,13 +179,11 @@ struct World {
         _ death: Death, _ scene: Scene, _ shape: Shape, _ random: inout SeededGenerator
     ) throws {
         Simulation.tell("after a death: \(death.left.suffix(9))")
-        let other = try Scene(self, shape, scene.mount.households, death.left, &random)
-        readAll(other, &random)
-        if ![.damage, .disk].contains(where: shape.has), other.mount.damagedBlocks > 0 {
-            findings.find("\(other.mount.damagedBlocks) blocks are damaged after a death")
+        try readAll(in: death.left, scene, shape, &random) { mount in
+            if ![.damage, .disk].contains(where: shape.has), mount.damagedBlocks > 0 {
+                findings.find("\(mount.damagedBlocks) blocks are damaged after a death")
+            }
         }
-        other.stop()
-        removeTree(death.left)
     }
 
     /// The cache as it is now, after a death of the process or of the machine: what was read some time ago is there.
@@ -194,27 +192,44 @@ struct World {
         let lost = Bool.random(using: &random) ? random.next() : nil
         Disk.copy(scene.cache, to: left, lost: lost)
         Simulation.tell(lost == nil ? "killed in calm" : "powerless in calm")
+        try readAll(in: left, scene, shape, &random) { mount in
+            let fetched = mount.bytesFetched
+            if fetched > Self.listings(of: scene) {
+                findings.find("all was cached, and \(fetched) bytes are fetched again")
+            }
+            if mount.damagedBlocks > 0 { findings.find("\(mount.damagedBlocks) blocks are damaged") }
+        }
+    }
+
+    /// Mounts a cache that a death has left, reads all, and removes it.
+    /// - Parameter judge: gets the mount before its end.
+    private func readAll(
+        in left: String, _ scene: Scene, _ shape: Shape, _ random: inout SeededGenerator, _ judge: (Mount) -> Void
+    ) throws {
         let other = try Scene(self, shape, scene.mount.households, left, &random)
         readAll(other, &random)
-        let fetched = other.mount.bytesFetched
-        if fetched > Self.listings(of: other) {
-            findings.find("all was cached, and \(fetched) bytes are fetched again")
-        }
-        if other.mount.damagedBlocks > 0 { findings.find("\(other.mount.damagedBlocks) blocks are damaged") }
+        judge(other.mount)
         other.stop()
         removeTree(left)
     }
 
-    private static func lengths(of scene: Scene) -> Int64 {
-        scene.mount.households.flatMap(\.origin.files).map(\.now.length).reduce(0, +)
+    /// Bytes of all files as they are now.
+    static func lengths(of households: [Household]) -> Int64 {
+        households.flatMap(\.origin.files).map(\.now.length).reduce(0, +)
     }
 
     /// What listings and questions cost at most.
     private static func listings(of scene: Scene) -> Int64 { Int64(scene.mount.households.count) * 100_000 }
 
-    private func within(_ limit: Duration, _ isSo: () -> Bool) {
+    /// - Returns: whether it has become so in time.
+    @discardableResult
+    private func within(_ limit: Duration, _ isSo: () -> Bool) -> Bool {
         let end = now() + limit
-        while !isSo(), now() < end { Simulation.sleep(.milliseconds(100)) }
+        while true {
+            if isSo() { return true }
+            if now() >= end { return false }
+            Simulation.sleep(.milliseconds(100))
+        }
     }
 }
 
@@ -279,8 +294,7 @@ struct Scene {
 
     /// Nothing is evicted, by want of room or by command, and nothing is lost.
     private var keepsAll: Bool {
-        let lengths = households.flatMap(\.origin.files).map(\.now.length).reduce(0, +)
-        return lengths < shape.cap / 4 && ![.commands, .disk, .catalogue].contains { shape.has($0) }
+        World.lengths(of: households) < shape.cap / 4 && ![.commands, .disk, .catalogue].contains { shape.has($0) }
     }
 
     private mutating func change(_ random: inout SeededGenerator) throws {

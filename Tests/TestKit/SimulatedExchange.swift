@@ -42,7 +42,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
             mayGoOn = true
             guard isPaused else { return }
             isPaused = false
-            Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) goes on after \(delivered) bytes")
+            Simulation.tell("\(path) goes on after \(delivered) bytes")
             lastByte = now()
             step(turn)
         }
@@ -71,7 +71,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         case nil: break
         }
         if let upload = request.upload { headers.append(("content-length", "\(upload.length)")) }
-        let target = String(url.text.dropFirst(url.origin.utf8.count))
+        let target = String(path)
         let asked = ServerRequest(
             number: 0, connection: 0, method: request.upload == nil ? request.method : "PUT",
             target: target.isEmpty ? "/" : target,
@@ -134,6 +134,9 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         }
     }
 
+    /// The target of the request as it is now, for the story.
+    private var path: Substring { url.text.dropFirst(url.origin.utf8.count) }
+
     private var silenceLeft: Duration { request.stallLimit - (now() - lastByte) }
 
     /// No byte comes any more.
@@ -170,7 +173,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         if headers.contains(where: { asciiLowercased($0.name) == "content-length" }), !isChunked, rest == nil {
             return finish(.wrongAnswer("two lengths"))
         }
-        Simulation.tell("gets \(status) of \(url.text.dropFirst(url.origin.utf8.count))")
+        Simulation.tell("gets \(status) of \(path)")
         if request.accepted.contains(status) {
             hasHead = true
             if let failure = receiver.head(head) { return finish(failure) }
@@ -218,7 +221,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         if time > request.stallLimit { return silence() }
         if case .pause = answer, !mayGoOn {
             isPaused = true
-            Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) is paused after \(delivered) bytes")
+            Simulation.tell("\(path) is paused after \(delivered) bytes")
             return
         }
         later(time)
@@ -229,7 +232,7 @@ package final class SimulatedExchange: RequestControl, @unchecked Sendable {
         isOver = true
         transport.ended(self)
         let end = failure.map { $0 == .cancelled ? "is cancelled" : "fails: \($0)" } ?? "ends"
-        Simulation.tell("\(url.text.dropFirst(url.origin.utf8.count)) \(end) after \(delivered) bytes")
+        Simulation.tell("\(path) \(end) after \(delivered) bytes")
         receiver.ended(failure)
     }
 }

@@ -13,6 +13,10 @@ package final class SimulatedTransport: Transport {
         var time: Duration
         var number: Int
         var job: @Sendable () -> Void
+
+        static func isBefore(_ one: Event, _ other: Event) -> Bool {
+            (one.time, one.number) < (other.time, other.number)
+        }
     }
 
     private struct State: Sendable {
@@ -54,7 +58,7 @@ package final class SimulatedTransport: Transport {
         // What was handed over before the end is done.
         let moment = now()
         let left = state.withLock { $0.events.filter { $0.time <= moment } }
-        for event in left.sorted(by: { ($0.time, $0.number) < ($1.time, $1.number) }) { event.job() }
+        for event in left.sorted(by: Event.isBefore) { event.job() }
         for exchange in state.withLock({ $0.running }) { exchange.finish(.cancelled) }
     }
 
@@ -67,12 +71,7 @@ package final class SimulatedTransport: Transport {
                 if state.isOver { return .some(nil) }
                 let moment = now()
                 let due = state.events.indices.filter { state.events[$0].time <= moment }
-                guard
-                    let first = due.min(by: {
-                        (state.events[$0].time, state.events[$0].number)
-                            < (state.events[$1].time, state.events[$1].number)
-                    })
-                else {
+                guard let first = due.min(by: { Event.isBefore(state.events[$0], state.events[$1]) }) else {
                     // Another event may be the next one by now.
                     return state.events.contains { $0.time < soonest ?? .seconds(1 << 40) } ? .some({}) : nil
                 }

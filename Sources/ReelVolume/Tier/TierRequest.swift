@@ -191,7 +191,7 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
 
     /// A block that its seal has proven.
     func took(_ record: [UInt8], at place: ByteRange, _ read: SliceRead) {
-        guard read === self.read, !isOver, !isStopped else { return read.taken() }
+        guard read === self.read, !isStopped else { return read.taken() }
         if isPaused { held.append((record, place)) } else { give(record, at: place, read) }
     }
 
@@ -229,7 +229,6 @@ final class TierRequest: ForwardingReceiver, @unchecked Sendable {
         readEnd = held.isEmpty ? nil : end
         if readEnd != nil { return }
         self.read = nil
-        if isOver { return }
         tier.asks(handle, url, nil)
         switch end {
         case .whole: if let claim { tier.claims.goesOn(claim) }

@@ -11,9 +11,7 @@ import Testing
 /// In virtual time.
 @Suite struct SilentPlacesTests {
     /// A mount of one film, of which the source and some mirrors say nothing from some moment on.
-    private func wait(
-        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil
-    ) throws -> Duration {
+    private func wait(mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil) throws -> Duration {
         let film = FileOrigin(length: 5 << 20)
         let isSilent = Shared(false)
         @Sendable func answer(_ request: ServerRequest) -> [ServerStep] {
