@@ -328,11 +328,13 @@ struct FileState {
 
     mutating func opened() { ledger.opened() }
 
-    /// A handle is closed. - Returns: whether it was the last one.
-    mutating func close(now: Duration, isReadWhole: Bool) -> Bool {
+    /// A handle is closed.
+    /// - Returns: whether it was the last one, and the bytes that its program had read in a row by then: it may have
+    ///   opened the file again, and read of it, before the kernel tells of the close.
+    mutating func close(now: Duration, isReadWhole: Bool) -> (isLast: Bool, headRun: Int64?) {
         // What the kernel read itself was not read through the mount.
         reported.settle(ledger.statistics, programs.last?.tally)
-        return ledger.closed(now: now, isReadWhole: isReadWhole)
+        return (ledger.closed(now: now, isReadWhole: isReadWhole), ledger.headRun)
     }
 
     /// The volume goes. - Returns: the actions, and the reads of the queue, which fail.

@@ -241,12 +241,13 @@ final class RemoteFile: Sendable {
         // A file that the kernel read itself counts as used and read as a whole.
         let isShared = object.isShared
         if isShared { object.useAll() } else { object.touch() }
-        let isLast = decide { $0.close(now: now(), isReadWhole: isShared) }
-        guard isLast else { return false }
+        let (closing, program, url) = decide {
+            ($0.close(now: now(), isReadWhole: isShared), $0.reader.program, $0.url)
+        }
+        guard closing.isLast else { return false }
         // What is opened next must not wait for a player that has gone.
         tellLine(now(), isNews: true)
-        let (program, run, url) = ask { ($0.reader.program, $0.ledger.headRun, $0.url) }
-        if let program, let run { program.ends(url.fileExtension, bytes: run) }
+        if let program, let run = closing.headRun { program.ends(url.fileExtension, bytes: run) }
         return true
     }
 
