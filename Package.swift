@@ -84,7 +84,7 @@ let package = Package(
             dependencies: [
                 "ReelFuse", "ReelVolume", "ReelCache", "ReelCore", "ReelFilesystem", "ReelSources", "ReelThreads",
                 "CDisk", "CLinux", "TestKit", .product(name: "Logging", package: "swift-log"),
-            ], path: "Tests/Simulation"),
+            ], path: "Tests/Simulation", exclude: ["Mutants", "mutants"]),
         .target(name: "CAllocations", path: "Tests/CAllocations"),
         .target(name: "CDisk", path: "Tests/CDisk"),
         .target(name: "TestKit", dependencies: ["ReelCore", "ReelThreads"], path: "Tests/TestKit"),

@@ -12,6 +12,8 @@ final class Household: Sendable {
     let origin: RandomOrigin
     let seed: UInt64
     private let links = Links()
+    /// Until then no server of it says a word.
+    private let silence = Mutex(Duration.zero)
 
     /// - Parameter number: distinguishes its bytes from those of others.
     init(folder: String, number: UInt64, seed: UInt64, _ faults: [Trouble]) {
@@ -27,8 +29,14 @@ final class Household: Sendable {
             "http://origin": { origin.answer($0) }, "http://mirror": { origin.answerAsMirror($0) },
             "http://shared": { origin.answer($0) }, "http://links": { links.answer($0, for: origin) },
         ]
-        return SimulatedTransport(servers, line, seed: seed)
+        let heard = servers.mapValues { server -> SimulatedTransport.Server in
+            { @Sendable [self] request in now() < silence.withLock { $0 } ? [.stall] : server(request) }
+        }
+        return SimulatedTransport(heard, line, seed: seed)
     }
+
+    /// The cable is out.
+    func beSilent(for pause: Duration) { silence.withLock { $0 = now() + pause } }
 
     func finder(_ shape: Shape, seed: UInt64) -> (any PlaceFinder)? {
         shape.has(.resolver) ? LinkFinder(links, seed: seed) : nil
@@ -43,6 +51,7 @@ final class Household: Sendable {
     }
 
     func calm() {
+        silence.withLock { $0 = .zero }
         origin.calm()
         links.isWell.withLock { $0 = true }
     }

@@ -36,6 +36,7 @@ struct World {
             for _ in 0..<min(Int.random(in: 1...2, using: &random), limits.storms) {
                 try scene.storm(&random)
                 calm(households)
+                if shape.has(.disk) { expectNewestWithoutDisk(of: scene, &random) }
                 try expectAll(of: scene, shape, &random)
             }
             if shape.has(.killed) || shape.has(.powerLoss) {
@@ -57,6 +58,13 @@ struct World {
         Simulation.tell("calm")
         for household in households { household.calm() }
         bucket.fault = nil
+        Disk.becomesWell()
+    }
+
+    /// A disk that takes nothing is no reason for an error.
+    private func expectNewestWithoutDisk(of scene: Scene, _ random: inout SeededGenerator) {
+        Disk.hasTrouble(&random)
+        for household in scene.mount.households { expectNewest(household, scene.kernel, asks: true, &random) }
         Disk.becomesWell()
     }
 
@@ -301,6 +309,11 @@ struct Scene {
         for household in households {
             household.origin.replaceSome()
             if Bool.random(using: &random) { household.expireLinks() }
+            if Int.random(in: 0..<4, using: &random) == 0 {
+                let pause = Int64.random(in: 1...10, using: &random)
+                Simulation.tell("silence for \(pause) s")
+                household.beSilent(for: .seconds(pause))
+            }
         }
         if shape.has(.tier) { world.bucket.fault = Self.faults.randomElement(using: &random)! }
         if shape.has(.disk) { Disk.hasTrouble(&random) }

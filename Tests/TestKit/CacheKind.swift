@@ -7,13 +7,16 @@ package enum CacheKind {
 
 /// Runs each test case twice: with plain caches, and then with encrypted ones.
 package struct BothCaches: TestTrait, SuiteTrait, TestScoping {
+    /// Else once, unless long tests are run.
+    var isAlways = true
+
     package var isRecursive: Bool { true }
 
     package func provideScope(
         for test: Test, testCase: Test.Case?, performing body: @Sendable () async throws -> Void
     ) async throws {
         try await body()
-        if test.tags.contains(.plainOnly) { return }
+        if test.tags.contains(.plainOnly) || !isAlways && !LongTests.areRun { return }
         let marking = IssueHandlingTrait.compactMapIssues { issue in
             var issue = issue
             issue.comments.append("The cache is encrypted.")
@@ -27,6 +30,8 @@ package struct BothCaches: TestTrait, SuiteTrait, TestScoping {
 
 extension Trait where Self == BothCaches {
     package static var plainAndEncrypted: BothCaches { BothCaches() }
+    /// Where the kind of cache is below all that the test is about: encrypted ones in long runs alone.
+    package static var plainAndSeldomEncrypted: BothCaches { BothCaches(isAlways: false) }
 }
 
 extension Tag {

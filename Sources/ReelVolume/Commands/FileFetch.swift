@@ -70,6 +70,8 @@ final class FileFetch: Sendable {
 
     /// Does what is due. - Returns: nil while it goes on.
     func step(_ moment: Duration) -> Outcome? {
+        // Nothing would ever come again: a command of a catalogue outlives its sources.
+        if commands.services.ticker.isOver { return .failed("its source has left the catalogue") }
         let (phase, failure, isDue) = state.withLock { ($0.phase, $0.failure, $0.nextAttempt <= moment) }
         if commands.services.transport.line.isOffline { state.withLock { $0.lastNews = moment } }
         if let failure, failure.isFinal { return .failed(failure.reason) }

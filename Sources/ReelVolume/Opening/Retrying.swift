@@ -23,7 +23,7 @@ func retrying<Outcome: Attempted>(
     _ attempt: @escaping @Sendable (Duration, @escaping @Sendable (Outcome) -> Void) -> Void,
     completion: @escaping @Sendable (Outcome) -> Void
 ) {
-    attempt(max(deadline - now(), .milliseconds(100))) { outcome in
+    attempt(timeLeft(until: deadline)) { outcome in
         guard let failure = outcome.failure,
             let pause = RetryPolicy.pause(after: failure, attempt: number, random: RandomNumbers.fraction()),
             now() + pause < deadline
@@ -44,9 +44,13 @@ func askingForBytes<Outcome: Attempted>(
 ) {
     retrying(until: deadline, services) { left, done in
         attempt(range, left) { outcome in
-            if case .status(416, _)? = outcome.failure { attempt(nil, left, done) } else { done(outcome) }
+            guard case .status(416, _)? = outcome.failure else { return done(outcome) }
+            attempt(nil, timeLeft(until: deadline), done)
         }
     } completion: {
         completion($0)
     }
 }
+
+/// For an attempt: a request with no time would not begin.
+private func timeLeft(until deadline: Duration) -> Duration { max(deadline - now(), .milliseconds(100)) }

@@ -61,7 +61,7 @@ extension EndToEnd {
         @Test(
             "A sick disk fails no read, and is used again when it is well", .plainAndEncrypted,
             arguments: Trouble.allCases,
-            Shape.allCases)
+            Shape.tried)
         func sick(_ trouble: Trouble, _ shape: Shape) throws {
             // How the blocks are kept is below all shapes.
             if CacheKind.isEncrypted, shape != .twoAtOnce { return }
@@ -159,7 +159,7 @@ extension EndToEnd {
 
         enum Loss: CaseIterable { case emptied, sourceRenamed, cacheRenamed, replacedByFile }
 
-        @Test("A cache directory that vanishes fails no read", arguments: Loss.allCases, Shape.allCases)
+        @Test("A cache directory that vanishes fails no read", arguments: Loss.allCases, Shape.tried)
         func vanished(_ loss: Loss, _ shape: Shape) throws {
             let film = FileOrigin(length: 6 << 20 + 7, seed: 1)
             let short = FileOrigin(length: 1 << 20, seed: 2)

@@ -64,7 +64,7 @@ extension EndToEnd {
             } catch { return error.number }
         }
 
-        @Test("A cut network takes nothing away but what is missing, and comes back", arguments: Cut.all)
+        @Test("A cut network takes nothing away but what is missing, and comes back", arguments: LongTests.all(Cut.all, elseOnly: [Cut.all[0], Cut.all[4]]))
         func cut(_ cut: Cut) throws {
             try withStage { _, stage, makeMount in
                 let mount = try makeMount()
@@ -101,10 +101,11 @@ extension EndToEnd {
         /// Long enough for TCP to wait for seconds before it sends a SYN again.
         @Test(
             "Within a second of the packets' return what is missing can be read, whoever asked meanwhile",
-            arguments: [
-                // Where readers wait all the time, nobody else has to ask.
-                (isAsking: true, timeout: 3), (isAsking: false, timeout: 3), (isAsking: false, timeout: 30),
-            ])
+            arguments: LongTests.all(
+                [
+                    // Where readers wait all the time, nobody else has to ask.
+                    (isAsking: true, timeout: 3), (isAsking: false, timeout: 3), (isAsking: false, timeout: 30),
+                ], elseOnly: [(isAsking: false, timeout: 3)]))
         func comesBack(isAsking: Bool, timeout: Int) throws {
             try withStage { scene, stage, _ in
                 let mount = try scene.mount(

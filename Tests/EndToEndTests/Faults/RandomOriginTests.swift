@@ -14,7 +14,7 @@ extension EndToEnd {
 
         @Test("An origin of random errors and lies: right bytes or an error, in time, and the program stays")
         func storms() throws {
-            let seconds = number("REELFS_RANDOM_SECONDS") ?? 120
+            let seconds = number("REELFS_RANDOM_SECONDS") ?? LongTests.many(120, elseOnly: 20)
             var random = number("REELFS_RANDOM_SEED").map { SeededGenerator(seed: UInt64($0)) } ?? SeededGenerator()
             let findings = RandomFindings()
             var sources: [RandomSource] = []

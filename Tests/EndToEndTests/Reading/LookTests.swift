@@ -25,7 +25,7 @@ extension EndToEnd {
 
         @Test(
             "Size, blocks, dates and number are those of the first look, through reads, remounts and without the server; what has changed looks other",
-            arguments: RealServer.Kind.allCases)
+            arguments: LongTests.all(RealServer.Kind.allCases, elseOnly: [.nginx]))
         func same(_ kind: RealServer.Kind) throws {
             guard kind.isInstalled else { try Test.cancel("\(kind.rawValue) is not installed") }
             try withScene { scene in

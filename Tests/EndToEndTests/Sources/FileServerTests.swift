@@ -250,7 +250,9 @@ extension EndToEnd {
             }
         }
 
-        @Test("A file is read from several places at a time", arguments: FileServer.allCases)
+        @Test(
+            "A file is read from several places at a time",
+            arguments: LongTests.all(FileServer.allCases, elseOnly: [.vsftpd, .proftpd, .sshd]))
         func readers(_ kind: FileServer) throws {
             try withServer(kind, []) { scene, _, root, source, options in
                 let film = GeneratedBytes(seed: 7)
@@ -307,7 +309,7 @@ extension EndToEnd {
 
         @Test(
             "A file of a file server is a folder with that file, also after the server has gone",
-            arguments: FileServer.allCases)
+            arguments: LongTests.all(FileServer.allCases, elseOnly: [.vsftpd, .sshd]))
         func oneFile(_ kind: FileServer) throws {
             let name = "a #1 film.m3u8"
             func look(_ scene: Scene, _ source: String, _ options: [String]) throws {

@@ -12,6 +12,9 @@ enum Shape: CaseIterable {
     case atRandom
     /// One of each.
     case twoAtOnce
+
+    /// What a test with many cases tries each with.
+    static var tried: [Shape] { LongTests.all(allCases, elseOnly: [.twoAtOnce]) }
 }
 
 /// Readers of one mounted file, on threads of their own, which compare every byte with the origin's by its offset and

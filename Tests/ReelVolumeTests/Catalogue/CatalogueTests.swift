@@ -1,6 +1,5 @@
 import Glibc
 import Logging
-import ReelCache
 import ReelCore
 import ReelFilesystem
 import ReelHTTP
@@ -9,6 +8,7 @@ import Synchronization
 import TestKit
 import Testing
 
+@testable import ReelCache
 @testable import ReelVolume
 
 /// A catalogue without a kernel: scripted origins, a real transport for each source, one cache.
@@ -128,6 +128,30 @@ extension ScriptedServer {
         #expect(fixture.volume.status().closedSources?.map(\.path) == ["silent"])
         #expect(fixture.names("silent") == .failure(.timedOut))
         #expect(fixture.lookup("silent/x").map(\.node) == .failure(.timedOut))
+    }
+
+    @Test("A prefetch of a source that leaves ends, and holds none of its files")
+    func leavesWhileFetched() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let film = FileOrigin(length: 5_000_000)
+        let server = try ScriptedServer { request in
+            request.path == "/a.mkv" ? [.wait(gate)] : folder(["a.mkv": film])(request)
+        }
+        defer { server.stop() }
+        let fixture = try CatalogueFixture([entry("films", server.address)])
+        defer { fixture.remove() }
+        let jobs = fixture.volume.prefetches
+        let number = try jobs.start(PrefetchRequest(paths: ["films"]), fixture.volume.maintenance)
+        #expect(eventually { server.requests.contains { $0.path == "/a.mkv" } })
+        fixture.volume.replace(with: [])
+        #expect(eventually { jobs.all.first { $0.number == number }?.isOver == true })
+        let failures = jobs.all.flatMap(\.failures)
+        #expect(
+            failures.map(\.path) == ["films/a.mkv"]
+                && fixture.store.files.all.allSatisfy {
+                    !fixture.store.files.isHeld($0.row)
+                }, "\(failures)")
     }
 
     @Test("A source that leaves while looks wait for its next attempt ends them")

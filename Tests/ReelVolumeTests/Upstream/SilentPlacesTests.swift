@@ -12,10 +12,26 @@ import Testing
 @Suite struct SilentPlacesTests {
     /// A mount of one film, of which the source and some mirrors say nothing from some moment on.
     private func wait(mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil) throws -> Duration {
+        try wait(mirrors: mirrors, timeout: timeout, finder: finder, then: { _ in [.stall] }) { volume, done in
+            volume.lookup("film.mkv", in: rootNode) { entry in
+                guard case .success(let entry) = entry else { return done() }
+                volume.open(entry.node) { _ in done() }
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - silence: what they all answer from then on.
+    ///   - call: has an end.
+    private func wait(
+        mirrors: Int, timeout: Duration, finder: (any PlaceFinder)? = nil,
+        then silence: @escaping @Sendable (ServerRequest) -> [ServerStep],
+        _ call: (Volume, _ done: @escaping @Sendable () -> Void) -> Void
+    ) throws -> Duration {
         let film = FileOrigin(length: 5 << 20)
         let isSilent = Shared(false)
         @Sendable func answer(_ request: ServerRequest) -> [ServerStep] {
-            if isSilent.value { return [.stall] }
+            if isSilent.value { return silence(request) }
             return request.path == "/" ? [.stall] : film.answer(request)
         }
         return try withTemporaryDirectory { place in
@@ -36,10 +52,7 @@ import Testing
                 isSilent.set(true)
                 let start = now()
                 let answer = Monitor<Bool>(false)
-                volume.lookup("film.mkv", in: rootNode) { entry in
-                    guard case .success(let entry) = entry else { return answer.withLock { $0 = true } }
-                    volume.open(entry.node) { _ in answer.withLock { $0 = true } }
-                }
+                call(volume) { answer.withLock { $0 = true } }
                 answer.wait { $0 ? () : nil }
                 waited = now() - start
                 volume.shutdown()
@@ -69,6 +82,20 @@ import Testing
             return hasPlace || number == 1 ? .success(place) : .failure(PlaceFailure("no place"))
         }
         let waited = try wait(mirrors: mirrors, timeout: .seconds(3), finder: slow)
+        #expect(waited <= .seconds(4), "\(waited)")
+    }
+    @Test("A first open ends in time also where the server is slow to say that the file has no first byte")
+    func empty() throws {
+        let waited = try wait(
+            mirrors: 0, timeout: .seconds(3),
+            then: {
+                $0.headers.contains { $0.name == "range" } ? [.pause(.seconds(2))] + ServerStep.answer(416) : [.stall]
+            }
+        ) { volume, done in
+            OpenRequest.start(
+                ResourceURL("http://origin/other.mkv")!, tail: nil, volume.files, volume.services, finished: { _ in }
+            ) { _ in done() }
+        }
         #expect(waited <= .seconds(4), "\(waited)")
     }
 }
