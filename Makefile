@@ -39,7 +39,7 @@ RELEASE  = -c release --static-swift-stdlib --product reelfs
 PROGRAM  = .build/release/reelfs
 SHARE    = .build/share
 SCRIPTS  = .ci/run Tests/install-packages Tests/install-python Tests/unpack-packages Tests/Demo/demo \
-           Tests/Simulation/mutants Tests/System/make-tree Tests/System/deb Tests/System/boot \
+           Tests/Simulation/mutants Tests/side-by-side Tests/System/make-tree Tests/System/deb Tests/System/boot \
            mount-helpers/files mount-helpers/generate mount-helpers/debian/package \
            mount-helpers/debian/prerm mount-helpers/debian/postrm
 FILES    = $(SUDO) env DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SBINDIR='$(SBINDIR)' UNITDIR='$(UNITDIR)' \
@@ -51,7 +51,7 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test test-system test-sanitizers fuzz simulate simulate-mutants demo bench bench-reliability fleet \
+.PHONY: help build build-tests test test-long test-system test-sanitizers fuzz simulate simulate-mutants demo bench bench-reliability fleet \
         install install-built uninstall deb format lint clean
 
 help:  ## This list
@@ -62,16 +62,21 @@ build:  ## The program, optimised: .build/release/reelfs
 	swift build $(RELEASE)
 	mount-helpers/generate $(PROGRAM) $(SHARE)
 
-test:  ## Every test, with real servers, players and mounts
+test: build-tests  ## Every test, with real servers, players and mounts
+	@# What counts bytes beside other tests counts the load, too.
+	swift test --skip-build --disable-xctest --no-parallel --filter SerialTests
+	Tests/side-by-side .build/debug/reelfsPackageTests.xctest
+
+test-long:  ## The same with each combination of faults, servers and readers, and with more rounds: half an hour
+	REELFS_TEST_LONG=1 $(MAKE) --no-print-directory test
+
+build-tests:
 	@$(INSTALL_PACKAGES) $(TEST_PACKAGES)
 	@Tests/unpack-packages $(UNPACKED_SERVERS) $(UNPACKED)
 	@# Beside the build, which takes longer.
 	Tests/install-python $(PYTHON_SERVERS) & swift build --build-tests && wait $$!
-	@# What counts bytes beside other tests counts the load, too.
-	swift test --skip-build --disable-xctest --no-parallel --filter SerialTests
-	swift test --skip-build --disable-xctest --skip SerialTests
 
-test-system: deb  ## The package in small systems of its own: installed, removed, and booted (root)
+test-system: deb test-long  ## The package in small systems of its own: installed, removed, and booted (root)
 	@$(INSTALL_PACKAGES) $(SYSTEM_PACKAGES)
 	Tests/System/deb .build/deb/*.deb
 	Tests/System/boot .build/deb/*.deb

@@ -4,7 +4,7 @@ import Testing
 
 /// What the fuzzer does for hours, here for moments: seeds as they are, and seeds changed at random.
 @Suite struct FuzzTests {
-    private static let seconds = 2.0
+    private static let seconds = LongTests.areRun ? 2.0 : 0.3
 
     @Test("No input ends a parser or gets through it with what must not be", arguments: FuzzTarget.all.map(\.name))
     func changedSeeds(_ name: String) throws {

@@ -127,7 +127,7 @@ private final class Giver: ObjectHolder {
     func whateverACrashLeavesWhatIsClaimedIsRight(_ point: CrashPoint) throws {
         var random = SeededGenerator()
         let hint: Comment = "\(point), seed \(random.seed)"
-        for number in 0..<2 {
+        for number in 0..<LongTests.many(2, elseOnly: 1) {
             let fixture = Fixture()
             let crash = Crash(point, number, fixture)
             try story(fixture, crash, &random)

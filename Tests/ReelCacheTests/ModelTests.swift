@@ -74,7 +74,7 @@ private struct Model {
 }
 
 @Suite(.plainAndEncrypted) struct ModelTests {
-    @Test(arguments: [1, 2, 3, UInt64.random(in: 4 ... .max)])
+    @Test(arguments: LongTests.all([1, 2, 3], elseOnly: []) + [UInt64.random(in: 4 ... .max)])
     func anyOrderOfOperationsAgreesWithThePlainModel(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let fixture = Fixture()

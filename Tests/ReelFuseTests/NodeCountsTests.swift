@@ -19,7 +19,7 @@ struct NodeCountsTests {
             let slot = number % 2 == 0 ? UInt64(number) : UInt64(number) * 4097
             return source | generation | slot
         }
-        for _ in 0..<5000 {
+        for _ in 0..<LongTests.many(5000, elseOnly: 500) {
             let node = nodes.randomElement(using: &generator)!
             if Bool.random(using: &generator) {
                 counts.add(node)

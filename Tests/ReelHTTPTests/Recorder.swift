@@ -83,7 +83,7 @@ extension CurlOrigin {
     /// Makes a request and waits for its end.
     func fetch(
         _ url: ResourceURL, _ range: ByteRange? = nil, if condition: OriginRequest.Condition? = nil,
-        stallLimit: Duration = .seconds(5), into recorder: Recorder = Recorder(),
+        stallLimit: Duration = .seconds(30), into recorder: Recorder = Recorder(),
         at location: SourceLocation = #_sourceLocation
     ) -> Recorder.Record {
         let request = OriginRequest(url: url, range: range, condition: condition, stallLimit: stallLimit)

@@ -1,3 +1,4 @@
+import CBytes
 import Glibc
 import ReelCore
 
@@ -13,7 +14,9 @@ package struct GeneratedBytes: Hashable, Sendable {
     }
 
     package func byte(at offset: Int64) -> UInt8 {
-        UInt8(truncatingIfNeeded: word(offset & ~7) >> UInt64(8 * (offset & 7)))
+        var byte: UInt8 = 0
+        reel_generate(seed, offset, &byte, 1)
+        return byte
     }
 
     package func bytes(_ range: ByteRange) -> [UInt8] {
@@ -27,19 +30,7 @@ package struct GeneratedBytes: Hashable, Sendable {
 
     /// Writes the bytes from `offset` on into the whole of `buffer`.
     package func fill(_ buffer: UnsafeMutableRawBufferPointer, from offset: Int64) {
-        var index = 0
-        while index < buffer.count, (offset + Int64(index)) & 7 != 0 {
-            buffer[index] = byte(at: offset + Int64(index))
-            index += 1
-        }
-        while index + 8 <= buffer.count {
-            buffer.storeBytes(of: word(offset + Int64(index)).littleEndian, toByteOffset: index, as: UInt64.self)
-            index += 8
-        }
-        while index < buffer.count {
-            buffer[index] = byte(at: offset + Int64(index))
-            index += 1
-        }
+        if let place = buffer.baseAddress { reel_generate(seed, offset, place, buffer.count) }
     }
 
     /// The offset of the first byte in `bytes`, read from `offset` on, that does not belong there, nil if all do.
@@ -58,9 +49,5 @@ package struct GeneratedBytes: Hashable, Sendable {
             }
             return nil
         }
-    }
-
-    private func word(_ offset: Int64) -> UInt64 {
-        SeededGenerator.mixed((UInt64(bitPattern: offset) ^ seed &* 0xD6E8_FEB8_6659_FD93) &+ 0x9E37_79B9_7F4A_7C15)
     }
 }

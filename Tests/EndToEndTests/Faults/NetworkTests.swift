@@ -64,7 +64,9 @@ extension EndToEnd {
             } catch { return error.number }
         }
 
-        @Test("A cut network takes nothing away but what is missing, and comes back", arguments: LongTests.all(Cut.all, elseOnly: [Cut.all[0], Cut.all[4]]))
+        @Test(
+            "A cut network takes nothing away but what is missing, and comes back",
+            arguments: LongTests.all(Cut.all, elseOnly: [Cut.all[0], Cut.all[4]]))
         func cut(_ cut: Cut) throws {
             try withStage { _, stage, makeMount in
                 let mount = try makeMount()

@@ -7,7 +7,7 @@ import Testing
 let program = builtProgram("reelfs")
 
 /// All tests that mount; each needs `/dev/fuse`.
-@Suite(.enabled(if: fuseIsUsable, "/dev/fuse cannot be opened")) struct EndToEnd {}
+@Suite(.enabled(if: fuseIsUsable, "/dev/fuse cannot be opened"), .onWorkers) struct EndToEnd {}
 
 /// A temporary directory with a place to mount on, a cache and the mounts of one test.
 final class Scene: Sendable {

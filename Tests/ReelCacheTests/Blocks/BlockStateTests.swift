@@ -102,7 +102,9 @@ struct BlockTableModelTests {
         var room: [Int64]
     }
 
-    @Test(arguments: 1...20) func anyOrderOfEventsAgreesWithThePlainModel(_ number: Int) throws {
+    @Test(arguments: 1...LongTests.many(20, elseOnly: 6)) func anyOrderOfEventsAgreesWithThePlainModel(_ number: Int)
+        throws
+    {
         let seed = UInt64(number) &* 0x9E37_79B9
         var random = SeededGenerator(seed: seed)
         let hint: Comment = "seed \(seed)"

@@ -19,9 +19,13 @@ import Testing
             }
             // The first one stays open.
             for file in files.dropFirst() { table.close(file) }
-            _ = table.tick(now())
+            // The ticker's own thread may be about to take some out, too.
+            #expect(
+                eventually {
+                    _ = table.tick(now())
+                    return table.all.count == 257
+                })
             let left = table.all.map { ObjectIdentifier($0) }
-            #expect(left.count == 257)
             #expect(Set(left) == Set((files.prefix(1) + files.suffix(256)).map { ObjectIdentifier($0) }))
         }
     }
