@@ -24,26 +24,17 @@ extension Trait where Self == Workers {
 
 /// Threads that run jobs in the order in which they come.
 private final class WorkerPool: TaskExecutor {
-    private let jobs = Waiting<UnownedJob>()
+    private let jobs = Monitor<[UnownedJob]>([])
 
     init(_ count: Int) {
         for _ in 0..<count {
             startThread { [self] in
-                while true { jobs.next().runSynchronously(on: asUnownedTaskExecutor()) }
+                while true {
+                    jobs.wait { $0.isEmpty ? nil : $0.removeFirst() }.runSynchronously(on: asUnownedTaskExecutor())
+                }
             }
         }
     }
 
-    func enqueue(_ job: UnownedJob) { jobs.add(job) }
-}
-
-/// A queue that `next` waits for.
-private final class Waiting<Element: Sendable>: Sendable {
-    private let elements = Monitor<[Element]>([])
-
-    func add(_ element: Element) { elements.withLock { $0.append(element) } }
-
-    func next() -> Element {
-        elements.wait { $0.isEmpty ? nil : $0.removeFirst() }
-    }
+    func enqueue(_ job: UnownedJob) { jobs.withLock { $0.append(job) } }
 }
