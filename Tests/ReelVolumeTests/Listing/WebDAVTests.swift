@@ -91,6 +91,8 @@ import Testing
             let file = try fixture.open("one.mkv").get()
             #expect(fixture.read(file, 100, 1000).isRight(library.film, 100, 1000))
             fixture.volume.close(file)
+            // The end of the file is asked for beside the open.
+            #expect(eventually { fixture.volume.files.all.allSatisfy { !$0.isFetching } })
             let before = library.server.requests.count
             try fixture.restart()
             #expect(fixture.names() == all)
