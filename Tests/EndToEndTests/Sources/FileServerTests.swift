@@ -129,6 +129,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 """.utf8)
             return [program, "-n", "-c", file]
         case .sshd:
+            // Of more than ten connections that are not logged in yet it would drop some by chance.
             try writeFile(
                 file,
                 """
@@ -139,6 +140,7 @@ enum FileServer: String, CaseIterable, Sendable {
                 AuthorizedKeysFile \(place)/user.pub
                 StrictModes no
                 UsePAM no
+                MaxStartups 100
                 Subsystem sftp internal-sftp
 
                 """.utf8)
