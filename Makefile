@@ -51,8 +51,8 @@ SUDO = $(shell d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ] || [ -z "$$d" ]; do d
          [ -w "$${d:-/}" ] || echo sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests test test-long test-system test-sanitizers fuzz simulate simulate-mutants demo bench bench-reliability fleet \
-        install install-built uninstall deb format lint clean
+.PHONY: help build build-tests test test-long test-system test-sanitizers fuzz simulate simulate-mutants demo bench \
+        bench-reliability fleet install install-built uninstall deb format lint clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24

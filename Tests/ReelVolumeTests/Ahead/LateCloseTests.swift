@@ -10,13 +10,6 @@ import Testing
 
 /// The kernel tells of a close when the program goes on already: maybe it reads the file again by then.
 @Suite struct LateCloseTests {
-    private final class Read: ParkedRead {
-        let answer = Monitor(false)
-
-        func succeed(_ bytes: UnsafeRawBufferPointer) { answer.withLock { $0 = true } }
-        func fail(_ error: VolumeError) { answer.withLock { $0 = true } }
-    }
-
     @Test("What a program reads after it has looked at a file's length says nothing about all files")
     func closesLate() throws {
         for seed in 1...100 as ClosedRange<UInt64> { try closesLate(seed) }
@@ -47,11 +40,9 @@ import Testing
 
                 let closing = Thread("close") { volume.close(handle) }
                 file.opened()
-                let read = Read()
+                let read = TestRead()
                 let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: 4096, alignment: 16)
-                if case .parked = file.read(0, into: bytes, of: rootNode, park: { read }) {
-                    read.answer.wait { $0 ? () : nil }
-                }
+                if case .parked = file.read(0, into: bytes, of: rootNode, park: { read }) { _ = read.wait() }
                 bytes.deallocate()
                 closing?.join()
                 // Two files show nothing, and this one is open.

@@ -173,7 +173,7 @@ import Testing
         #expect(fixture.store.information(for: url)?.information.validator.mirror == 0)
         #expect((first as? OpenFile)?.remote === (second as? OpenFile)?.remote)
         // The end of the file is asked for beside the open, and may reach the server after it.
-        #expect(eventually { fixture.volume.files.all.allSatisfy { $0.ask { $0.ledger.isIdle } } })
+        #expect(eventually { fixture.volume.files.all.allSatisfy { !$0.isFetching } })
         let asked = pair.first.requests.count
         let third = try fixture.open("film.mkv").get()
         #expect(pair.first.requests.count == asked)

@@ -84,6 +84,7 @@ import Testing
         let waited = try wait(mirrors: mirrors, timeout: .seconds(3), finder: slow)
         #expect(waited <= .seconds(4), "\(waited)")
     }
+
     @Test("A first open ends in time also where the server is slow to say that the file has no first byte")
     func empty() throws {
         let waited = try wait(
