@@ -73,7 +73,9 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
             // In the program itself: it needs no file beside it.
-            resources: ["page.html", "page.css", "format.js", "calls.js", "playing.js", "line.js", "page.js"].map {
+            resources: [
+                "page.html", "page.css", "format.js", "calls.js", "playing.js", "line.js", "folder.js", "page.js",
+            ].map {
                 .embedInCode("Page/" + $0)
             }),
         program,

@@ -1,25 +1,11 @@
 import Glibc
+import ReelSources
 
 // Numbers, times and tables as people read them. Some come from a daemon or an origin, and may be absurd.
 
 /// `1 file`, `2 files`.
 func count(_ number: Int, _ noun: String, plural: String? = nil) -> String {
     "\(number) \(number == 1 ? noun : plural ?? noun + "s")"
-}
-
-/// In bytes, 1024 to a step, three digits: `1.46 GiB`.
-func humanSize(_ bytes: Int64) -> String {
-    guard bytes >= 1024 else { return "\(bytes) B" }
-    var value = Double(bytes)
-    var unit = -1
-    while value >= 1024, unit < 4 {
-        value /= 1024
-        unit += 1
-    }
-    let factor: Double = value < 10 ? 100 : value < 100 ? 10 : 1
-    let rounded = (value * factor).rounded() / factor
-    let digits = factor == 1 ? String(Int64(rounded)) : String(rounded)
-    return digits + " " + ["KiB", "MiB", "GiB", "TiB", "PiB"][unit]
 }
 
 /// Rounded down, so that `100 %` means all of it.
@@ -57,12 +43,16 @@ func longTime(_ seconds: Int64) -> String {
 }
 
 /// `2024-05-01 17:03`, in the caller's time zone. - Parameter seconds: since 1970.
-func localTime(_ seconds: Int64) -> String {
-    var moment = time_t(seconds)
-    var parts = tm()
+func localTime(_ seconds: Int64) -> String { localTime(time_t(seconds), "%Y-%m-%d %H:%M") }
+
+/// `17:03:59`, in the caller's time zone. - Parameter moment: as RFC 3339 writes it.
+func localTimeOfDay(_ moment: String) -> String { feedDate(moment).map { localTime(time_t($0), "%H:%M:%S") } ?? "?" }
+
+private func localTime(_ moment: time_t, _ format: String) -> String {
+    var (moment, parts) = (moment, tm())
     localtime_r(&moment, &parts)
     var bytes = [CChar](repeating: 0, count: 32)
-    let count = strftime(&bytes, bytes.count, "%Y-%m-%d %H:%M", &parts)
+    let count = strftime(&bytes, bytes.count, format, &parts)
     return String(decoding: bytes[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
 }
 

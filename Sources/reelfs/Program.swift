@@ -14,6 +14,10 @@ enum Program {
         if arguments.dropFirst().first == DaemonLaunch.subcommand { return Daemon.runFromPipe() }
         if arguments.dropFirst().first == Watcher.subcommand { return Watcher.runFromPipe() }
         do {
+            if arguments.count == 3, arguments[1] == "help" {
+                try HelpTopic.show(arguments[2], command: Reelfs.help(of: arguments[2]))
+                return 0
+            }
             var command = try parse(arguments)
             if let command = command as? any ReelfsCommand { return try command.perform() }
             // The parser's own command: throws the help of the command that was named.
@@ -40,7 +44,9 @@ enum Program {
         } else {
             try refuseUnknownCommand(words)
         }
-        return try Reelfs.parseAsRoot(words)
+        // The parser knows no flag that may have a value.
+        return try Reelfs.parseAsRoot(
+            words.map { ["--allow-other=yes": "--allow-other", "--allow-other=no": "--no-allow-other"][$0] ?? $0 })
     }
 
     /// `reelfs SOURCE MOUNTPOINT -o …`: the form in which mount.fuse3 runs it.
@@ -61,34 +67,22 @@ enum Program {
                 return
             }
             guard let command = known.first(where: { $0.names.contains { $0 == word } }) else {
-                let nearest = known.flatMap { $0.names }.map { (name: $0, edits: edits(from: word, to: $0)) }
-                    .min { $0.edits < $1.edits }
-                let hint = nearest.flatMap { $0.edits <= 2 ? ": the nearest is `\(place) \($0.name)`" : nil } ?? ""
+                let near = nearest(to: word, of: known.flatMap { $0.names })
+                let hint = near.map { ": the nearest is `\(place) \($0)`" } ?? ""
                 throw .usage("'\(shown(word))' is no command\(hint) (see `\(place) --help`)")
             }
             (place, known) = ("\(place) \(word)", command.configuration.subcommands)
         }
     }
 
-    /// How many bytes must be put in, taken out or replaced (Levenshtein).
-    private static func edits(from one: String, to other: String) -> Int {
-        var row = Array(0...other.utf8.count)
-        for (line, byte) in one.utf8.prefix(100).enumerated() {
-            var diagonal = row[0]
-            row[0] = line + 1
-            for (column, wanted) in other.utf8.enumerated() {
-                let edits = min(diagonal + (byte == wanted ? 0 : 1), row[column] + 1, row[column + 1] + 1)
-                (diagonal, row[column + 1]) = (row[column + 1], edits)
-            }
-        }
-        return row[other.utf8.count]
-    }
-
     private static func sentence(_ message: String) -> String {
         // The parser repeats words, which may contain URLs and line ends.
         let message = withoutSecrets(message)
         let line = message.split(separator: "\n").first.map { String($0) } ?? message
-        return printable(line)
+        let words = line.split(separator: "'", omittingEmptySubsequences: false)
+        guard words.count > 2, words[0] == "Unknown option " else { return printable(line) }
+        let advice = OptionWords.advice(on: hyphenated(words[1].drop { $0 == "-" }.lowercased()))
+        return printable("unknown option \(words[1])" + (advice.map { ": \($0)" } ?? ""))
     }
 
     /// - Parameter message: the parser's whole one, which ends with `See 'reelfs COMMAND --help' for more information.`
@@ -108,6 +102,7 @@ protocol ReelfsCommand {
 struct Reelfs: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reelfs", abstract: "Remote media as ordinary files.",
+        discussion: "`reelfs help TOPIC` shows a page of the manual, `reelfs help topics` their list.",
         version: "reelfs \(Program.version)",
         subcommands: [
             MountCommand.self, UmountCommand.self, RestartCommand.self, ServeCommand.self, StatusCommand.self,
@@ -118,6 +113,11 @@ struct Reelfs: ParsableCommand {
         ])
 
     static let subcommandNames = configuration.subcommands.flatMap { $0.names } + ["help"]
+
+    /// nil if no command has this name.
+    static func help(of name: String) -> String? {
+        configuration.subcommands.first { $0.names.contains { $0 == name } }.map { helpMessage(for: $0) }
+    }
 }
 
 extension ParsableCommand {

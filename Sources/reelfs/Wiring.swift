@@ -19,6 +19,8 @@ struct SourceConfiguration {
     /// Reads the files that options name.
     init(_ given: String, _ options: MountOptions) throws(Failure) {
         try requireReadable(given)
+        try options.resolver?.requireProgram("resolver")
+        try options.tokenCommand?.requireProgram("token-command")
         let address = options.address(of: given)
         let (url, own) = (SourceKinds.url(of: address), SourceKinds.own(address))
         let hasMirrors = own?.hasMirrors ?? (url != nil)
@@ -66,6 +68,7 @@ struct FilesystemConfiguration {
 
     /// Reads the files that options name, and creates the cache directory.
     init(_ request: MountRequest, logger: Logger) throws(Failure) {
+        try request.options.onChange?.requireProgram("on-change")
         news = try NewsDesk(request.options, logger)
         let key: SecretBytes?
         if Catalogue.isMeant(by: request.source) {
@@ -174,7 +177,9 @@ struct SocketPlace {
 
 extension VolumeOptions {
     /// - Parameter folder: of the source in the mount.
-    init(_ options: MountOptions, _ news: NewsDesk?, folder: [String] = [], tier: TierPlace?) {
+    init(
+        _ options: MountOptions, _ news: NewsDesk?, folder: [String] = [], tier: TierPlace?, _ trouble: LoginTrouble
+    ) {
         let getsSecrets = options.givesListsSecrets
         let netrc = SourceDirectory.homeDirectory().map { $0 + "/.netrc" }
         self.init(
@@ -188,6 +193,7 @@ extension VolumeOptions {
                     if let netrc, access(netrc, F_OK) == 0 { news?.warn(ofList: sentence) }
                 }
             })
+        loginTrouble = { trouble.sentence }
     }
 }
 
@@ -214,6 +220,10 @@ struct Wiring {
         self.store = store
         news = configuration.news
         let options = configuration.request.options
+        if store.usage.cap == 0 {
+            configuration.logger.warning(
+                "the cache has no room beside the free space that min-free keeps, so nothing stays that is read")
+        }
         let line = Line(options.limitRate) { minuteOfDay() }
         line.setOffline(options.onlyCached || store.setting(Self.offline) == "on")
         switch configuration.tree {
@@ -222,7 +232,7 @@ struct Wiring {
                 let (one, origin) = try Self.open(source, store, line, configuration, commands, asks: asks)
                 (volume, self.origin, reload) = (news.anchored(one), origin, nil)
             } catch {
-                store.close()
+                store.closeUnused()
                 throw error
             }
         case .catalogue(let entries):
@@ -239,11 +249,13 @@ struct Wiring {
         _ commands: CommandRuns, asks: Bool
     ) throws(Failure) -> (Volume, CurlOrigin) {
         let logger = configuration.logger
-        let options = VolumeOptions(configuration.request.options, configuration.news, tier: configuration.tier)
+        let trouble = LoginTrouble(logger)
+        let options = VolumeOptions(
+            configuration.request.options, configuration.news, tier: configuration.tier, trouble)
         let origin: CurlOrigin
         do throws(TransportError) {
             let options = configuration.request.options
-            var transport = source.transport.running(options, with: commands) { logger.error("\($0)") }
+            var transport = source.transport.running(options, with: commands) { trouble.note($0) }
             transport.line = line
             origin = try CurlOrigin(transport)
         } catch {
@@ -258,7 +270,11 @@ struct Wiring {
         } catch {
             origin.shutdown()
             commands.stop()
-            throw .mount("\(error)")
+            var hint = ""
+            if case .origin(_, let failure, _) = error, failure != .away(.offline) {
+                hint = "; `reelfs doctor` of the same URL looks into it"
+            }
+            throw .mount("\(error)\(hint)")
         }
     }
 

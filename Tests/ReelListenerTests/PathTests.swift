@@ -148,7 +148,9 @@ import Testing
             ("127.0.0.1:80", .loopback("127.0.0.1", port: 80)), ("[::1]:0", .loopback("::1", port: 0)),
             ("unix:/run/x", .unix("/run/x")), ("unix:x", nil), ("0.0.0.0:80", nil), ("192.168.1.2:80", nil),
             (":80", nil),
-            ("80", nil), ("127.0.0.1", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:", nil), ("::1:80", nil),
+            ("80", .loopback("127.0.0.1", port: 80)), ("localhost:80", .loopback("127.0.0.1", port: 80)),
+            ("127.0.0.1", nil), ("localhost", nil), ("", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:", nil),
+            ("::1:80", nil),
             ("127.0.0.1:-1", nil),
         ] as [(String, ListenAddress?)])
     func addresses(text: String, expected: ListenAddress?) {

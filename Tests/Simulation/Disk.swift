@@ -98,10 +98,11 @@ enum Disk {
             close(input)
             close(output)
         }
-        var bytes = [UInt8](repeating: 0, count: 4096)
+        let zeros = [UInt8](repeating: 0, count: 4096)
+        var bytes = zeros
         var offset = 0
         while case let count = pread(input, &bytes, bytes.count, offset), count > 0 {
-            if bytes[..<count].contains(where: { $0 != 0 }) { pwrite(output, bytes, count, offset) }
+            if memcmp(bytes, zeros, count) != 0 { pwrite(output, bytes, count, offset) }
             offset += count
         }
         ftruncate(output, offset)

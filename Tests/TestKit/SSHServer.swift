@@ -11,7 +11,8 @@ package final class SSHServer: Sendable {
     private let isStopped = Shared(false)
 
     /// Cancels the test where the machine lacks the server.
-    package init() throws {
+    /// - Parameter lines: of its configuration, beside those that it needs.
+    package init(_ lines: String = "") throws {
         let program = "/usr/sbin/sshd"
         guard access(program, X_OK) == 0 else { try Test.cancel("\(program) is not installed") }
         // Where it drops its privileges.
@@ -33,6 +34,7 @@ package final class SSHServer: Sendable {
                 StrictModes no
                 UsePAM no
                 Subsystem sftp internal-sftp
+                \(lines)
 
                 """
             try replaceFile(directory + "/configuration", with: Array(text.utf8))

@@ -55,6 +55,13 @@ extension IndexConnection {
         return try first(sql) { ($0.integer(0), $0.integer(1)) } ?? (0, 0)
     }
 
+    /// Whether nothing is known of the source.
+    func isUnused() throws(CacheError) -> Bool {
+        let tables = ["objects", "listings", "resources", "pins", "settings"]
+        let sql = tables.map { "SELECT 1 FROM \($0)" }.joined(separator: " UNION ALL ") + " LIMIT 1"
+        return try first(sql) { _ in true } == nil
+    }
+
     /// The row that fits best, the last used where several do.
     func row(of version: Version) throws(CacheError) -> ObjectRow? {
         // Of rows that fit equally well the first one stays.

@@ -112,3 +112,18 @@ package struct ExactText: Hashable, Sendable {
         text.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 }
+
+/// In bytes, 1024 to a step, three digits: `1.46 GiB`.
+package func humanSize(_ bytes: Int64) -> String {
+    guard bytes >= 1024 else { return "\(bytes) B" }
+    var value = Double(bytes)
+    var unit = -1
+    while value >= 1024, unit < 4 {
+        value /= 1024
+        unit += 1
+    }
+    let factor: Double = value < 10 ? 100 : value < 100 ? 10 : 1
+    let rounded = (value * factor).rounded() / factor
+    let digits = factor == 1 ? String(Int64(rounded)) : String(rounded)
+    return digits + " " + ["KiB", "MiB", "GiB", "TiB", "PiB"][unit]
+}

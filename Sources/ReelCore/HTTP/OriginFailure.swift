@@ -11,7 +11,7 @@ package enum OriginFailure: Error, Hashable, Sendable {
     /// An answer that does not answer the request: wrong Content-Range, a content encoding that was not requested, HTML
     /// for a film.
     case wrongAnswer(String)
-    /// The certificate or the TLS handshake was refused.
+    /// The certificate or the TLS handshake was refused; a sentence that says what of it.
     case untrusted(String)
     /// The server's key (SSH) is unknown, or another one than the known one; a sentence that says what to do.
     case hostKey(String)
@@ -135,7 +135,7 @@ extension OriginFailure {
         case .timedOut: "the origin did not answer in time"
         case .status(let status, _): "the origin answers \(status)"
         case .wrongAnswer(let text): "the origin's answer is of no use (\(text))"
-        case .untrusted(let text): "the origin's certificate is not trusted (\(text))"
+        case .untrusted(let text): text
         case .hostKey(let text): text
         case .changed: "it has changed meanwhile"
         case .away(.offline): "--only-cached or `reelfs offline on` lets nothing be asked for"

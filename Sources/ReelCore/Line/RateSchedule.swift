@@ -9,8 +9,9 @@ package struct RateSchedule: Hashable, Sendable {
 
     /// More changes a day than anybody needs, few enough to look at all of them.
     private static let mostEntries = 96
-    /// Slower than a byte now and then: requests would never end.
+    /// Slower than a byte now and then: requests would never end. Faster than any line: a mistake.
     private static let least: Int64 = 1024
+    private static let most: Int64 = 1 << 46
 
     /// By their starts; a single one without a time holds all day.
     private let entries: [Entry]
@@ -67,11 +68,7 @@ package struct RateSchedule: Hashable, Sendable {
     /// `2M`, in powers of 1024, or `off`.
     private static func rate(_ text: Substring) -> (value: Int64?, Void)? {
         if text == "off" { return (nil, ()) }
-        let shifts: [Character: Int64] = ["K": 10, "M": 20, "G": 30, "k": 10, "m": 20, "g": 30]
-        let shift = text.last.flatMap { shifts[$0] }
-        guard let digits = number(shift == nil ? text : text.dropLast(), digits: 1...12) else { return nil }
-        let (rate, isTooLarge) = digits.multipliedReportingOverflow(by: 1 << (shift ?? 0))
-        guard !isTooLarge, rate >= least else { return nil }
+        guard let rate = byteSize(text), (least...most).contains(rate) else { return nil }
         return (rate, ())
     }
 

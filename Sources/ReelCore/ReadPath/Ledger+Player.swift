@@ -3,7 +3,13 @@ extension Ledger {
     /// A place where nobody has read for so long has no player any more.
     private static let memory = Duration.seconds(10)
 
-    /// Whether a player reads the file.
+    /// Whether one reads the file that has shown by its pace that it plays, for people who look. Whom the line serves
+    /// first is decided sooner: `hasPlayer`.
+    package func isShownPlaying(now: Duration) -> Bool {
+        planner.cursors.all.contains { $0.isPaced && isPlaying($0, now) }
+    }
+
+    /// Whether a player reads the file, or may.
     package func hasPlayer(now: Duration) -> Bool { planner.cursors.all.contains { isPlaying($0, now) } }
 
     /// Seconds for which the neediest player of the file can go on with what is there: none where it waits, infinity

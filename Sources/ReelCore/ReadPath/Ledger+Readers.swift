@@ -8,6 +8,7 @@ extension Ledger {
         package var ahead: Int64
         /// Bytes a second that it reads; nil before they are measured.
         package var rate: Double?
+        /// It has taken bytes at a pace of its own; a copy takes all that come.
         package var isPlayer: Bool
     }
 
@@ -22,7 +23,7 @@ extension Ledger {
             let position = min(cursor.position, length)
             return Reader(
                 position: position, ahead: present.firstMissing(from: position, limit: length) - position,
-                rate: cursor.rate, isPlayer: cursor.isPlayer)
+                rate: cursor.rate, isPlayer: cursor.isPaced)
         }
     }
 

@@ -6,6 +6,8 @@ struct FileServerState {
     private var lanes: [SessionLane] = []
     /// The files of an SFTP server, by URL: it gives a file's length only in answer to a separate request.
     private var files: [String: FileFacts] = [:]
+    /// Whether a session with it has begun, so that keys and login are right.
+    private(set) var hasBegun = false
 
     /// More than run at once: the oldest that no handle uses goes with its connection.
     private static let mostLanes = 8
@@ -28,6 +30,9 @@ struct FileServerState {
         lanes.append(lane)
         return lane
     }
+
+    /// A session has brought an answer.
+    mutating func began() { hasBegun = true }
 
     /// nil: the file was not asked about, or has changed.
     func facts(of place: ResourceURL) -> FileFacts? { files[place.text] }

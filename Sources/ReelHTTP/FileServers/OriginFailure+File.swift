@@ -11,9 +11,10 @@ extension OriginFailure {
     ///   - reply: the line of that code. Only its words say why the server refuses.
     ///   - keyRefusal: nil if no host key was refused.
     ///   - method: of the request.
+    ///   - hasBegun: whether a session with this server has begun before.
     init(
         file code: CURLcode, code response: Int, reply: [UInt8], errno: Int, keyRefusal: HostKeyRefusal?,
-        method: String, at place: ResourceURL
+        method: String, at place: ResourceURL, hasBegun: Bool
     ) {
         if let keyRefusal, place.fileProtocol == .sftp {
             self = .hostKey(Self.sentence(keyRefusal, at: place))
@@ -31,9 +32,11 @@ extension OriginFailure {
             // server has too many users.
             case CURLE_OPERATION_TIMEDOUT where response == 421: Self.status(of: response, reply)
             case CURLE_BAD_DOWNLOAD_RESUME, CURLE_RANGE_ERROR: 416
+            // A server drops connections while too many are not logged in yet (sshd_config(5), MaxStartups).
+            case CURLE_FAILED_INIT where hasBegun: 503
             default: nil
             }
-        if code == CURLE_FAILED_INIT {
+        if code == CURLE_FAILED_INIT, status == nil {
             self = .interrupted(
                 "\(place.origin): the SSH session cannot begin; the known host key may be of another type than the server's"
             )

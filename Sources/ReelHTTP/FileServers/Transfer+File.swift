@@ -148,6 +148,7 @@ extension Transfer {
     private func show(_ head: ResponseHead, asked range: ByteRange?) -> Bool {
         progressed()
         if probe == nil { loop.watch?.answered(home, request) }
+        host.fileServer.began()
         if let failure = receiver.head(head) {
             fail(failure)
             return false
@@ -172,7 +173,8 @@ extension Transfer {
         let errno = reel_get_long(handle, CURLINFO_OS_ERRNO)
         let failure = OriginFailure(
             file: result, code: reel_get_long(handle, CURLINFO_RESPONSE_CODE), reply: answer.file.reply, errno: errno,
-            keyRefusal: easy?.context.keyRefusal, method: request.method, at: route.place)
+            keyRefusal: easy?.context.keyRefusal, method: request.method, at: route.place,
+            hasBegun: host.fileServer.hasBegun)
         if case .status(let status, _) = failure, request.accepted.contains(status) {
             return show(ResponseHead(status: status, headers: [], url: route.place), asked: nil) ? nil : answer.verdict
         }

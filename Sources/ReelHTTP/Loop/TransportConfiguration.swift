@@ -86,20 +86,6 @@ package struct TransportConfiguration: Sendable {
     }
 }
 
-/// The paths of a certificate and its key (PEM). libcurl reads them for each connection, so that renewed ones need no
-/// new mount.
-package struct ClientCertificate: Sendable {
-    package var certificate: String
-    /// nil: the certificate's file holds the key as well.
-    package var key: String?
-    /// nil: the key is not encrypted.
-    package var passphrase: String?
-
-    package init(certificate: String, key: String?, passphrase: String?) {
-        (self.certificate, self.key, self.passphrase) = (certificate, key, passphrase)
-    }
-}
-
 /// Why a transport could not be made. No case holds a header's value, which may be a secret.
 package enum TransportError: Error, Hashable, Sendable {
     /// A header's name that is no token (RFC 9110, section 5.6.2).

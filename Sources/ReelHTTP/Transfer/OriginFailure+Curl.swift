@@ -20,10 +20,14 @@ extension OriginFailure {
             CURLE_INTERFACE_FAILED:
             self = .unreachable(text)
         case CURLE_SSL_CONNECT_ERROR where [Int(ECONNRESET), Int(EPIPE)].contains(errno): self = .interrupted(text)
-        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM,
-            CURLE_SSL_CIPHER, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_SSL_INVALIDCERTSTATUS,
-            CURLE_SSL_CRL_BADFILE, CURLE_USE_SSL_FAILED, CURLE_SSL_CLIENTCERT:
-            self = .untrusted(text)
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR, CURLE_SSL_PINNEDPUBKEYNOTMATCH,
+            CURLE_SSL_INVALIDCERTSTATUS:
+            self = .untrusted("the origin's certificate is not trusted (\(text))")
+        case CURLE_SSL_CERTPROBLEM, CURLE_SSL_CLIENTCERT:
+            self = .untrusted("the client certificate, or its key, is of no use (\(text))")
+        case CURLE_USE_SSL_FAILED: self = .untrusted("the origin offers no TLS (\(text))")
+        case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CIPHER, CURLE_SSL_CRL_BADFILE:
+            self = .untrusted("no TLS connection can be made (\(text))")
         // A single header line over curl's 100 KiB ends as "out of memory" up to 8.5, as "too large" later.
         case CURLE_OUT_OF_MEMORY where !hasHead, reel_too_large where !hasHead:
             self = .wrongAnswer("\(place.origin): a header is too large")

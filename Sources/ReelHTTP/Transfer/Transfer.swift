@@ -276,8 +276,9 @@ final class Transfer {
         return count
     }
 
-    /// Counts the bytes behind the head, before curl takes the body out of them.
+    /// Counts the bytes behind the head, before curl takes the body out of them. A file server sends nothing else.
     func takeRaw(_ count: Int) {
+        if route.place.fileProtocol != nil { return }
         if answer.takeRaw(count) || answer.verdict != nil { return }
         answer.cut(.wrongAnswer("\(host.name): chunks and trailers without end"))
         loop.expect(self)

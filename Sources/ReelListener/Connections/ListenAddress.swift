@@ -7,7 +7,8 @@ package enum ListenAddress: Hashable, Sendable {
     /// The absolute path of a socket.
     case unix(String)
 
-    /// Reads `127.0.0.1:PORT`, `[::1]:PORT` or `unix:PATH`; nil where it is none of these.
+    /// Reads `127.0.0.1:PORT`, which is also `localhost:PORT` and `PORT`, `[::1]:PORT` or `unix:PATH`; nil where it is
+    /// none of these.
     package init?(_ text: String) {
         if text.utf8.starts(with: "unix:".utf8) {
             let path = String(text.dropFirst(5))
@@ -15,11 +16,11 @@ package enum ListenAddress: Hashable, Sendable {
             self = .unix(path)
             return
         }
-        guard let colon = text.lastIndex(of: ":"), case let digits = String(text[colon...].dropFirst()),
-            !digits.isEmpty, let port = decimal(digits), (0...65_535).contains(port)
-        else { return nil }
-        switch text[..<colon] {
-        case "127.0.0.1": self = .loopback("127.0.0.1", port: Int(port))
+        let colon = text.lastIndex(of: ":")
+        let digits = colon.map { String(text[$0...].dropFirst()) } ?? text
+        guard !digits.isEmpty, let port = decimal(digits), (0...65_535).contains(port) else { return nil }
+        switch colon.map({ text[..<$0] }) {
+        case nil, "127.0.0.1", "localhost": self = .loopback("127.0.0.1", port: Int(port))
         case "[::1]": self = .loopback("::1", port: Int(port))
         default: return nil
         }

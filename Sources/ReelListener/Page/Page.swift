@@ -19,7 +19,7 @@ enum Page {
     private static let parts: [ArraySlice<UInt8>] = {
         let scripts = [
             PackageResources.format_js, PackageResources.calls_js, PackageResources.playing_js,
-            PackageResources.line_js, PackageResources.page_js,
+            PackageResources.line_js, PackageResources.folder_js, PackageResources.page_js,
         ]
         let page = Array(
             PackageResources.page_html.split(separator: Array("{style}".utf8)).joined(

@@ -19,6 +19,7 @@ async function learnCalls() {
     const description = await answer.json().catch(() => ({}));
     // A part of the description, or what its reference names (`#/components/…`).
     const part = (value) => value?.$ref?.split("/").slice(1).reduce((whole, name) => whole?.[name], description) ?? value;
+    if (description.paths?.["/api/v1/explain"]) calls.set("explain");
     for (const [path, methods] of Object.entries(description.paths ?? {})) {
         if (!methods.post || !path.startsWith("/api/v1/")) continue;
         const content = part(methods.post.requestBody)?.content;
@@ -26,6 +27,12 @@ async function learnCalls() {
         const flag = Object.keys(schema).find((name) => schema[name].type === "boolean");
         calls.set(path.slice("/api/v1/".length), flag);
     }
+    $("limit").addEventListener("submit", (event) => {
+        event.preventDefault();
+        const rate = $("limit-rate").value.trim();
+        if (rate) limitTo(rate);
+    });
+    $("limit-off").addEventListener("click", () => limitTo("off"));
     $("offline").addEventListener("click", () => {
         const isOffline = $("offline").ariaPressed === "true";
         call("offline", { [calls.get("offline")]: !isOffline }, $("offline"));
@@ -50,8 +57,29 @@ async function post(name, body) {
     return fetch("/api/v1/" + name, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-// Makes a call, says how it went, and asks for the token if one is needed.
-async function call(name, body, button) {
+// Whether a program has a file open, or one in a folder. The daemon is asked: what the page shows may be a second old.
+async function isOpen(path) {
+    const answer = await fetch("/api/v1/status").catch(() => undefined);
+    const volume = answer?.ok ? (await answer.json()).volume : undefined;
+    // Without an answer the person decides.
+    return !volume || volume.files.some((file) => file.openHandles > 0 &&
+        (!path || file.path === path || file.path.startsWith(path + "/")));
+}
+
+// Asks before an open file loses what it has.
+function isSure(path) {
+    const dialog = $("sure");
+    dialog.returnValue = "no";
+    set($("sure-title"), "Evict " + nameOf(path) + "?");
+    dialog.showModal();
+    return new Promise((done) => {
+        dialog.addEventListener("close", () => done(dialog.returnValue === "ok"), { once: true });
+    });
+}
+
+// Makes a call, says how it went, and asks for the token if one is needed. Returns whether it was done.
+// What it is called for is the path of its body, unless `what` says it.
+async function call(name, body, button, what = body.path === undefined ? "" : nameOf(body.path)) {
     // A button that is disabled would lose the focus.
     if (button.ariaDisabled === "true") return;
     const label = button.textContent;
@@ -65,8 +93,12 @@ async function call(name, body, button) {
             const value = JSON.parse(text);
             told = value.error ?? "";
         } catch { /* A sentence. */ }
-        const what = label + (body.path === undefined ? "" : " " + nameOf(body.path));
-        tell(answer.ok ? what + ": done." : what + ": " + (told || "refused (" + answer.status + ")"));
+        const begin = label + (what && " " + what);
+        // What is fetched is shown as it comes.
+        const done = name === "prefetch" ? ": begun." : ": done.";
+        tell(answer.ok ? begin + done : begin + ": " + (told || "refused (" + answer.status + ")"));
+        if (answer.ok) loadFolder();
+        return answer.ok;
     } catch {
         tell(label + ": the server does not answer.");
     } finally {
@@ -80,14 +112,43 @@ function showOffline(volume) {
     $("offline").ariaPressed = volume.isOffline ? "true" : "false";
 }
 
+async function limitTo(rate) {
+    const button = rate === "off" ? $("limit-off") : $("limit").querySelector("button");
+    if (await call("limit-rate", { rate }, button, rate === "off" ? "" : rate)) $("limit-rate").value = "";
+}
+
+// `2M`, `off` or `08:00,2M 23:00,off`, in words.
+function rateText(text) {
+    const one = (rate) => {
+        const shift = " KMG".indexOf(rate.slice(-1).toUpperCase());
+        return rate === "off" ? "none" : speed(parseInt(rate, 10) * 1024 ** Math.max(0, shift));
+    };
+    const words = text.split(" ").map((word) => word.split(",")).sort();
+    return words.map((word) => (word.length < 2 ? one(word[0]) : "from " + word[0] + " " + one(word[1]))).join(", ");
+}
+
+// The limit of the rate. A server that does not tell has no such call.
+function showLimit({ limitRate }) {
+    $("limit").hidden = !calls.has("limit-rate") || limitRate === undefined;
+    if (limitRate === undefined) return;
+    set($("limit-now"), rateText(limitRate));
+    $("limit-off").hidden = limitRate === "off" && document.activeElement !== $("limit-off");
+}
+
 // The buttons of a file. One that changes its meaning stays where it is, so that it keeps the focus.
 function showButtons(place, file) {
     const pin = file.isPinned ? ["unpin", "Unpin"] : ["pin", "Pin"];
-    const wanted = [["prefetch", "Prefetch"], pin, ["evict", "Evict"], ["refresh", "Refresh"]];
+    const wanted = [["prefetch", "Prefetch"], pin, ["evict", "Evict"], ["refresh", "Refresh"],
+        ["explain", "Explain"]];
     keep(place, wanted.filter(([name]) => calls.has(name)), ([name]) => (name === "unpin" ? "pin" : name), () => {
         const button = make("button");
         button.type = "button";
-        button.addEventListener("click", () => call(button.dataset.call, { path: file.path }, button));
+        button.addEventListener("click", async () => {
+            const name = button.dataset.call;
+            if (name === "explain") return explain(file.path);
+            if (name === "evict" && await isOpen(file.path) && !await isSure(file.path)) return;
+            call(name, { path: file.path }, button);
+        });
         return button;
     }, (button, [name, label]) => {
         button.dataset.call = name;

@@ -31,7 +31,7 @@ function span(seconds) {
 
 const milliseconds = (time) => (time < 1000 ? time + " ms" : (time / 1000).toFixed(1) + " s");
 const since = (moment) => span(Math.max(0, Date.now() / 1000 - moment)) + " ago";
-const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1) || "/";
+const nameOf = (path) => path.slice(path.lastIndexOf("/") + 1) || "all files";
 const folderOf = (path) => path.slice(0, Math.max(0, path.lastIndexOf("/")));
 
 function set(element, text) {

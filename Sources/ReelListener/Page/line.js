@@ -73,7 +73,7 @@ function showLine(volume, told) {
     });
     $("chart-stalls").replaceChildren(...marks);
     const mean = past.reduce((sum, entry) => sum + entry.rate, 0) / Math.max(1, past.length);
-    set($("rate"), speed(before.rate));
+    set($("rate"), volume.isOffline ? "Offline" : speed(before.rate));
     set($("rate-more"), (before.needs > 0 ? "players need " + speed(before.needs) + ", " : "") + "mean " + speed(mean));
     set($("chart-top"), "up to " + speed(top));
     $("chart").setAttribute("aria-label", "Rate of the last " + minutes + " minutes: mean " + speed(mean) + ", " +

@@ -30,13 +30,50 @@ function showCache(volume) {
 }
 
 function showOrigins(volume) {
+    const { isOffline } = volume;
     keep($("origins"), volume.origins ?? [], (one) => one.origin, () => rowOf("dot", "what", "more"), (row, one) => {
-        row.dataset.state = one.health;
+        row.dataset.state = isOffline ? "offline" : one.health;
         set(row.querySelector(".what"), one.origin);
-        const parts = [one.health === "well" ? "" : one.health, one.firstByte === undefined ? "" :
-            "first byte " + milliseconds(one.firstByte), speed(one.rate), size(one.bytes),
+        const parts = [isOffline ? "not asked while offline" : one.health === "well" ? "" : one.health,
+            isOffline || one.firstByte === undefined ? "" : "first byte " + milliseconds(one.firstByte),
+            isOffline ? "" : speed(one.rate), size(one.bytes),
             one.failed ? one.failed + " of " + one.requests + " requests failed" : ""];
         set(row.querySelector(".more"), parts.filter((part) => part).join(" · "));
+    });
+}
+
+function showVerdict(verdict) {
+    if (!verdict) return;
+    $("verdict").dataset.state = verdict.word;
+    const text = verdict.sentence + (verdict.since === undefined ? "" : ", since " + span(Date.now() / 1000 - verdict.since));
+    set($("verdict"), text.slice(0, 1).toUpperCase() + text.slice(1));
+}
+
+const phases = { listing: "looks for files", fetching: "", waiting: "waits", done: "done", refused: "does not fit",
+    failed: "failed", cancelled: "cancelled" };
+const isRunning = (work) => ["listing", "fetching", "waiting"].includes(work.phase);
+function showPrefetches(works) {
+    $("prefetching").hidden = !works.length;
+    keep($("prefetches"), works, (work) => work.number, () => {
+        const row = rowOf("what", "meter", "more");
+        row.append(make("p", "buttons"));
+        return row;
+    }, (row, work) => {
+        const what = work.paths.map((path) => path || nameOf(path)).join(", ");
+        set(row.querySelector(".what"), what);
+        fill(row.querySelector(".meter"), work.doneBytes, work.bytes);
+        const parts = [phases[work.phase], work.bytes ? size(work.doneBytes) + " of " + size(work.bytes) : "",
+            work.phase === "fetching" && work.rate ? speed(work.rate) : "", work.error ?? "",
+            work.failedFiles ? work.failedFiles + " of " + work.files + " files failed" : ""];
+        set(row.querySelector(".more"), parts.filter((part) => part).join(" · "));
+        const cancel = isRunning(work) && calls.has("cancel-prefetch") ? ["Cancel"] : [];
+        keep(row.querySelector(".buttons"), cancel, (label) => label, (label) => {
+            const button = make("button", "", label);
+            button.type = "button";
+            button.ariaLabel = "Cancel prefetch of " + what;
+            button.addEventListener("click", () => call("cancel-prefetch", { number: work.number }, button, what));
+            return button;
+        }, () => {});
     });
 }
 
@@ -62,6 +99,11 @@ function showTotals(volume) {
     ]);
 }
 
+function cachedText(file) {
+    return size(file.cachedBytes) + (file.length ? " of " + size(file.length) + ", " +
+        percent(file.cachedBytes, file.length) : "") + (file.isPinned ? ", pinned" : "");
+}
+
 function showFiles(volume) {
     const closed = volume.files.filter((file) => file.openHandles === 0);
     set($("files-count"), closed.length ? String(closed.length) : "");
@@ -72,9 +114,7 @@ function showFiles(volume) {
     }, (row, file) => {
         set(row.querySelector(".what"), file.path);
         fill(row.querySelector(".meter"), file.cachedBytes, file.length ?? 0);
-        set(row.querySelector(".more"), size(file.cachedBytes) + (file.length ?
-            " of " + size(file.length) + ", " + percent(file.cachedBytes, file.length) : "") +
-            (file.isPinned ? ", pinned" : ""));
+        set(row.querySelector(".more"), cachedText(file));
         showButtons(row.querySelector(".buttons"), file);
     });
 }
@@ -82,7 +122,9 @@ function showFiles(volume) {
 // What people want to hear of at once; numbers change in silence.
 let heard = { waits: "", away: "" };
 function tellNews(volume) {
-    const waits = volume.files.filter((file) => file.waiting >= 1000).map((file) => nameOf(file.path)).join(", ");
+    const { verdict } = volume;
+    const isWaiting = (file) => verdict?.word === "stands" && judgedOf(file, verdict);
+    const waits = volume.files.filter(isWaiting).map((file) => nameOf(file.path)).join(", ");
     const away = volume.outages.map((one) => one.origin + " (" + one.kind + ")").join(", ");
     if (waits && waits !== heard.waits) tell("Waiting for bytes: " + waits);
     else if (!waits && heard.waits) tell("It goes on: " + heard.waits);
@@ -90,12 +132,15 @@ function tellNews(volume) {
     heard = { waits, away };
 }
 
+let messages = 0;
 function show(status) {
     const volume = status.volume;
     if (!volume) return;
     set($("mount"), status.source + (status.mountpoint.startsWith("/") ? " on " + status.mountpoint : ""));
     document.title = nameOf(status.mountpoint) + " – reelfs";
-    showPlaying(volume.files);
+    showVerdict(volume.verdict);
+    showPlaying(volume);
+    showPrefetches(volume.prefetches ?? []);
     showLine(volume, status.past);
     showCache(volume);
     showOrigins(volume);
@@ -103,7 +148,12 @@ function show(status) {
     showTotals(volume);
     showFiles(volume);
     showOffline(volume);
+    showLimit(volume);
+    showFailures(status.failures ?? []);
+    set($("token-file"), status.tokenFile ?? "listen.token");
     tellNews(volume);
+    // Each second would be more than a person notices.
+    if ((messages += 1) % 5 === 0) loadFolder();
 }
 
 function link(state, text) {
@@ -122,8 +172,10 @@ function listen() {
     if (document.hidden) return;
     source = new EventSource("/api/v1/events");
     source.onmessage = (event) => {
-        link("live", "live");
-        show(JSON.parse(event.data));
+        const status = JSON.parse(event.data);
+        if (status.volume?.isOffline) link("offline", "offline: nothing is asked for");
+        else link("live", "live");
+        show(status);
     };
     source.onerror = () => {
         link("lost", "connection lost");

@@ -10,8 +10,17 @@ function seconds(file, bytes) {
 
 const reader = (file) => (file.readers ?? []).find((one) => one.isPlayer) ?? (file.readers ?? [])[0];
 
-function stateOf(file) {
-    if (file.waiting >= 1000) return ["waits", "waits " + milliseconds(file.waiting)];
+// What the verdict says of a film, "stands for 8 s" for one; it names the worst alone.
+function judgedOf(file, verdict) {
+    const name = nameOf(file.path) + " ";
+    return file.openHandles > 0 && verdict?.sentence.startsWith(name + verdict.word + " ") ?
+        verdict.sentence.slice(name.length).split(":")[0] : undefined;
+}
+
+function stateOf(file, verdict) {
+    const judged = judgedOf(file, verdict);
+    if (judged) return ["bad", judged];
+    if (file.waiting > 0 && verdict?.word === "stands") return ["waits", "waits " + milliseconds(file.waiting)];
     if (file.isPlayed) return ["plays", "playing"];
     return file.rate > 0 ? ["reads", "being read"] : ["open", "open"];
 }
@@ -26,12 +35,13 @@ function cardOf() {
     return card;
 }
 
+// How far the program has read. A player that buffers shows an earlier picture, of which nothing is known.
 function placeText(file, at) {
     if (!at) return "";
     const now = seconds(file, at.position), all = file.length && seconds(file, file.length);
-    if (now === undefined) return size(at.position) + (file.length ? " of " + size(file.length) : "");
+    if (now === undefined) return "read up to " + size(at.position) + (file.length ? " of " + size(file.length) : "");
     const about = file.seconds > 0 ? "" : "about ";
-    return about + clock(now) + (all ? " of " + clock(all) : "");
+    return "read up to " + about + clock(now) + (all ? " of " + clock(all) : "");
 }
 
 function aheadText(file, at) {
@@ -70,8 +80,8 @@ function stallText(file) {
     return milliseconds(stall.milliseconds) + " by the " + stall.fault + ", " + since(stall.when);
 }
 
-function updateCard(card, file) {
-    const at = reader(file), [kind, text] = stateOf(file);
+function updateCard(card, file, { verdict, isOffline }) {
+    const at = reader(file), [kind, text] = stateOf(file, verdict);
     set(card.querySelector(".name"), nameOf(file.path));
     set(card.querySelector(".folder"), folderOf(file.path));
     set(card.querySelector(".state"), (file.program ? file.program + " · " : "") + text);
@@ -82,15 +92,15 @@ function updateCard(card, file) {
     facts(card.querySelector("dl"), [
         ["Reads", at?.rate !== undefined ? speed(at.rate) : ""],
         ["Film needs", file.neededRate !== undefined ? speed(file.neededRate) : ""],
-        ["Comes at", speed(file.rate)],
+        ["Comes at", isOffline ? "" : speed(file.rate)],
         ["Cached", size(file.cachedBytes) + (file.length ? ", " + percent(file.cachedBytes, file.length) : "")],
         ["Last stall", stallText(file)],
     ]);
     showButtons(card.querySelector(".buttons"), file);
 }
 
-function showPlaying(files) {
-    const open = files.filter((file) => file.openHandles > 0);
+function showPlaying(volume) {
+    const open = volume.files.filter((file) => file.openHandles > 0);
     open.sort((one, other) => (other.isPlayed ? 1 : 0) - (one.isPlayed ? 1 : 0));
-    keep($("playing"), open, (file) => file.path, cardOf, updateCard);
+    keep($("playing"), open, (file) => file.path, cardOf, (card, file) => updateCard(card, file, volume));
 }

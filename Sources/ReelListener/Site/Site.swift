@@ -54,7 +54,7 @@ struct Site: Sendable {
             let document = documents[String(decoding: request.path, as: UTF8.self)]
             if let events = document?.events { return try await events.send(to: client) }
             guard let document else { return try await send(Self.missing, to: client) }
-            try await send(in: texts, to: client) { await document.answer() }
+            try await send(in: texts, to: client) { await document.answer(request) }
         case .top: try await send(Page.answer(), to: client)
         case .tree(let names, let isFolder):
             for attempt in 1...Self.mostTries {
@@ -238,12 +238,22 @@ struct Site: Sendable {
 /// A text of the program that is made for each request, or again and again.
 package struct ServedDocument: Sendable {
     let type: String
-    private let make: @Sendable () -> [UInt8]
+    private let make: @Sendable (ServedRequest, () -> Bool) -> ServedAnswer
     /// nil if it is one text.
     fileprivate let events: EventStream?
 
     /// - Parameter type: of its media, with its parameters.
     package init(type: String, _ make: @escaping @Sendable () -> [UInt8]) {
+        self.init(type: type) { _, _ in
+            ServedAnswer(200, [("Content-Type", type), ("Cache-Control", "no-store")], .text(make()))
+        }
+    }
+
+    /// A text that depends on the request.
+    /// - Parameters:
+    ///   - type: as above.
+    ///   - make: makes the answer; its second parameter says whether the client has gone.
+    package init(type: String, _ make: @escaping @Sendable (ServedRequest, () -> Bool) -> ServedAnswer) {
         self.type = type
         self.make = make
         events = nil
@@ -259,13 +269,12 @@ package struct ServedDocument: Sendable {
         each make: @escaping @Sendable () -> [UInt8]
     ) {
         type = "text/event-stream"
-        self.make = make
+        self.make = { _, _ in ServedAnswer(200, [], .text(make())) }
         events = EventStream(patience: patience, first: first, make)
     }
 
-    fileprivate func answer() async -> ServedAnswer {
-        let text = await aside { [make] _ in make() }
-        return ServedAnswer(200, [("Content-Type", type), ("Cache-Control", "no-store")], .text(text))
+    fileprivate func answer(_ request: ServedRequest) async -> ServedAnswer {
+        await aside { [make] isOver in make(request, isOver) }
     }
 }
 

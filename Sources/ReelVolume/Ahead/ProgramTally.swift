@@ -33,7 +33,7 @@ final class ProgramTally: Sendable {
     /// It opened another file, or reads what was opened for it.
     func reads() { state.withLock { $0.files += 1 } }
 
-    /// It waits for bytes of another file.
+    /// It waits for bytes of another file, or is read ahead of there.
     func begins(now: Duration) {
         state.withLock { state in
             state.begun.append(now)

@@ -40,6 +40,8 @@ extension RemoteFile {
 
     /// After a hit that has left too little before its reader.
     func readAhead(_ moment: Duration) {
+        // One whose reads find what its open has fetched never waits.
+        if let program = decide({ $0.isReadAhead() }) { begins(program, moment) }
         perform(decide(under: limits(concurrency.share, moment)) { $0.readAhead(now: moment) })
         fetchSeekIndex()
     }

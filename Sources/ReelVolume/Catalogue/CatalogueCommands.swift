@@ -31,6 +31,33 @@ struct CatalogueCommands: CacheCommands {
         try each(path, watch) { (commands, rest) throws(MaintenanceFailure) in try commands.evict(rest ?? "", watch) }
     }
 
+    func contents(_ query: FolderQuery, until isOver: () -> Bool) throws(MaintenanceFailure) -> FolderContents {
+        let depth = pathNames(query.path).count
+        var contents = FolderContents()
+        for (source, rest) in try chosen(query.path) where !isOver() {
+            // A folder above its source is the catalogue's own.
+            if depth < source.entry.path.count {
+                let path = source.entry.path.prefix(depth + 1).joined(separator: "/")
+                if query.wants(source.entry.path[depth]), !contents.entries.contains(where: { $0.path == path }) {
+                    contents.entries.append(.folder(path))
+                }
+                if query.match.isEmpty { continue }
+            }
+            guard let volume = source.volume else {
+                guard rest.isEmpty else { throw .unlisted(query.path) }
+                contents.unlistedDirectories += 1
+                continue
+            }
+            var part = query
+            (part.path, part.limit) = (rest, max(0, query.limit - contents.entries.count))
+            let found = try inSource(source, rest) { () throws(MaintenanceFailure) in
+                try volume.commands.contents(part, until: isOver)
+            }
+            contents.add(found, at: source.entry.name)
+        }
+        return contents
+    }
+
     func explain(_ path: String) throws(MaintenanceFailure) -> Explanation {
         let names = pathNames(path)
         let source = sources.first { source in
@@ -151,6 +178,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
     status.cacheFailure = store.failure.map { "\($0)" }
     status.isEncrypted = store.isEncrypted
     var origins: Set<String> = []
+    var parts: [VolumeStatus] = []
     for source in sources {
         let name = source.entry.name
         guard let part = source.volume?.status() else {
@@ -159,6 +187,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
             status.closedSources = (status.closedSources ?? []) + [closed]
             continue
         }
+        parts.append(part)
         status.add(part, at: name)
         if let mirrors = part.mirrors { status.mirrors = (status.mirrors ?? []) + mirrors }
         for outage in part.outages where origins.insert(outage.origin).inserted { status.outages.append(outage) }
@@ -167,6 +196,7 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
     status.files = Array(status.files.prefix(500))
     status.leaving = status.leaving.map { Array($0.sorted { $0.lastUse < $1.lastUse }.prefix(Store.mostNext)) }
     status.staleDirectories = Array(status.staleDirectories.prefix(500))
+    status.verdict = status.judged(of: parts)
     return status
 }
 

@@ -165,6 +165,11 @@ package final class CatalogueVolume: MountedVolume {
         for source in sources { source.volume?.offlineChanged() }
     }
 
+    package var lastFailures: [RequestRecord] {
+        let all = sources.flatMap { $0.volume?.lastFailures ?? [] }
+        return Array(all.sorted { $0.when < $1.when }.suffix(LastFailures.most))
+    }
+
     package func lineProgress() -> LineProgress {
         var progress = LineProgress()
         for source in sources { if let part = source.volume?.lineProgress() { progress += part } }

@@ -35,8 +35,6 @@ final class FileFetch: Sendable {
         var isReopened = false
     }
 
-    /// A file that gets nothing for so long is given up.
-    private static let patience = Duration.seconds(300)
     fileprivate static let longestPause = Duration.seconds(30)
     /// Failures in a row of an origin that answers.
     fileprivate static let mostAttempts = 6
@@ -68,14 +66,26 @@ final class FileFetch: Sendable {
         commands.tree.hold(folder)
     }
 
-    /// Does what is due. - Returns: nil while it goes on.
-    func step(_ moment: Duration) -> Outcome? {
+    /// Why nothing comes at present: the mount is offline, or the last attempt failed. nil if nothing is known.
+    var trouble: String? {
+        if isOffline { return "the mount is offline by command" }
+        guard let reason = state.withLock({ $0.failure?.reason }) else { return nil }
+        let outage = commands.services.transport.outages.first
+        return outage.map { "\($0.origin) is away (\($0.outage.rawValue))" } ?? reason
+    }
+
+    var isOffline: Bool { commands.services.transport.line.isOffline }
+
+    /// Does what is due.
+    /// - Parameter isPatient: it waits for as long as nothing comes.
+    /// - Returns: nil while it goes on.
+    func step(_ moment: Duration, isPatient: Bool) -> Outcome? {
         // Nothing would ever come again: a command of a catalogue outlives its sources.
         if commands.services.ticker.isOver { return .failed("its source has left the catalogue") }
         let (phase, failure, isDue) = state.withLock { ($0.phase, $0.failure, $0.nextAttempt <= moment) }
-        if commands.services.transport.line.isOffline { state.withLock { $0.lastNews = moment } }
+        if isPatient || isOffline { state.withLock { $0.lastNews = moment } }
         if let failure, failure.isFinal { return .failed(failure.reason) }
-        if moment - state.withLock({ $0.lastNews }) > Self.patience {
+        if moment - state.withLock({ $0.lastNews }) > PrefetchRequest.usualPatience {
             return .failed(failure?.reason ?? "no byte came for a long time")
         }
         switch phase {

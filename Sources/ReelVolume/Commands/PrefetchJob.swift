@@ -58,7 +58,7 @@ final class PrefetchJob: Sendable {
         }
         state.withLock { state in
             if failure == nil {
-                if state.status.refusal == nil { state.status.phase = .done }
+                if state.status.refusal == nil { (state.status.phase, state.status.error) = (.done, nil) }
             } else {
                 state.status.phase = state.isCancelled ? .cancelled : .failed
                 state.status.error = state.isCancelled ? nil : failure?.description
@@ -133,12 +133,25 @@ final class PrefetchJob: Sendable {
                         state.withLock { $0.hasNews = true }
                     }
                     running.files.append((fetch, place.name(of: fetch.path), max(file.length, file.cached)))
-                    step(&running)
+                    try step(&running)
                 }
             }
         }
         while !running.files.isEmpty { try goOn(&running) }
-        step(&running)
+        try step(&running)
+    }
+
+    /// Ends it once none of its files could be had for too long. In the background it waits while the mount is offline,
+    /// as that is a command of the user's.
+    private func look(at running: inout Running, _ moment: Duration) throws(MaintenanceFailure) {
+        let troubles = running.files.compactMap(\.file.trouble)
+        guard !troubles.isEmpty, troubles.count == running.files.count else { return running.trouble = nil }
+        let since = running.trouble?.since ?? moment
+        running.trouble = (troubles[0], since)
+        let waits = request.isBackground && running.files.contains { $0.file.isOffline }
+        if let patience = request.patience, moment - since >= patience, !waits {
+            throw MaintenanceFailure("nothing came for \(Int(patience.seconds)) s: \(troubles[0])")
+        }
     }
 
     /// Waits for news of a file, and does what follows.
@@ -149,16 +162,16 @@ final class PrefetchJob: Sendable {
             return true
         }
         if isCancelled { throw MaintenanceFailure("it was cancelled") }
-        step(&running)
+        try step(&running)
     }
 
-    private func step(_ running: inout Running) {
+    private func step(_ running: inout Running) throws(MaintenanceFailure) {
         let moment = now()
         let files = running.files
         running.files = []
         var came = running.came
         for fetch in files {
-            let outcome = fetch.file.step(moment)
+            let outcome = fetch.file.step(moment, isPatient: running.trouble != nil && request.patience == nil)
             came += fetch.file.came
             guard let outcome else {
                 running.files.append(fetch)
@@ -179,10 +192,12 @@ final class PrefetchJob: Sendable {
             running.meter.add(came - running.told, moment)
             (running.told, running.lastNews) = (came, moment)
         }
+        try look(at: &running, moment)
         update { status in
             (status.doneFiles, status.doneBytes) = (running.done, min(running.before + came, status.bytes))
             status.rate = running.meter.perSecond(moment)
-            status.phase = moment - running.lastNews > .seconds(5) ? .waiting : .fetching
+            let isStill = running.trouble != nil || moment - running.lastNews > .seconds(5)
+            (status.phase, status.error) = (isStill ? .waiting : .fetching, running.trouble?.reason)
         }
     }
 
@@ -197,8 +212,10 @@ final class PrefetchJob: Sendable {
         var came: Int64 = 0
         /// Bytes that the meter knows.
         var told: Int64 = 0
-        var meter = RateMeter()
+        var meter = RateMeter(of: .seconds(10))
         var lastNews = now()
+        /// Why none of the files under way comes, and since when.
+        var trouble: (reason: String, since: Duration)?
 
         init(before: Int64) { self.before = before }
     }

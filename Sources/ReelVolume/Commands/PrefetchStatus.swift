@@ -10,9 +10,17 @@ package struct PrefetchRequest: Sendable {
     package var rate: RateSchedule?
     /// Whether it goes on without a client that watches it.
     package var isBackground: Bool
+    /// A file of which nothing comes for so long is given up.
+    package static let usualPatience = Duration.seconds(300)
+    /// It ends once nothing could be had of any file for so long; never if nil.
+    package var patience: Duration?
 
-    package init(paths: [String], pins: Bool = false, rate: RateSchedule? = nil, isBackground: Bool = false) {
+    package init(
+        paths: [String], pins: Bool = false, rate: RateSchedule? = nil, isBackground: Bool = false,
+        patience: Duration? = PrefetchRequest.usualPatience
+    ) {
         (self.paths, self.pins, self.rate, self.isBackground) = (paths, pins, rate, isBackground)
+        self.patience = patience
     }
 }
 
@@ -23,7 +31,7 @@ package struct PrefetchStatus: Codable, Sendable {
         /// It looks which files there are.
         case listing
         case fetching
-        /// The mount is offline, or nothing comes.
+        /// The mount is offline, or nothing comes: `error`, if the reason is known.
         case waiting
         /// All is there except for the files that failed.
         case done

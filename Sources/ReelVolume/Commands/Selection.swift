@@ -72,7 +72,7 @@ extension Tree {
     }
 
     /// The last good listing of a folder; nil where there is none yet.
-    fileprivate func entries(of folder: SourcePlace) -> EntryList? {
+    func entries(of folder: SourcePlace) -> EntryList? {
         if folder == source.root, let listing = root.directory?.listing { return listing.entries }
         return services.store.entries(at: folder, links: services.options.links)?.entries
     }

@@ -31,8 +31,8 @@ struct FileState {
     /// The volume has gone: nothing starts any more.
     private(set) var isOver = false
     private var isPlayers = false
-    /// Programs that opened the file or had to wait for bytes of it, the last one last.
-    private var programs: [(tally: ProgramTally, hasWaited: Bool)] = []
+    /// Programs that opened the file, had to wait for bytes of it, or are read ahead of, the last one last.
+    private var programs: [(tally: ProgramTally, hasBegun: Bool)] = []
     private var askedNeed = Duration.zero
     /// When bytes came last.
     private var lastBytes = Duration.zero
@@ -131,27 +131,36 @@ struct FileState {
     }
 
     /// A program has opened it. - Returns: as `note`.
-    mutating func opened(by program: ProgramTally) -> (isNew: Bool, isFirstWait: Bool) {
+    mutating func opened(by program: ProgramTally) -> (isNew: Bool, isBeginning: Bool) {
         // Until one waits it is the one that reads.
         if ledger.openHandles == 1 || reader.program == nil { reader = (0, program) }
-        return note(program, hasWaited: false)
+        return note(program, hasBegun: false)
     }
 
     /// Another thread has to wait. - Returns: as `note`.
-    mutating func waits(_ thread: Int32, of program: ProgramTally?) -> (isNew: Bool, isFirstWait: Bool) {
+    mutating func waits(_ thread: Int32, of program: ProgramTally?) -> (isNew: Bool, isBeginning: Bool) {
         reader = (thread, program)
-        return program.map { note($0, hasWaited: true) } ?? (false, false)
+        return program.map { note($0, hasBegun: true) } ?? (false, false)
     }
 
-    /// A program opened the file, or had to wait for bytes of it.
-    /// - Returns: whether the program is new to the file, and whether it waits for the first time.
-    private mutating func note(_ program: ProgramTally, hasWaited: Bool) -> (isNew: Bool, isFirstWait: Bool) {
+    /// The program that read last is to be read ahead of. - Returns: it, if it has begun the file by that.
+    mutating func isReadAhead() -> ProgramTally? {
+        // Mostly it is known, and nothing changes.
+        guard let program = reader.program, programs.last.map({ $0.tally !== program || !$0.hasBegun }) != false else {
+            return nil
+        }
+        return note(program, hasBegun: true).isBeginning ? program : nil
+    }
+
+    /// A program opened the file, had to wait for bytes of it, or is read ahead of.
+    /// - Returns: whether the program is new to the file, and whether it causes requests for the first time.
+    private mutating func note(_ program: ProgramTally, hasBegun: Bool) -> (isNew: Bool, isBeginning: Bool) {
         let index = programs.firstIndex { $0.tally === program }
         let known = index.map { programs.remove(at: $0) }
-        let hadWaited = known?.hasWaited ?? false
-        programs.append((program, hasWaited || hadWaited))
+        let hadBegun = known?.hasBegun ?? false
+        programs.append((program, hasBegun || hadBegun))
         if programs.count > Readahead.cursorLimit { programs.removeFirst() }
-        return (known == nil, hasWaited && !hadWaited)
+        return (known == nil, hasBegun && !hadBegun)
     }
 
     // MARK: Bytes ahead

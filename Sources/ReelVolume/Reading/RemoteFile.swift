@@ -68,12 +68,15 @@ final class RemoteFile: Sendable {
     private func note(_ thread: Int32?) {
         guard let thread, thread != ask({ $0.reader.thread }) else { return }
         let program = programName(ofThread: thread).map { services.programs[$0] }
-        let (isNew, isFirstWait) = decide { $0.waits(thread, of: program) }
+        let (isNew, isBeginning) = decide { $0.waits(thread, of: program) }
         guard let program else { return }
         // A child may read what its parent opened.
         if isNew { program.reads() }
-        guard isFirstWait else { return }
-        let moment = now()
+        if isBeginning { begins(program, now()) }
+    }
+
+    /// The program's first requests for bytes of this file are due.
+    func begins(_ program: ProgramTally, _ moment: Duration) {
         program.begins(now: moment)
         services.scans.look(services.kernelCache, services.ticker, now: moment)
     }
@@ -139,8 +142,9 @@ final class RemoteFile: Sendable {
             return count
         case .missing: return nil
         case .damaged(let blocks):
-            services.logger.warning(
-                "\(url): \(blocks.reduce(0) { $0 + $1.count }) damaged blocks in the cache are fetched again")
+            let damaged = blocks.reduce(0) { $0 + $1.count }
+            let what = damaged == 1 ? "a damaged block in the cache is" : "\(damaged) damaged blocks in the cache are"
+            services.logger.warning("\(url): \(what) fetched again")
             return nil
         }
     }
@@ -284,7 +288,7 @@ final class RemoteFile: Sendable {
     /// What its bytes were fetched for, since its first open.
     var statistics: FetchStatistics { ask { $0.ledger.statistics } }
     /// A player reads it now.
-    var hasPlayer: Bool { ask { $0.ledger.openHandles > 0 && $0.ledger.hasPlayer(now: now()) } }
+    var isShownPlaying: Bool { ask { $0.ledger.openHandles > 0 && $0.ledger.isShownPlaying(now: now()) } }
     var openHandles: Int { ask { $0.ledger.openHandles } }
     var cachedBytes: Int64 { object.filledBytes }
     var rate: Int64 { ask { $0.rate(now()) } }

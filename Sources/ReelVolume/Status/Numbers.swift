@@ -130,6 +130,10 @@ package enum NumberTable {
                 sum.sort()
             }
         ) { $0.services.upstream.origins.circuits($0.services.transport.standings) },
+        .status("verdict", .gauge, .flag, label: "word", "1 for the word of the mount's verdict.") { status in
+            let word = status.verdict?.word
+            return Labelled(word == nil ? [] : Verdict.Word.allCases.map { ($0.rawValue, $0 == word ? 1 : 0) })
+        },
         .status("origins_away", .gauge, .origins, "Origins that do not answer.") { Int64($0.outages.count) },
         .volume(
             "listing_age_seconds", .gauge, .seconds, "Time since an origin last confirmed the listing of the root.",

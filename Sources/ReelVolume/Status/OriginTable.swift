@@ -13,14 +13,24 @@ final class OriginTable: Sendable {
         var bytes: Int64 = 0
         var requests: Int64 = 0
         var failed: Int64 = 0
+        var trouble: (word: String, VolumeStatus.Trouble)?
+        /// Why it could last not be reached, since it last answered.
+        var absence: VolumeStatus.Trouble?
+        var lastGood = Duration.zero
     }
 
     /// A playlist may name many hosts: the one unused for longest makes room.
     static let most = 32
     /// The weight of a new time to the first byte, in the smoothed one.
     private static let weight = 0.2
+    /// A trouble is shown for so long after others have answered.
+    private static let memory = Duration.seconds(60)
 
     private let records = Lock<[String: Record]>([:])
+    private let loginTrouble: @Sendable () -> String?
+
+    /// - Parameter loginTrouble: as in `VolumeOptions`.
+    init(_ loginTrouble: @escaping @Sendable () -> String? = { nil }) { self.loginTrouble = loginTrouble }
 
     /// The head of an answer came.
     func answered(_ origin: String, after time: Duration) {
@@ -43,6 +53,36 @@ final class OriginTable: Sendable {
         change(origin) { record, _ in
             record.requests += 1
             record.failed += isUnwell ? 1 : 0
+        }
+    }
+
+    /// What an answer, or none, says of the origin itself.
+    func judge(_ origin: String, by failure: OriginFailure?) {
+        guard let failure else { return change(origin) { ($0.trouble, $0.absence, $0.lastGood) = (nil, nil, $1) } }
+        if case .unreachable = failure {
+            let told = VolumeStatus.Trouble(culprit: "origin", reason: failure.reason, since: wallClock())
+            return change(origin) { record, _ in record.absence = told }
+        }
+        let word: Verdict.Word
+        var (culprit, reason) = ("origin", failure.reason)
+        switch failure {
+        case .status(401, _), .status(403, _), .status(407, _):
+            (word, culprit) = (.refused, "login")
+            if let trouble = loginTrouble() { (culprit, reason) = ("command", trouble) }
+        case .untrusted, .hostKey: word = .refused
+        case .unresolved: (word, culprit) = (.refused, "command")
+        case .wrongAnswer: word = .wrong
+        case .status where failure.meaning.isOverloaded: word = .slow
+        case .status where failure.meaning.isUnwell: word = .wrong
+        // These are of one file, or the circuit of the origin knows.
+        case .status, .changed, .unreachable, .interrupted, .timedOut, .away, .cancelled: return
+        }
+        change(origin) { record, moment in
+            // One file among others that it gives may be forbidden.
+            if case .status(403, _) = failure, record.lastGood > max(.zero, moment - Self.memory) { return }
+            let since = record.trouble?.word == word.rawValue ? record.trouble?.1.since : nil
+            let told = VolumeStatus.Trouble(culprit: culprit, reason: reason, since: since ?? wallClock())
+            record.trouble = (word.rawValue, told)
         }
     }
 
@@ -80,9 +120,15 @@ final class OriginTable: Sendable {
     func status(_ standings: [String: OriginStanding]) -> [VolumeStatus.Origin] {
         let moment = now()
         let sorted = records.withLock { $0 }.sorted { ($0.value.lastUse, $0.key) > ($1.value.lastUse, $1.key) }
+        let lastGood = sorted.map(\.value.lastGood).max() ?? .zero
         return sorted.map { origin, record in
-            VolumeStatus.Origin(
-                origin: origin, health: standings[origin]?.word ?? "well",
+            // One of many hosts that nobody asks any more is no trouble of the mount's.
+            let isOver = record.lastUse < moment - Self.memory && record.lastUse < lastGood
+            let standing = standings[origin]
+            let trouble = standing == nil && !isOver ? record.trouble : nil
+            let absence = if case .away = standing { record.absence } else { nil as VolumeStatus.Trouble? }
+            return VolumeStatus.Origin(
+                origin: origin, health: standing?.word ?? trouble?.word ?? "well", trouble: trouble?.1 ?? absence,
                 firstByte: record.firstByte.map { Int64(min($0 * 1000, 1e9).rounded()) },
                 rate: record.rate.perSecond(moment), bytes: record.bytes, requests: record.requests,
                 failed: record.failed)

@@ -13,7 +13,7 @@ extension Volume {
         func show(_ key: String, _ length: Int64?, _ cached: Int64, isPinned: Bool, _ file: RemoteFile? = nil) {
             let told = VolumeStatus.File(
                 path: path(key), length: length, cachedBytes: cached, openHandles: file?.openHandles ?? 0,
-                rate: file?.rate ?? 0, isPlayed: file?.hasPlayer ?? false, isPinned: isPinned)
+                rate: file?.rate ?? 0, isPlayed: file?.isShownPlaying ?? false, isPinned: isPinned)
             shown[key] = (told, file)
         }
         for object in store.objects() {
@@ -54,6 +54,7 @@ extension Volume {
         status.isOffline = line.isOffline
         status.limitRate = line.limit.schedule.text
         status.prefetches = prefetches.all
+        status.verdict = status.judged
         return status
     }
 }

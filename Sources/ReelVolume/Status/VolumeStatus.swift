@@ -28,7 +28,7 @@ package struct VolumeStatus: Sendable {
         package var openHandles: Int
         /// The rate from the origin, over the last seconds.
         package var rate: Int64
-        /// A player reads it, and goes before others, nil if not reported.
+        /// A player reads it, as its pace shows; a copy is none. nil if not reported.
         package var isPlayed: Bool?
         /// It never leaves the cache by itself, nil if not reported.
         package var isPinned: Bool?
@@ -83,8 +83,11 @@ package struct VolumeStatus: Sendable {
     package struct Origin: Codable, Hashable, Sendable {
         /// Scheme, host and port.
         package var origin: String
-        /// `well`, `doubtful` (it is silent), or the kind of its outage: `unreachable` or `silent`.
+        /// `well`, `refused`, `wrong` (it answers as no server of files does, or with an error of its own), `slow` (it
+        /// has too much to do), `doubtful` (it is silent), or the kind of its outage: `unreachable` or `silent`.
         package var health: String
+        /// nil if it gives what it has, or is away.
+        package var trouble: Trouble?
         /// From a request to the head of its answer, in milliseconds, smoothed over the last ones, nil if none came.
         package var firstByte: Int64?
         /// The rate at which it sends, over the last seconds.
@@ -93,6 +96,16 @@ package struct VolumeStatus: Sendable {
         package var requests: Int64
         /// Requests that failed by the fault of the origin.
         package var failed: Int64
+    }
+
+    /// Why an origin does not give what it has.
+    package struct Trouble: Codable, Hashable, Sendable {
+        /// `origin`, `login` or `command`.
+        package var culprit: String
+        /// The last failure, for a sentence.
+        package var reason: String
+        /// Seconds since 1970.
+        package var since: Int64
     }
 
     /// Data that goes when the cache needs room.
@@ -209,6 +222,8 @@ package struct VolumeStatus: Sendable {
 
     /// All but the numbers.
     package struct Details: Codable, Sendable {
+        /// What the rest means for whoever reads; nil if not reported.
+        package var verdict: Verdict?
         /// Why the cache's disk takes nothing at present; nil if it does.
         package var cacheFailure: String?
         /// Whether the cache is encrypted; nil if not reported.

@@ -392,7 +392,10 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
             receiver.redirected()
             return resolve(after: refusal)
         }
-        upstream.requests.add(record(failure), of: request.subject ?? request.url)
+        upstream.origins.judge(attempt.origin, by: failure)
+        let record = record(failure)
+        upstream.requests.add(record, of: request.subject ?? request.url)
+        upstream.failures.add(record)
         guard let failure, mayMove(after: failure) else { return finish(failure.map { reported($0) }) }
         firstFailure = firstFailure ?? failure
         receiver.redirected()

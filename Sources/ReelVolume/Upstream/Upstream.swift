@@ -20,8 +20,9 @@ final class Upstream: Origin {
     let mirrors: Mirrors?
     /// What was asked for in the last hours.
     let requests: RequestLog
+    let failures = LastFailures()
     /// How each origin fares.
-    let origins = OriginTable()
+    let origins: OriginTable
     /// How many requests at a time each origin is worth.
     let concurrency = ConcurrencyLimits()
     /// For links that have expired.
@@ -49,6 +50,7 @@ final class Upstream: Origin {
         (self.transport, self.store, self.keys, self.logger) = (transport, store, keys, logger)
         (self.counters, self.ticker, timeout) = (counters, ticker, options.timeout)
         requests = RequestLog(options.requestLog, logger)
+        origins = OriginTable(options.loginTrouble)
         resolver = finder.map { finder in
             Resolver(finder, timeout: options.timeout, logger) { store.remember(key: $1.key, of: $0) }
         }

@@ -58,6 +58,7 @@ package final class AnchoredVolume: MountedVolume {
     }
     package func announce(socketPath path: String) { volume.announce(socketPath: path) }
     package func status() -> VolumeStatus { volume.status() }
+    package var lastFailures: [RequestRecord] { volume.lastFailures }
     package func lineProgress() -> LineProgress { volume.lineProgress() }
     package func shutdown() { volume.shutdown() }
 

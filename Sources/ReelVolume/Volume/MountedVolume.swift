@@ -42,6 +42,9 @@ package protocol MountedVolume: Filesystem {
     /// The state that `reelfs status` and `/metrics` show.
     func status() -> VolumeStatus
 
+    /// The last requests that failed, the oldest first.
+    var lastFailures: [RequestRecord] { get }
+
     /// What the line has brought so far. Waits for no disk.
     func lineProgress() -> LineProgress
 
@@ -66,6 +69,7 @@ extension MountedVolume {
 
 extension Volume: MountedVolume {
     package var maintenance: any CacheCommands { commands }
+    package var lastFailures: [RequestRecord] { services.upstream.failures.all }
     package var isTrusted: Bool {
         let outages = services.transport.outages.filter { services.upstream.mirrors?.onlyOfShared($0.origin) != true }
         return !isOffline && outages.isEmpty && tree.refresher.health.isWell
@@ -94,6 +98,11 @@ package protocol CacheCommands: Sendable {
     /// - Parameter path: inside the mount, without a leading `/`.
     /// - Throws: a sentence for the user: the path is not listed.
     func explain(_ path: String) throws(MaintenanceFailure) -> Explanation
+
+    /// Reports what the remembered listings hold, without a request.
+    /// - Parameter isOver: true ends the search early.
+    /// - Throws: a sentence for the user: the path is not listed.
+    func contents(_ query: FolderQuery, until isOver: () -> Bool) throws(MaintenanceFailure) -> FolderContents
 
     /// Lists a directory again now; it keeps what it had where that fails. A file stands for its directory.
     /// - Parameters:

@@ -13,7 +13,7 @@ package enum SourceError: Error, CustomStringConvertible {
 
     package var description: String {
         switch self {
-        case .notFound(let source): "\(source) is neither an http(s) URL nor a file"
+        case .notFound(let source): "\(source) is neither a URL nor a file"
         case .notUsable(let source, let reason): "\(source) cannot be mounted: \(reason)"
         case .origin(let url, .away(.offline), _):
             "\(url) cannot be mounted: nothing is cached of it, and --only-cached or `reelfs offline on` lets it ask "

@@ -30,6 +30,9 @@ package struct VolumeOptions: Sendable {
     package let requestLog: (@Sendable (RequestRecord) -> Void)?
     /// Is notified of what becomes of the tree, nil if nobody asks.
     package let news: TreeNews?
+    /// Why the command of the login gave nothing when it last ran, as a sentence; nil if there is no such command, or
+    /// it gave something.
+    package var loginTrouble: @Sendable () -> String? = { nil }
     /// Opens a list on the local disk.
     let openList: @Sendable (String) -> OpenedList
 

@@ -30,7 +30,7 @@ enum CommandCalls {
         "evict": [Parameter("path")],
         "prune": [Parameter("bytes", .integer)],
         "prefetch": [Parameter("path"), Parameter("pin", as: "pins", .boolean), Parameter("rate", as: "schedule")],
-        "cancel-prefetch": [Parameter("path")],
+        "cancel-prefetch": [Parameter("path"), Parameter("number", .integer)],
         "offline": [Parameter("on", as: "isOffline", .boolean)],
         "limit-rate": [Parameter("rate", as: "schedule")],
     ]

@@ -27,6 +27,9 @@ struct Entrance {
     /// The same as ``ListenSocket/address``.
     var address: String { socket.address }
 
+    /// The file with the token that calls want, nil if they want a login.
+    var tokenFile: String? { credentials == nil ? root + "/" + ListenToken.name : nil }
+
     /// Begins to answer.
     func open(_ service: ControlService, _ logger: Logger) throws(Failure) -> Listener {
         var token: String?
@@ -56,7 +59,7 @@ struct Entrance {
             "/metrics": ServedDocument(type: "text/plain; version=0.0.4; charset=utf-8") {
                 Array(metricsText(service.volume.status()).utf8)
             },
-        ]
+        ].merging(FileQueries.documents(service)) { first, _ in first }
     }
 
     /// By path.

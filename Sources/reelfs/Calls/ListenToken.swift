@@ -18,6 +18,10 @@ enum ListenToken {
     static func load(_ root: String) throws(Failure) -> String? {
         let path = "\(root)/\(name)"
         if access(path, F_OK) != 0, !make(root) { return nil }
+        return try word(in: path)
+    }
+
+    private static func word(in path: String) throws(Failure) -> String {
         let text = trimmed(try TrustedText(path, kind: "token file", limit: 4 << 10, isSecret: true).text)
         guard text.utf8.count >= shortest, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
             throw .usage(
@@ -25,6 +29,19 @@ enum ListenToken {
                     + "where there is none")
         }
         return text
+    }
+
+    /// The address of a server's page, which brings the token along; nil where the token is not this user's.
+    /// - Parameter status: from a daemon that is this user's, so that no other's page gets the token.
+    static func page(_ status: MountStatus) -> String? {
+        var file = stat()
+        guard let address = status.listening, address.hasPrefix("http://"), let path = status.tokenFile,
+            path.hasSuffix("/" + name), lstat(path, &file) == 0, file.st_uid == geteuid(),
+            let token = try? word(in: path),
+            // Any other would have to be encoded.
+            token.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber) })
+        else { return nil }
+        return address + "#token=" + token
     }
 
     /// - Returns: whether there is a file now, of this mount or of another that made it at the same moment.

@@ -104,21 +104,28 @@ struct RcloneCalls {
         return ["forgotten": .list(paths.map { .text($0) })]
     }
 
-    /// Lists a folder again; where it is not listed yet, first the lowest one above it that is, and from there down.
+    /// Lists a folder again; where it is not listed yet, first one above it that is, and from there down. Upwards in
+    /// steps that double, so that a path of very many names costs few looks.
     /// - Returns: what rclone says of it.
     private func refreshed(_ path: String, isRecursive: Bool, _ client: any RequestClient) -> String {
-        let refresh = { (folder: String) in
-            service.perform(.refresh(folder, isRecursive: isRecursive && folder == path), for: client)
+        let names = pathNames(path)
+        var (depth, step) = (names.count, 1)
+        func refresh() -> String {
+            let folder = names[..<depth].joined(separator: "/")
+            let isRecursive = isRecursive && depth == names.count
+            return Self.text(service.perform(.refresh(folder, isRecursive: isRecursive), for: client))
         }
-        var folders = [path]
-        var answer = refresh(path)
-        while Self.text(answer) == Self.missing, let lowest = folders.last, !lowest.isEmpty, !client.isOver {
-            folders.append(Self.parent(lowest))
-            answer = refresh(folders[folders.count - 1])
+        var answer = refresh()
+        while answer == Self.missing, depth > 0, !client.isOver {
+            depth = max(0, depth - step)
+            step *= 2
+            answer = refresh()
         }
-        folders.removeLast()
-        while Self.text(answer) == Self.done, !client.isOver, let next = folders.popLast() { answer = refresh(next) }
-        return folders.isEmpty ? Self.text(answer) : Self.missing
+        while answer == Self.done, depth < names.count, !client.isOver {
+            depth += 1
+            answer = refresh()
+        }
+        return depth == names.count ? answer : Self.missing
     }
 
     private static func text(_ answer: ControlAnswer?) -> String {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CLinux
 import ReelCache
+import ReelCore
 import ReelVolume
 
 struct CacheCommand: ParsableCommand {

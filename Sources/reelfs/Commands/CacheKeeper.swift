@@ -13,7 +13,7 @@ final class CacheKeeper {
     }
 
     private let directory: String
-    private let access: Access
+    private var access: Access
 
     /// The directories of all sources, sorted; none where there is no such cache.
     /// - Parameter root: the cache directory; nil for the default of `reelfs mount`.
@@ -85,13 +85,19 @@ final class CacheKeeper {
         }
     }
 
-    /// Removes the least recently used data until `bytes` are freed.
+    /// Removes the least recently used data until `bytes` are freed; of a source of which nothing is known, all. The
+    /// last call.
     func prune(freeing bytes: Int64, _ progress: (MaintenanceProgress) -> Void) throws(Failure) -> MaintenanceReport {
-        try perform(.prune(.freeing(bytes)), progress) { store throws(CacheError) in
+        var report = try perform(.prune(.freeing(bytes)), progress) { store throws(CacheError) in
             try MaintenanceReport.pruning(bytes, of: store.usage.used, progress) { (rest) throws(CacheError) in
                 try store.prune(freeing: rest)
             }
         }
+        if case .directory(let store) = access {
+            report.bytes &+= store.closeUnused()
+            access = .none("it is closed")
+        }
+        return report
     }
 
     /// Verifies all checksums. - Parameter repairs: fetch damaged blocks again, or drop them; see ``isOffline``.

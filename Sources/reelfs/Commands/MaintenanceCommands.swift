@@ -1,4 +1,5 @@
 import ArgumentParser
+import ReelCore
 import ReelVolume
 
 /// A command that does one kind of maintenance for each path of a mount.

@@ -1,4 +1,6 @@
 import Glibc
+import ReelCore
+import ReelThreads
 import ReelVolume
 
 /// The sum of several pieces of maintenance. A piece that fails does not keep the others from being done.
@@ -35,6 +37,11 @@ final class ProgressBar {
     private let style: Style
     private var lastTenth: Int64 = 0
     private var isDrawn = false
+    /// Why it waits, as the last line showed it; nil while it goes on.
+    private var wait: String?
+    private let begin = now()
+    /// Someone at a terminal, or who reads a log, wonders about a silence of more.
+    private static let silence = Duration.seconds(2)
 
     private enum Style {
         case none, lines, bar
@@ -52,6 +59,7 @@ final class ProgressBar {
     /// - Parameter more: stands behind the numbers.
     func show(_ progress: MaintenanceProgress, _ more: String) {
         guard progress.total > 0 else { return }
+        wait = nil
         switch style {
         case .none: return
         case .lines:
@@ -60,9 +68,36 @@ final class ProgressBar {
             lastTenth = tenth
             writeLine("\(verb): \(Self.text(progress))\(more)")
         case .bar:
-            isDrawn = true
-            writeAll(2, Array("\r\u{1B}[K\(verb) \(Self.bar(progress, width: 30)) \(Self.text(progress))\(more)".utf8))
+            draw(Self.line(verb, progress, more, columns: terminalSize(2).columns))
         }
+    }
+
+    /// Shows why nothing comes: on a terminal now, elsewhere a line for each reason.
+    /// - Parameter atOnce: false: only after a while, as it may pass.
+    func wait(_ reason: String, atOnce: Bool) {
+        guard atOnce || now() - begin > Self.silence else { return }
+        switch style {
+        case .none: return
+        case .lines:
+            guard wait == nil || atOnce && wait != reason else { return }
+            wait = reason
+            writeLine("\(verb): \(reason)")
+        case .bar: draw(cut("\(verb): \(reason)", to: terminalSize(2).columns - 1))
+        }
+    }
+
+    private func draw(_ line: String) {
+        isDrawn = true
+        writeAll(2, Array("\r\u{1B}[K\(line)".utf8))
+    }
+
+    /// A line with a bar in the room that its numbers leave; without one where there is too little.
+    static func line(_ verb: String, _ progress: MaintenanceProgress, _ more: String, columns: Int) -> String {
+        let text = " " + Self.text(progress) + more
+        // The last column is left free: some terminals begin a new line behind it. Brackets and a space.
+        let room = columns - 1 - verb.count - text.count - 3
+        let bar = room >= 8 ? " " + Self.bar(progress, width: min(30, room)) : ""
+        return cut(verb + bar + text, to: columns - 1)
     }
 
     /// Removes the bar and starts again, for the next piece of work.

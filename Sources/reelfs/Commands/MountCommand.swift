@@ -16,10 +16,12 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     @Option(
         name: .short,
         help: ArgumentHelp(
-            "Options as in fstab, with commas: all those below.", valueName: "options"))
+            "All options as in fstab, separated by commas.", valueName: "options"))
     var o: [String] = []
     @OptionGroup var options: OptionArguments<MountScope>
-    @Flag(help: ArgumentHelp("Mount read-only (always the case).", visibility: .hidden))
+    @Flag(
+        name: [.long, .customLong("read-only"), .customShort("r")],
+        help: ArgumentHelp("Mount read-only (always the case).", visibility: .hidden))
     var ro = false
     // mount(8) passes these to its helpers: sloppy, fake, no mtab, verbose, namespace, type. All but -v are for them
     // alone: programs of libfuse have other meanings for these letters.
@@ -56,7 +58,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         switch try Mountpoint.prepare(mountpoint, for: source, isRemount: options.isRemount) {
         case .free(let free): path = free
         case .mounted(let mount):
-            remark(aboutRemountOf: mount)
+            remark(aboutRemountOf: mount, options)
             return 0
         }
         try UserMount.check(options)
@@ -103,7 +105,7 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
         return request
     }
 
-    private var given: [GivenOption] { o.flatMap { givenOptions($0) } + options.given }
+    var given: [GivenOption] { o.flatMap { givenOptions($0) } + options.given }
 
     /// Prints one line without secrets for mount(8)'s `-v`.
     private func tell(_ path: String) {
@@ -115,10 +117,10 @@ struct MountCommand: ParsableCommand, ReelfsCommand {
     private var shownSource: String { printable(withoutQuery(source)) }
 
     /// Names the options that a remount cannot change, except for those that mount(8) only repeats from mountinfo.
-    private func remark(aboutRemountOf mount: Mount) {
-        let isShared = mount.options.contains("allow_other")
-        let names = given.map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) }
-            .filter { !["remount", isShared ? "allow-other" : "no-allow-other"].contains($0) }
+    private func remark(aboutRemountOf mount: Mount, _ options: MountOptions) {
+        let isAsShared = options.sharesWithOthers == mount.options.contains("allow_other")
+        let same = isAsShared ? ["remount", "allow-other", "no-allow-other"] : ["remount"]
+        let names = given.map { hyphenated($0.name) }.filter { MountOptions.isKnown($0) && !same.contains($0) }
         guard !names.isEmpty else { return }
         writeLine(
             "reelfs: note: \(shown(mountpoint)) stays mounted as it is: \(names.joined(separator: ", ")) cannot change "

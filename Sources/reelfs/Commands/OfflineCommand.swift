@@ -1,11 +1,7 @@
 import ArgumentParser
+import ReelCore
 import ReelFuse
 import ReelVolume
-
-/// Whether a switch is on.
-enum Switch: String, ExpressibleByArgument, CaseIterable {
-    case on, off
-}
 
 struct OfflineCommand: ParsableCommand, ReelfsCommand {
     static let configuration = CommandConfiguration(
@@ -15,12 +11,15 @@ struct OfflineCommand: ParsableCommand, ReelfsCommand {
             at once. Outlives the mount, until it is switched off.
             """)
 
-    @Argument(help: "on or off.") var state: Switch
+    @Argument(help: "on or off.", completion: .list(["on", "off"])) var state: String
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
 
     func perform() throws -> Int32 {
+        guard ["on", "off"].contains(state) else {
+            throw Failure.usage("write `on` or `off` and then the mount point: `reelfs offline on MOUNTPOINT`")
+        }
         let mount = try Mountpoint.mount(on: mountpoint)
-        _ = try ControlClient(of: mount).report(.offline(state == .on, device: mount.device))
+        _ = try ControlClient(of: mount).report(.offline(state == "on", device: mount.device))
         return 0
     }
 }
@@ -34,6 +33,9 @@ struct LimitRateCommand: ParsableCommand, ReelfsCommand {
     @Argument(help: "Mount point.", completion: .mountpoints) var mountpoint: String
 
     func perform() throws -> Int32 {
+        if RateSchedule(rate) == nil, RateSchedule(mountpoint) != nil {
+            throw Failure.usage("write the rate first: `reelfs limit-rate \(shown(mountpoint)) \(shown(rate))`")
+        }
         let schedule = try rateSchedule("limit-rate", rate)
         _ = try ControlClient(of: Mountpoint.mount(on: mountpoint)).report(.limitRate(schedule))
         return 0

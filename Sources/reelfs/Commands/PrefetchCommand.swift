@@ -24,8 +24,14 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
         help: ArgumentHelp("Limit this prefetch, as --limit-rate of mount.", valueName: "rate"))
     var limitRate: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Give up once nothing comes for so long, or off (default: off on a terminal, else 1m).", valueName: "time"))
+    var timeout: String?
+
     func perform() throws -> Int32 {
         var work = MaintenanceTally()
+        let patience = try self.patience
         let rate = try limitRate.map { try rateSchedule("limit-rate", $0) }
         if cancel {
             for path in paths { work.add { () throws(Failure) in try cancel(path) } }
@@ -47,7 +53,7 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
         }
         for mount in mounts {
             work.add { () throws(Failure) in
-                try fetch(mount.paths, rate, mount.daemon)
+                try fetch(mount.paths, rate, patience, mount.daemon)
                 return MaintenanceReport()
             }
         }
@@ -61,13 +67,28 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
         return MaintenanceReport()
     }
 
-    private func fetch(_ paths: [String], _ rate: RateSchedule?, _ daemon: ControlClient) throws(Failure) {
-        let asked = PrefetchRequest(paths: paths, pins: pin, rate: rate, isBackground: background)
+    /// A person ends it by Ctrl-C, a script does not; in the background it waits as long as any prefetch.
+    private var patience: Duration? {
+        get throws(Failure) {
+            if let timeout { return timeout == "off" ? nil : .seconds(try duration("timeout", timeout, 1...86_400)) }
+            return background ? PrefetchRequest.usualPatience : isatty(2) != 0 ? nil : .seconds(60)
+        }
+    }
+
+    private func fetch(
+        _ paths: [String], _ rate: RateSchedule?, _ patience: Duration?, _ daemon: ControlClient
+    ) throws(Failure) {
+        let asked = PrefetchRequest(
+            paths: paths, pins: pin, rate: rate, isBackground: background, patience: patience)
         let bar = ProgressBar("fetching", isQuiet: false)
         defer { bar.end() }
         let status: PrefetchStatus = try daemon.result(of: .prefetch(asked)) { line in
-            guard case .prefetching(let status) = line, status.phase != .listing else { return }
-            bar.show(MaintenanceProgress(done: status.doneBytes, total: status.bytes), rateText(status))
+            guard case .prefetching(let status) = line else { return }
+            switch status.phase {
+            case .listing: bar.wait("listing, \(count(status.files, "file")) so far", atOnce: false)
+            case .waiting: bar.wait("waiting: \(printable(status.error ?? "nothing comes"))", atOnce: true)
+            default: bar.show(MaintenanceProgress(done: status.doneBytes, total: status.bytes), rateText(status))
+            }
         }
         bar.end()
         for failure in status.failures {
@@ -86,7 +107,7 @@ struct PrefetchCommand: ParsableCommand, ReelfsCommand {
 
 /// `, 11.2 MiB/s, 3m left`.
 func rateText(_ status: PrefetchStatus) -> String {
-    if status.phase == .waiting { return ", waiting for the origin" }
+    if status.phase == .waiting { return ", waiting: \(printable(status.error ?? "nothing comes"))" }
     guard status.rate > 0 else { return "" }
     let rest = max(0, status.bytes &- status.doneBytes) / status.rate
     return ", \(humanSize(status.rate))/s, \(longTime(rest)) left"

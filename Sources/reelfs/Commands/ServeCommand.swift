@@ -49,7 +49,7 @@ struct ServeCommand: ParsableCommand, ReelfsCommand {
         do throws(Failure) {
             let service = ControlService(
                 volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: nil,
-                configuration: configuration, listening: request.mountpoint)
+                configuration: configuration, listening: request.mountpoint, tokenFile: entrance.tokenFile)
             control = try ControlServer(path: wiring.socketPath, service: service)
             listener = try entrance.open(service, configuration.logger)
         } catch {

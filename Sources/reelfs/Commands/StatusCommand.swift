@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import ReelFuse
 
 struct StatusCommand: ParsableCommand, ReelfsCommand {
@@ -20,12 +21,14 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
         if json {
             sayJSON(all)
         } else {
-            say(
-                all.isEmpty
-                    ? "Nothing is mounted."
-                    : all.map { programs ? programsText($0) : statusText($0) }.joined(separator: "\n"))
+            // A token is for the eyes of its owner, and neither for a file nor for another program.
+            let isSeen = isatty(STDOUT_FILENO) != 0
+            let texts = all.map { status in
+                programs ? programsText(status) : statusText(status, page: isSeen ? ListenToken.page(status) : nil)
+            }
+            say(all.isEmpty ? "Nothing is mounted." : texts.joined(separator: "\n"))
         }
-        guard let silent = all.first(where: { $0.volume == nil }) else { return 0 }
+        guard let silent = all.first(where: { $0.volume == nil && $0.mounter == nil }) else { return 0 }
         // JSON holds the sentence already, beside the other mounts.
         if !json { writeLine("reelfs: \(silent.mountpoint): \(silent.error ?? "no answer")") }
         return Failure.Status.mount.rawValue
@@ -54,14 +57,22 @@ struct StatusCommand: ParsableCommand, ReelfsCommand {
     static func status(of mount: Mount) -> MountStatus {
         var result = MountStatus(source: withoutQuery(mount.source), mountpoint: mount.mountpoint, pid: 0)
         do throws(Failure) {
-            guard let answer = try ControlClient(of: mount).ask(.status) else { throw .mount(ControlClient.silence) }
+            let client = try ControlClient(of: mount)
+            guard let answer = client.ask(.status) else { throw .mount(ControlClient.silence) }
             if case .status(var status) = answer {
                 // Of several mount points the one that was asked for.
                 status.mountpoint = mount.mountpoint
+                // Another user's daemon names no file that this one reads.
+                if client.owner != geteuid() { status.tokenFile = nil }
                 return status
             }
             result.error = answer.error ?? "the daemon's answer cannot be read"
         } catch {
+            if let mounter = ControlClient.mounter(notAnswering: mount, error) {
+                result.mounter = mounter
+                result.error = "its daemon answers only the user who mounted it (uid \(mounter))"
+                return result
+            }
             let remedy =
                 error.sentence == ControlClient.silence ? "; `reelfs mount` or `reelfs umount` repairs the mount" : ""
             result.error = error.sentence + remedy

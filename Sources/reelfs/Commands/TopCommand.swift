@@ -93,6 +93,7 @@ private final class Top {
     }
 
     private func take(_ key: UInt8) {
+        let question = screen.message
         screen.message = nil
         switch key {
         case 0x1B: takeArrow()
@@ -103,7 +104,13 @@ private final class Top {
             perform("prefetch") { .prefetch(PrefetchRequest(paths: [$0.path], isBackground: true)) }
         case UInt8(ascii: "P") where choice?.isPinned == true: perform("unpin") { .unpin($0.path) }
         case UInt8(ascii: "P"): perform("pin") { .pin($0.path) }
-        case UInt8(ascii: "e"): perform("evict") { .evict($0.path) }
+        case UInt8(ascii: "e"):
+            guard let choice, choice.isOpen, case let asked = Self.question(choice), question != asked else {
+                return perform("evict") { .evict($0.path) }
+            }
+            screen.message = asked
+        case UInt8(ascii: "?"):
+            screen.message = "j k ↑ ↓ choose; p prefetches, P pins, e evicts, r lists the folder again, o offline; q"
         case UInt8(ascii: "r"): perform("refresh") { .refresh($0.path, isRecursive: false) }
         case UInt8(ascii: "o"):
             perform("offline") { [screen] choice in
@@ -112,6 +119,10 @@ private final class Top {
             }
         default: break
         }
+    }
+
+    private static func question(_ choice: TopScreen.Choice) -> String {
+        "a program has \(printable(choice.path)) open: e again evicts it"
     }
 
     /// ESC [ A and ESC [ B, or with O in the middle.

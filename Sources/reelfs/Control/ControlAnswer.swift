@@ -140,7 +140,13 @@ struct MountStatus: Codable {
     var passthrough: Bool?
     /// The address of its HTTP server, nil if there is none.
     var listening: String?
+    /// The file with the token that its calls want, nil if there is none.
+    var tokenFile: String?
+    /// The last requests that failed, the oldest first; nil if none did.
+    var failures: [RequestRecord]?
     var volume: VolumeStatus?
+    /// The user who mounted it, where its daemon answers no other.
+    var mounter: UInt32?
     /// Why there is no `volume`: the daemon does not answer.
     var error: String?
 }

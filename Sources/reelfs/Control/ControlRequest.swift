@@ -21,6 +21,8 @@ enum ControlRequest {
     /// One in the background goes on without its client, whose end cancels any other.
     case prefetch(PrefetchRequest)
     case cancelPrefetch(String)
+    /// The prefetch of this number alone.
+    case cancelNumber(Int)
     /// - device: the mount that the user names, nil if it is all.
     case offline(Bool, device: String? = nil)
     case limitRate(RateSchedule)
@@ -54,7 +56,7 @@ enum ControlRequest {
     var cost: Cost {
         switch self {
         case .status, .describe, .awaitUnmount, .leave: .none
-        case .prefetch, .cancelPrefetch, .offline, .limitRate, .attach: .little
+        case .prefetch, .cancelPrefetch, .cancelNumber, .offline, .limitRate, .attach: .little
         case .list, .pin, .unpin, .evict, .explain, .refresh, .prune, .verify, .detach: .long
         }
     }
@@ -78,8 +80,8 @@ extension ControlRequest: Codable {
     }
 
     private enum Key: String, CodingKey {
-        case version, command, path, bytes, freeing, repairs, isRecursive, paths, pins, isBackground, isOffline
-        case schedule, handover, device, format
+        case version, command, path, bytes, freeing, repairs, isRecursive, paths, pins, isBackground, patience
+        case isOffline, number, schedule, handover, device, format
     }
 
     /// - Throws: a sentence for the client.
@@ -110,6 +112,12 @@ extension ControlRequest: Codable {
         func rate(_ text: String) throws -> RateSchedule {
             try needed(RateSchedule(text), "the request has no rate that can be read")
         }
+        // 0: without end.
+        func patience(_ seconds: Int?) throws -> Duration? {
+            guard let seconds else { return PrefetchRequest.usualPatience }
+            guard seconds >= 0 else { throw RequestFailure(status: 400, sentence: "a patience is not negative") }
+            return seconds == 0 ? nil : .seconds(seconds)
+        }
         switch command {
         case .status: self = .status
         case .list: self = .list
@@ -130,8 +138,11 @@ extension ControlRequest: Codable {
                 PrefetchRequest(
                     paths: try needed(paths.isEmpty ? nil : paths, "the request lacks paths").map(checked),
                     pins: try member(.pins) ?? false, rate: try member(.schedule).map(rate),
-                    isBackground: try member(.isBackground) ?? false))
-        case .cancelPrefetch: self = .cancelPrefetch(try path())
+                    isBackground: try member(.isBackground) ?? false,
+                    patience: try patience(member(.patience))))
+        case .cancelPrefetch:
+            let number: Int? = try member(.number)
+            self = try number.map { .cancelNumber($0) } ?? .cancelPrefetch(path())
         case .offline:
             let isOffline: Bool? = try member(.isOffline)
             let lack = "the request does not tell whether to be offline"
@@ -174,9 +185,14 @@ extension ControlRequest: Codable {
                 [
                     (.paths, asked.paths), (.pins, asked.pins), (.schedule, asked.rate?.text),
                     (.isBackground, asked.isBackground),
+                    (
+                        .patience,
+                        asked.patience == PrefetchRequest.usualPatience ? nil : Int(asked.patience?.seconds ?? 0)
+                    ),
                 ]
             )
         case .cancelPrefetch(let path): (.cancelPrefetch, [(.path, path)])
+        case .cancelNumber(let number): (.cancelPrefetch, [(.number, number)])
         case .offline(let isOffline, let device): (.offline, [(.isOffline, isOffline), (.device, device)])
         case .limitRate(let rate): (.limitRate, [(.schedule, rate.text)])
         case .attach(let handover): (.attach, [(.handover, handover)])

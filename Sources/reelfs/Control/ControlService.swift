@@ -16,6 +16,8 @@ struct ControlService: Sendable {
     let configuration: FilesystemConfiguration
     /// The address of its HTTP server, nil if there is none.
     var listening: String?
+    /// The file with the token for it, nil if there is none.
+    var tokenFile: String?
     /// Hears which process is the service.
     var manager = ServiceManager(socketName: nil)
     let jobs = Jobs()
@@ -54,6 +56,7 @@ struct ControlService: Sendable {
                 return .report(try volume.maintenance.verify(path, repairs: repairs, watch))
             case .prefetch(let asked): return try prefetch(asked, client)
             case .cancelPrefetch(let path): return .cancelled(volume.prefetches.cancel(below: path))
+            case .cancelNumber(let number): return .cancelled(volume.prefetches.cancel(number) ? 1 : 0)
             case .offline(let isOffline, let device): return makeOffline(isOffline, device)
             case .limitRate(let schedule):
                 volume.line.limit.schedule = schedule
@@ -111,6 +114,7 @@ struct ControlService: Sendable {
     var status: MountStatus {
         let mountpoints = mounts?.mountpoints ?? []
         let onlyCached = mounts?.onlyCached ?? (mount.options.onlyCached ? [mount.mountpoint] : [])
+        let failures = volume.lastFailures
         var volume = volume.status()
         // The line is cut for the option alone, too.
         volume.isOffline = mounts?.isOffline ?? (volume.isOffline == true && onlyCached.isEmpty)
@@ -118,7 +122,8 @@ struct ControlService: Sendable {
             source: withoutQuery(mount.source), mountpoint: mountpoints.first ?? mount.mountpoint,
             mountpoints: mountpoints.count > 1 ? mountpoints : nil,
             onlyCached: onlyCached.isEmpty ? nil : onlyCached, pid: getpid(),
-            passthrough: mounts?.isPassthroughPossible, listening: listening, volume: volume)
+            passthrough: mounts?.isPassthroughPossible, listening: listening, tokenFile: tokenFile,
+            failures: failures.isEmpty ? nil : failures, volume: volume)
     }
 
     var mount: MountRequest { configuration.request }

@@ -66,7 +66,8 @@ enum Daemon {
         do throws(Failure) {
             let service = ControlService(
                 volume: wiring.volume, reload: wiring.reload, setOffline: { wiring.setOffline($0) }, mounts: mounts,
-                configuration: configuration, listening: entrance?.address, manager: manager)
+                configuration: configuration, listening: entrance?.address, tokenFile: entrance?.tokenFile,
+                manager: manager)
             listener = try entrance?.open(service, logger)
             control = try ControlServer(path: wiring.socketPath, service: service)
             signals.keep()
@@ -139,6 +140,7 @@ enum Daemon {
     /// Leaves the caller's session, terminal and descriptors. Only once mounted; see ``DaemonLaunch``.
     private static func leave(_ ready: ReadyPipe) {
         setsid()
+        LogSink.mounted()
         ready.say("ready")
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
         for descriptor: Int32 in 0...2 { dup2(null, descriptor) }

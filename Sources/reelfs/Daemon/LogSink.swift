@@ -1,5 +1,6 @@
 import Glibc
 import Logging
+import Synchronization
 
 /// The levels of syslog(3), by which journalctl(1) sorts and colours.
 enum Severity: Int {
@@ -30,6 +31,11 @@ struct LogSink: LogHandler {
     var metadata: Logger.Metadata = [:]
     var logLevel: Logger.Level
     let toStandardError: Bool
+    /// Whether somebody waits for the mount, at the other end of stderr.
+    private static let isStarting = Atomic(true)
+
+    /// stderr is no longer the caller's.
+    static func mounted() { isStarting.store(false, ordering: .relaxed) }
 
     /// - Parameter level: the least severe one to log, of ``logLevels``.
     static func start(level: String, toStandardError: Bool) -> Logger {
@@ -52,6 +58,9 @@ struct LogSink: LogHandler {
             // The journal knows name and level by itself.
             writeLine(standardErrorIsJournal ? text : "reelfs: \(event.level): \(text)", severity)
             return
+        }
+        if Self.isStarting.load(ordering: .relaxed), event.level >= .warning {
+            writeLine("reelfs: \(event.level): \(text)", severity)
         }
         // RFC 3164: facility daemon (3), severity. The socket is looked up each time: syslogd makes a new one when it
         // starts.

@@ -16,7 +16,7 @@ enum Mountpoint {
     /// Checks the directory, and removes a dead mount that a crash left there.
     /// - Parameter source: of the mount to be made.
     static func prepare(_ path: String, for source: String, isRemount: Bool) throws(Failure) -> Place {
-        let absolute = try resolve(path)
+        let absolute = try resolve(path, isToBe: true)
         if let mount = Mount.on(absolute), mount.isOurs {
             let isDead = isDead(absolute)
             if isDead { try remove(mount) }
@@ -39,11 +39,14 @@ enum Mountpoint {
     }
 
     /// Absolute and without symbolic links, also where the last component is a dead mount, which cannot be looked into.
-    static func resolve(_ path: String) throws(Failure) -> String {
+    /// - Parameter isToBe: something is to be mounted there.
+    static func resolve(_ path: String, isToBe: Bool = false) throws(Failure) -> String {
         // If a daemon hangs, the path is put together without asking it.
         let (resolved, code) = answered({ (realPath(path), errno) }) ?? (nil, ETIMEDOUT)
         if let resolved { return resolved }
-        if code == ENOENT { throw .mount("mount point \(shown(path)) does not exist; create it with mkdir") }
+        if code == ENOENT {
+            throw .mount("mount point \(shown(path)) does not exist" + (isToBe ? "; create it with mkdir" : ""))
+        }
         if code == EACCES { throw .mount("mount point \(shown(path)) cannot be reached: \(reason(code))") }
         guard let path = resolveAbove(path) else { throw .mount("mount point \(shown(path)): \(reason(code))") }
         return path

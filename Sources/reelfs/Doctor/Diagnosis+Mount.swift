@@ -1,3 +1,4 @@
+import ReelCore
 import ReelVolume
 
 /// The facts of a mount and its daemon.
@@ -34,6 +35,11 @@ extension Diagnosis {
                 "If files there cannot be read, run `reelfs umount --lazy \(place)` and mount it again.")
         }
         ok("\(place) is mounted, its daemon (pid \(status.pid)) answers")
+        if let verdict = volume.verdict, verdict.word != .well, verdict.word != .away {
+            // The next step is this command.
+            let step = ["origin", "login", nil].contains(verdict.culprit) ? nil : nextStep(verdict, place)
+            bad(verdictText(verdict), step ?? "`reelfs status \(place)` and `reelfs explain FILE` show more.")
+        }
         addCache(of: volume)
         if status.volume?.isEncrypted == true {
             ok("the cache is encrypted: complete files are read through reelfs, without passthrough")

@@ -25,6 +25,8 @@ struct OriginFacts {
     var speeds: [Speed] = []
     /// Seconds that the film lasts, as the user says.
     var duration: Int64?
+    /// Bytes of the film, if it is joined of pieces, of which `url` is one.
+    var joinedLength: Int64?
     /// The login that the user gave, and that is sent.
     var login = LoginKind.none
     /// Why the command of `--token-command` printed no token.
@@ -204,7 +206,7 @@ extension Diagnosis {
         let received = facts.speeds.reduce(Int64(0)) { $0 + $1.received }
         let elapsed = facts.speeds.reduce(Duration.zero) { $0 + $1.elapsed }
         ok("speed: \(rates.joined(separator: ", ")) (\(humanSize(received)) in \(shortTime(elapsed)))")
-        addPlaying(best * Self.usable, information.length, facts.duration)
+        addPlaying(best * Self.usable, facts.joinedLength ?? information.length, facts.duration)
     }
 
     private mutating func addPlaying(_ rate: Double, _ length: Int64?, _ duration: Int64?) {

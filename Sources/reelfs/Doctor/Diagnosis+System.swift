@@ -1,4 +1,5 @@
 import ReelCache
+import ReelCore
 
 /// The facts of the system that decide whether this user can mount, and how files are then read.
 struct SystemFacts {

@@ -37,7 +37,8 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
     @Flag(help: "Print the findings as JSON.") var json = false
 
     func perform() throws -> Int32 {
-        let options = try MountOptions(o.flatMap { givenOptions($0) } + options.given)
+        let given = o.flatMap { givenOptions($0) } + options.given
+        let options = try MountOptions(given)
         let seconds = try duration.map { try playingTime("--duration", $0) }
         var diagnosis = Diagnosis()
         let place = place.map { options.address(of: $0) }
@@ -46,7 +47,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         } else if let place, SourceKinds.url(of: place) == nil {
             // Refused without repeating it if it looks like a URL.
             try requireReadable(place)
-            try examine(mount: place, options, seconds, &diagnosis)
+            try examine(mount: place, given, seconds, &diagnosis)
         } else {
             diagnosis.add(SystemFacts.gather(options))
             if options.encryption != nil {
@@ -66,8 +67,9 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         return diagnosis.isWell ? 0 : 1
     }
 
+    /// - Parameter given: more options than the mount's own.
     private func examine(
-        mount place: String, _ options: MountOptions, _ seconds: Int64?, _ diagnosis: inout Diagnosis
+        mount place: String, _ given: [GivenOption], _ seconds: Int64?, _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let path = try Mountpoint.resolve(place)
         guard let mount = Mount.on(path), mount.isOurs else {
@@ -78,23 +80,33 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         if facts.health == .alive { facts.status = StatusCommand.status(of: mount) }
         diagnosis.add(facts)
         guard facts.health == .alive else { return }
-        let source = options.address(of: mount.source)
+        let own = Handover.own(of: mount)
+        let options = try MountOptions((own?.options ?? []) + given)
+        let source = options.address(of: own?.source ?? mount.source)
+        if Catalogue.isMeant(by: source) { return try examine(sourcesOf: source, options, &diagnosis) }
         guard let url = SourceKinds.url(of: source) else {
             return diagnosis.note(
                 "its source is a list on this machine", "Run `reelfs doctor URL` to check one of its URLs.")
         }
         // mountinfo shows *** for user and password.
-        try examine(source, url.with(credentials: nil), options, seconds, isOfMount: true, &diagnosis)
+        let shown = own == nil ? url.with(credentials: nil) : url
+        try examine(source, shown, options, seconds, isOfMount: own == nil, &diagnosis)
+    }
+
+    private func examine(
+        catalogue path: String, _ options: MountOptions, _ diagnosis: inout Diagnosis
+    ) throws(Failure) {
+        diagnosis.add(SystemFacts.gather(options))
+        diagnosis.add(
+            CacheFacts.gather(try SourceDirectory.root(options), source: path), CacheLimits(options))
+        try examine(sourcesOf: path, options, &diagnosis)
     }
 
     /// A line a source. A mistake in the file ends the command, as it ends a mount.
     private func examine(
-        catalogue path: String, _ options: MountOptions, _ diagnosis: inout Diagnosis
+        sourcesOf path: String, _ options: MountOptions, _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let catalogue = try Catalogue.load(path, options)
-        diagnosis.add(SystemFacts.gather(options))
-        diagnosis.add(
-            CacheFacts.gather(try SourceDirectory.root(options), source: path), CacheLimits(options))
         diagnosis.ok("\(shown(path)): \(count(catalogue.sources.count, "source"))")
         for (source, entry) in zip(catalogue.sources, try catalogue.entries()) {
             let name = shown(source.path.joined(separator: "/"))
@@ -134,14 +146,16 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         _ diagnosis: inout Diagnosis
     ) throws(Failure) {
         let secrets = try FilesystemConfiguration.credentials(options.credentialsFile, for: given)
-        let own = SourceKinds.own(source)
-        let hasKeys = own?.credentials == .keys
-        let url = hasKeys ? given : secrets.flatMap { ResourceURL(trusted: $0.source(given)) } ?? given
+        let hasKeys = SourceKinds.own(source)?.credentials == .keys
+        // A source of its own kind takes its login from its address, as in a mount.
+        let address = hasKeys ? source : secrets?.source(given, givenAs: source) ?? source
+        let own = SourceKinds.own(address)
+        let url = hasKeys || secrets == nil ? given : SourceKinds.url(of: address) ?? given
         let configuration = try TransportConfiguration(url, options, secrets, hasKeys: hasKeys)
         let commands = CommandRuns()
         let complaints = Lock<[String]>([])
         let transport = configuration.running(options, with: commands) { sentence in
-            complaints.withLock { $0.append(sentence) }
+            if let sentence { complaints.withLock { $0.append(sentence) } }
         }
         let origin: CurlOrigin
         do throws(TransportError) {
@@ -180,6 +194,17 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
                 diagnosis.add(answers, of: information)
             }
         }
+    }
+}
+
+extension Handover {
+    /// The source and the options of a mount, with its logins; nil if its daemon is another user's, or does not tell.
+    fileprivate static func own(of mount: Mount) -> (source: String, options: [GivenOption])? {
+        guard let client = try? ControlClient(of: mount), client.owner == geteuid(),
+            let own: Handover = try? client.result(of: .describe),
+            let command = try? Program.parse(own.line) as? MountCommand
+        else { return nil }
+        return (own.source, command.given)
     }
 }
 

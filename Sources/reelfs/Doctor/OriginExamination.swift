@@ -19,6 +19,8 @@ struct OriginExamination {
     fileprivate static let mostOfDocument = SourceAnswer.limit
     /// The limit of a directory further down, which the user has not named: some thousand files.
     private static let mostOfInner = 1 << 20
+    /// Pieces of a joined file whose lengths are asked for: a request each.
+    private static let mostPieces = 16
     /// Listings to read until a media file is found.
     private static let depth = 3
 
@@ -31,7 +33,7 @@ struct OriginExamination {
     /// The outcome of ``source(_:)``.
     enum Discovery {
         /// - Parameter first: the answer to the first request for the file, if it was sent.
-        case found(SourceFacts, file: ResourceURL?, first: OriginFacts.Probe?)
+        case found(SourceFacts, file: ExaminedFile?, first: OriginFacts.Probe?)
         case failed(OriginFacts.Probe)
     }
 
@@ -42,7 +44,7 @@ struct OriginExamination {
         let search = SourceSearch(SourceKinds.all, requests)
         switch own.map({ search.open($0, isFile: false) }) ?? search.find(.url(url)) {
         case .found(let (source, _)) where source is FileSource:
-            return .found(.file, file: source.root.url, first: requests.first)
+            return .found(.file, file: source.root.url.map { ExaminedFile(url: $0) }, first: requests.first)
         case .found(let (source, listed)): return found(source, listed)
         case .refused(let refusal):
             let type = requests.document.map { $0.head?.mediaType ?? "of no type" } ?? own?.description
@@ -62,14 +64,31 @@ struct OriginExamination {
     }
 
     /// What can be asked for of a file: for one that is joined of pieces, the piece in the middle.
-    private func resource(_ url: ResourceURL, of source: any Source) -> ResourceURL? {
-        guard let joined = source.joined(url) else { return url }
+    private func resource(_ url: ResourceURL, of source: any Source) -> ExaminedFile? {
+        guard let joined = source.joined(url) else { return ExaminedFile(url: url) }
         guard let playlist = joined.playlist.url else { return nil }
         let request = OriginRequest(url: playlist)
         guard case .success(let (head, bytes)) = probe.document(request, most: Self.mostOfDocument),
             let list = try? joined.pieces(SourceAnswer(joined.playlist, head, bytes), { false })
         else { return nil }
-        return list.pieces.isEmpty ? nil : list.pieces[list.pieces.count / 2].url
+        guard !list.pieces.isEmpty else { return nil }
+        let middle = list.pieces[list.pieces.count / 2].url
+        return ExaminedFile(url: middle, joinedLength: length(of: list.pieces))
+    }
+
+    /// The length of all pieces, estimated from some of them if they are many; nil if one does not tell its own.
+    private func length(of pieces: [PieceList.Piece]) -> Int64? {
+        let whole = pieces.filter { $0.range == nil }
+        let known = pieces.reduce(Int64(0)) { $0 &+ ($1.range?.count ?? 0) }
+        let asked = min(whole.count, Self.mostPieces)
+        guard asked > 0 else { return known }
+        var sum = 0.0
+        for number in 0..<asked {
+            let probe = probe.inquire(whole[number * whole.count / asked].url, ByteRange(0, 1))
+            guard case .success(let information) = probe.outcome, let length = information.length else { return nil }
+            sum += Double(length)
+        }
+        return known &+ Int64(min(sum / Double(asked) * Double(whole.count), 1e18))
     }
 
     /// The first media file here, or in the first directory; else any file, the nearest.
@@ -134,8 +153,10 @@ struct OriginExamination {
 
     /// Examines one file.
     /// - Parameter first: the answer that came already. Later requests go to the target of its redirect directly.
-    func file(_ url: ResourceURL, first: OriginFacts.Probe?) -> OriginFacts {
+    func file(_ file: ExaminedFile, first: OriginFacts.Probe?) -> OriginFacts {
+        let url = file.url
         var facts = OriginFacts(url: url, first: first ?? inquire(url))
+        facts.joinedLength = file.joinedLength
         guard case .success(let information) = facts.first.outcome else { return facts }
         let before = connections()
         if information.acceptsRanges, let length = information.length, length > 1 {
@@ -193,6 +214,13 @@ struct OriginExamination {
         }
         return probe.examine(cache, place, file, length, alignment: alignment)
     }
+}
+
+/// What is asked for of a file that a mount shows.
+struct ExaminedFile {
+    var url: ResourceURL
+    /// Bytes of all pieces; nil if the file is not joined of pieces, or they do not tell.
+    var joinedLength: Int64?
 }
 
 /// The requests for the kind of a source, each sent once, and without a memory.

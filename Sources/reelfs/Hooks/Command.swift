@@ -1,3 +1,5 @@
+import Glibc
+
 /// A program of the user's own and its arguments, as an option names them. It runs without a shell (``CommandRuns``).
 struct Command: Hashable, Sendable {
     /// The program, a path or a name to be found along PATH, and its arguments.
@@ -43,4 +45,22 @@ struct Command: Hashable, Sendable {
 
     /// The name of the program, for logs and errors: its arguments may hold secrets.
     var name: String { words[0] }
+
+    /// Refuses a program that cannot be started, where the option is read and not at its first use.
+    func requireProgram(_ option: String) throws(Failure) {
+        if name.utf8.contains(UInt8(ascii: "/")) {
+            guard access(name, X_OK) != 0 || isDirectory(name) else { return }
+            let why = isDirectory(name) ? "it is a folder" : reason()
+            throw .usage("the command of option \(option), \(shown(name)), cannot be started: \(why)")
+        }
+        let folders = (environment("PATH") ?? "/usr/sbin:/usr/bin:/sbin:/bin").split(separator: ":")
+        guard folders.contains(where: { access("\($0)/\(name)", X_OK) == 0 && !isDirectory("\($0)/\(name)") }) else {
+            throw .usage("the command of option \(option), \(shown(name)), is in no folder of PATH")
+        }
+    }
+
+    private func isDirectory(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
 }

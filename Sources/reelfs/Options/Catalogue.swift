@@ -198,16 +198,17 @@ extension Catalogue {
         let configuration = try SourceConfiguration(source.source, source.options)
         let (transport, options) = (configuration.transport, source.options)
         do throws(TransportError) { try transport.check() } catch { throw .usage("\(error)") }
+        let trouble = LoginTrouble(logger)
         return CatalogueEntry(
             path: source.path, address: configuration.sourceWithCredentials, scope: scope(of: source),
             // Keys neither print nor reflect themselves.
             fingerprint: "\(configuration.sourceWithCredentials) \(transport) \(source.options) "
                 + "\(transport.signingKey.hashValue)",
-            options: VolumeOptions(source.options, news, folder: source.path, tier: tier)
+            options: VolumeOptions(options, news, folder: source.path, tier: tier, trouble)
         ) { (line) throws(CatalogueFailure) in
             do throws(TransportError) {
                 let commands = CommandRuns()
-                var running = transport.running(options, with: commands) { logger?.error("\($0)") }
+                var running = transport.running(options, with: commands) { trouble.note($0) }
                 running.line = line
                 let origin = try CurlOrigin(running)
                 return CatalogueConnection(origin, finder: options.resolver.map { ResolverCommand($0) }) {

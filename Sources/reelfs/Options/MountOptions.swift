@@ -130,7 +130,8 @@ struct MountOptions: Hashable, Sendable {
         if option.followsHeader {
             return .usage("unknown option after header=; write a comma in a value as `\\,`, or the value in quotes")
         }
-        return .usage("unknown option \"\(shown(option.name))\"; `reelfs mount --help` lists all options")
+        let advice = OptionWords.advice(on: name.lowercased()) ?? "`reelfs mount --help` lists all options"
+        return .usage("unknown option \"\(shown(option.name))\": \(advice)")
     }
 
     /// Whether the option exists, or is refused with a reason of its own. - Parameter name: with hyphens.
@@ -194,6 +195,8 @@ let ignoredWords = [
     "diratime", "nodiratime", "dev", "nodev", "suid", "nosuid", "exec", "noexec", "auto", "noauto", "user", "nouser",
     "users", "owner", "group", "nofail", "fail", "_netdev", "_rnetdev", "comment", "sync", "async", "dirsync", "silent",
     "loud", "mand", "nomand", "iversion", "noiversion", "symfollow", "nosymfollow",
+    // Of sshfs and of older FUSE programs: what a mount does by itself.
+    "reconnect", "nonempty", "auto_unmount", "kernel_cache", "auto_cache", "big_writes",
     // mount(8) passes these from mountinfo with a remount.
     "default_permissions", "user_id", "group_id", "max_read",
 ]

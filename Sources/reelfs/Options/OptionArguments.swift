@@ -2,12 +2,39 @@ import ArgumentParser
 import CLinux
 import ReelCache
 
-/// The long options of a command, one a row of ``OptionTable``.
+/// The long options of a command, one a row of ``OptionTable``, under the titles of their groups.
 ///
 /// ArgumentParser finds the options of a type in its mirror, and has the type decode them by their labels there. This
 /// type puts the table's rows where other types have declared properties.
 struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflectable {
-    /// The options on the command line, in the order of the table.
+    /// The options on the command line, group by group.
+    private(set) var given: [GivenOption] = []
+
+    init() {}
+
+    init(from decoder: any Decoder) throws {
+        let values = try decoder.container(keyedBy: RowKey.self)
+        for group in rowGroups { given += try Self.given(in: group, values) }
+    }
+
+    var customMirror: Mirror { Mirror(self, children: rowGroups.map { Self.child($0) }) }
+
+    private static func given<Group: RowGroup>(
+        in group: Group.Type, _ values: KeyedDecodingContainer<RowKey>
+    ) throws -> [GivenOption] {
+        let key = RowKey(stringValue: "\(group.group)")
+        return try values.decode(OptionGroup<GroupArguments<Command, Group>>.self, forKey: key).wrappedValue.given
+    }
+
+    private static func child<Group: RowGroup>(_ group: Group.Type) -> (label: String, value: Any) {
+        // Of few options a title would say more than they do.
+        let title = rows(of: Command.scope).count > 10 ? group.group.rawValue : ""
+        return ("\(group.group)", OptionGroup<GroupArguments<Command, Group>>(title: title))
+    }
+}
+
+/// The options of one group, as ArgumentParser wants a type for each title.
+private struct GroupArguments<Command: OptionCommand, Group: RowGroup>: ParsableArguments, CustomReflectable {
     private(set) var given: [GivenOption] = []
 
     init() {}
@@ -28,16 +55,33 @@ struct OptionArguments<Command: OptionCommand>: ParsableArguments, CustomReflect
 
     var customMirror: Mirror { Mirror(self, children: Self.rows.map { (label: $0.name, value: $0.argument) }) }
 
-    private static var rows: [OptionRow] { OptionTable.rows.filter { $0.scope.contains(Command.scope) } }
-
-    private struct RowKey: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
+    private static var rows: [OptionRow] { reelfs.rows(of: Command.scope).filter { $0.group == Group.group } }
 }
+
+private func rows(of scope: OptionRow.Scope) -> [OptionRow] { OptionTable.rows.filter { $0.scope.contains(scope) } }
+
+private struct RowKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+
+    init(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { nil }
+}
+
+private protocol RowGroup: Sendable { static var group: OptionRow.Group { get } }
+private enum CommonRows: RowGroup { static let group = OptionRow.Group.common }
+private enum SourceRows: RowGroup { static let group = OptionRow.Group.source }
+private enum CacheRows: RowGroup { static let group = OptionRow.Group.cache }
+private enum BehaviourRows: RowGroup { static let group = OptionRow.Group.behaviour }
+private enum AccessRows: RowGroup { static let group = OptionRow.Group.access }
+private enum HTTPRows: RowGroup { static let group = OptionRow.Group.http }
+private enum SharingRows: RowGroup { static let group = OptionRow.Group.sharing }
+private enum RareRows: RowGroup { static let group = OptionRow.Group.rare }
+
+private let rowGroups: [any RowGroup.Type] = [
+    CommonRows.self, SourceRows.self, CacheRows.self, BehaviourRows.self, AccessRows.self, HTTPRows.self,
+    SharingRows.self, RareRows.self,
+]
 
 /// A command that takes the rows of a scope.
 protocol OptionCommand: Sendable { static var scope: OptionRow.Scope { get } }
@@ -71,7 +115,8 @@ extension OptionArguments<CacheScope> {
 extension OptionRow {
     /// The property wrapper that a declared option would have.
     fileprivate var argument: Any {
-        let names = NameSpecification.customLong(name)
+        let short = letter.map { [NameSpecification.Element.customShort($0)] } ?? []
+        let names = NameSpecification(short + [.customLong(name)])
         let text = help + ((`default` ?? unset).map { " (default: \($0))." } ?? ".")
         let help = ArgumentHelp(
             "\(text)", valueName: form?.name, visibility: scope.contains(.hidden) ? .hidden : .default)

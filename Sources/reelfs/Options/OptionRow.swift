@@ -5,6 +5,10 @@ import ReelSources
 struct OptionRow: Sendable {
     /// With hyphens.
     var name: String
+    /// Where help and pages show it.
+    var group: Group
+    /// A short form, for those of curl(1).
+    var letter: Character?
     /// nil: a flag.
     var form: ValueForm?
     var scope: Scope
@@ -18,6 +22,18 @@ struct OptionRow: Sendable {
     /// Reads the text that was given, nil for a name alone, and sets the property. Throws only ``Failure``; a closure
     /// that says so would have to spell out its parameters.
     var apply: @Sendable (_ options: inout MountOptions, _ name: String, _ text: String?) throws -> Void
+
+    /// In the order of help: the ten that most people need come first.
+    enum Group: String, CaseIterable, Sendable {
+        case common = "Most used"
+        case source = "Source and login"
+        case cache = "Cache"
+        case behaviour = "Behaviour"
+        case access = "Access"
+        case http = "HTTP"
+        case sharing = "Sharing"
+        case rare = "Rarely needed"
+    }
 
     /// The commands that take an option as a long option; `-o` and option files take all.
     struct Scope: OptionSet, Sendable {

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCache
 import ReelCore
 import ReelListener
@@ -17,25 +18,41 @@ func flag(_ name: String, _ value: String?) throws(Failure) -> Bool {
     return true
 }
 
+/// A name alone, or with `=yes` or `=no`.
+func choice(_ name: String, _ value: String?) throws(Failure) -> Bool {
+    switch value {
+    case nil, "yes": return true
+    case "no": return false
+    default: throw .usage("option \(name) takes no value, or yes or no")
+    }
+}
+
 /// Digits, and at most one unit behind them.
 /// - Parameters:
 ///   - range: of the result; its lower bound, of the digits.
 ///   - expected: for the error, the expected form.
 func number(
-    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String, units: [Character: Int64] = [:]
+    _ name: String, _ value: String?, _ range: ClosedRange<Int64>, _ expected: String, units: [String: Int64] = [:]
 ) throws(Failure) -> Int64 {
     let whole = try text(name, value)
-    let unit = whole.last.flatMap { units[$0] }
-    let digits = unit == nil ? whole[...] : whole.dropLast()
-    guard !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int64(digits),
-        count >= range.lowerBound, count <= range.upperBound / (unit ?? 1)
+    let digits = whole.prefix { $0.isASCII && $0.isNumber }
+    let rest = String(whole.dropFirst(digits.count))
+    guard let unit = rest.isEmpty ? 1 : units[rest], let count = Int64(digits), count >= range.lowerBound,
+        count <= range.upperBound / unit
     else { throw .usage("option \(name) must be \(expected)") }
-    return count * (unit ?? 1)
+    return count * unit
 }
 
-/// The number of a user or a group.
-func identifier(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
-    UInt32(try number(name, value, 0...4_294_967_294, "a number"))
+/// A user by name (passwd(5)) or number.
+func user(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
+    if let known = getpwnam(try text(name, value)) { return known.pointee.pw_uid }
+    return UInt32(try number(name, value, 0...4_294_967_294, "a user's name or number"))
+}
+
+/// A group by name (group(5)) or number.
+func group(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
+    if let known = getgrnam(try text(name, value)) { return known.pointee.gr_gid }
+    return UInt32(try number(name, value, 0...4_294_967_294, "a group's name or number"))
 }
 
 /// Permission bits.
@@ -46,18 +63,27 @@ func octal(_ name: String, _ value: String?) throws(Failure) -> UInt32 {
     return mask
 }
 
-/// Digits and one of K, M, G, T: powers of 1024. In bytes.
+/// In bytes, at least `minimum`. A small number without a unit is a unit forgotten.
 func size(_ name: String, _ value: String?, minimum: Int64 = 1) throws(Failure) -> Int64 {
-    let units: [Character: Int64] = [
-        "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
-    ]
-    return try number(name, value, minimum...(.max), "a size such as 500M, 20G or 1T", units: units)
+    let expected = "a size such as 500M, 20G or 1T"
+    guard let bytes = byteSize(try text(name, value)), bytes >= minimum else {
+        throw .usage("option \(name) must be \(expected)")
+    }
+    guard bytes == 0 || bytes >= 512 || value?.utf8.last.map(isDigit) != true else {
+        throw .usage("option \(name) must be \(expected); without a unit, \(bytes) are bytes")
+    }
+    return bytes
 }
 
 /// Digits and one of s (or nothing), m, h, d. In seconds.
-func duration(_ name: String, _ value: String?) throws(Failure) -> Int64 {
-    let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3600, "d": 86_400]
-    return try number(name, value, 0...100 * 365 * 86_400, "a time such as 90, 5m, 12h or 30d", units: units)
+func duration(
+    _ name: String, _ value: String?, _ range: ClosedRange<Int64> = 0...100 * 365 * 86_400,
+    _ expected: String = "a time such as 90, 5m, 12h or 30d"
+) throws(Failure) -> Int64 {
+    let units: [String: Int64] = [
+        "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400,
+    ]
+    return try number(name, value, range, expected, units: units)
 }
 
 /// A rate, or rates by the time of day.
@@ -71,11 +97,12 @@ func rateSchedule(_ name: String, _ value: String?) throws(Failure) -> RateSched
 /// A size, or a percentage of the disk.
 func floor(_ name: String, _ value: String?) throws(Failure) -> CacheLimits.Floor {
     let whole = try text(name, value)
-    guard whole.last == "%" else { return .bytes(try size(name, whole, minimum: 0)) }
-    guard let percent = Int(whole.dropLast()), (0...99).contains(percent) else {
-        throw .usage("option \(name) must be a size such as 2G, or a percentage such as 5%")
+    let expected = "a size such as 2G, or a percentage such as 5%"
+    if whole.last == "%" {
+        return .percent(Int(try number(name, String(whole.dropLast()), 0...99, expected)))
     }
-    return .percent(percent)
+    let bytes = try size(name, whole, minimum: 0)
+    return .bytes(bytes)
 }
 
 /// One line.

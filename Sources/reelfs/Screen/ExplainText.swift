@@ -1,3 +1,4 @@
+import ReelCore
 import ReelVolume
 
 /// A screen, with a line for the shell's prompt.
@@ -56,12 +57,10 @@ private func requestLines(_ told: Explanation, most: Int) -> [String] {
     let shown = told.requests.suffix(isRoom ? most - 1 : most - 2).reversed()
     // Requests for the pieces of a file say for which one.
     let hasPieces = Set(told.requests.map(\.file)).count > 1
-    var rows = [["UTC", "why", "program", "at", "bytes", "time", "from"]]
+    var rows = [["when", "why", "program", "at", "bytes", "time", "from"]]
     for request in shown {
-        // The time of day in RFC 3339.
-        let time = String(request.when.suffix(9).dropLast())
         rows.append([
-            time, request.why, cut(printable(request.program ?? "-"), to: 12),
+            localTimeOfDay(request.when), request.why, cut(printable(request.program ?? "-"), to: 12),
             request.range?.first.map { humanSize($0) } ?? "-", humanSize(request.bytes),
             shortTime(.milliseconds(request.milliseconds)), printable(place(of: request, hasPieces)),
         ])

@@ -54,14 +54,15 @@ func stateText(_ file: VolumeStatus.File) -> String {
     return state == "open" ? "open by \(printable(program))" : "\(printable(program)) \(state)"
 }
 
-/// `23:10 of 1:42:00, 8m ahead`: in bytes if the time is not known; nil if nobody reads.
+/// `read up to 23:10 of 1:42:00, 8m ahead`: in bytes if the time is not known; nil if nobody reads. Where the picture
+/// is only the player knows, which keeps a buffer of its own.
 func placeText(_ file: VolumeStatus.File) -> String? {
     guard let reader = reader(of: file) else { return nil }
     var text: String
     if let place = seconds(reader.position, of: file), let length = file.length, let all = seconds(length, of: file) {
-        text = (file.seconds == nil ? "about " : "") + "\(clockTime(place)) of \(clockTime(all))"
+        text = "read up to " + (file.seconds == nil ? "about " : "") + "\(clockTime(place)) of \(clockTime(all))"
     } else {
-        text = "at \(humanSize(reader.position))" + (file.length.map { " of " + humanSize($0) } ?? "")
+        text = "read up to \(humanSize(reader.position))" + (file.length.map { " of " + humanSize($0) } ?? "")
     }
     if let length = file.length, reader.position &+ reader.ahead >= length { return text + ", cached to its end" }
     text += ", " + (seconds(reader.ahead, of: file).map { longTime(Int64(min($0, 1e9))) } ?? humanSize(reader.ahead))
@@ -80,6 +81,24 @@ func paceText(_ file: VolumeStatus.File, now: Int64) -> String? {
         parts.append("last stall \(length) by the \(printable(stall.fault)) \(ago) ago")
     }
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
+}
+
+/// `http://host: the origin answers 401, since 18:20`.
+func verdictText(_ verdict: Verdict) -> String {
+    printable(verdict.sentence) + (verdict.since.map { ", since \(localTime($0))" } ?? "")
+}
+
+/// What a person can do about a verdict; nil if there is nothing to do.
+func nextStep(_ verdict: Verdict, _ mountpoint: String) -> String? {
+    switch (verdict.word, verdict.culprit) {
+    case (.well, _): nil
+    case (.away, _): "the mount goes on by itself once it answers"
+    case (.offline, _): "`reelfs offline off \(mountpoint)` ends it"
+    case (.disk, _), (_, "disk"): "free space on the disk of the cache, or repair it"
+    case (_, "command"): "run that command yourself, as the user who mounts"
+    case (_, "line"): "`reelfs limit-rate off \(mountpoint)` lifts the limit"
+    default: "`reelfs doctor \(mountpoint)` looks into it"
+    }
 }
 
 /// `http://host: well, first byte 12 ms, 5.0 MiB/s`.

@@ -1,21 +1,32 @@
 import Glibc
+import ReelCore
 import ReelVolume
 
 /// A mount for `reelfs status`: its totals, then a line a file.
-func statusText(_ status: MountStatus) -> String {
+/// - Parameter page: the address of its page with the token, nil if it is not shown.
+func statusText(_ status: MountStatus, page: String? = nil) -> String {
     var text = "\(printable(status.source)) on \(printable(status.mountpoint))"
-    guard let volume = status.volume else { return text + "\n  no answer" }
+    guard let volume = status.volume else {
+        return text + "\n  " + (status.mounter == nil ? "no answer" : status.error ?? "")
+    }
     let reads = volume.hits &+ volume.misses
     text += " (pid \(status.pid))\n"
+    if let verdict = volume.verdict {
+        text += "  \(verdictText(verdict))\n"
+        if let step = nextStep(verdict, shown(status.mountpoint)) { text += "  next    \(step)\n" }
+    }
     let others = (status.mountpoints ?? []).filter { $0 != status.mountpoint }
     if !others.isEmpty { text += "  shared  with \(others.map { printable($0) }.joined(separator: ", "))\n" }
     if let address = status.listening { text += "  listens \(printable(address))\n" }
+    if let page { text += "  page    \(page)\n" }
     text += "  cache   \(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))\n"
     if volume.isEncrypted == true { text += "  cache   encrypted; no passthrough\n" }
     if let failure = volume.cacheFailure {
         text += "  cache   cannot be written: \(failure) \(humanSize(volume.bytesInMemory)) in memory\n"
     }
-    if volume.damagedBlocks > 0 { text += "  cache   \(volume.damagedBlocks) damaged blocks found and dropped\n" }
+    if volume.damagedBlocks > 0 {
+        text += "  cache   \(count(Int(volume.damagedBlocks), "damaged block")) found and dropped\n"
+    }
     text += "  origin  \(fetchedText(volume))\n"
     text += "  served  \(humanSize(volume.bytesServed))"
     if reads > 0 { text += ", \(percent(volume.hits, reads)) of \(reads) reads from the cache" }
@@ -93,7 +104,9 @@ private func mapText(_ file: VolumeStatus.File) -> String? {
 /// A mount for `reelfs status --programs`: a line a program.
 func programsText(_ status: MountStatus) -> String {
     let text = "\(printable(status.source)) on \(printable(status.mountpoint))"
-    guard let volume = status.volume else { return text + "\n  no answer" }
+    guard let volume = status.volume else {
+        return text + "\n  " + (status.mounter == nil ? "no answer" : status.error ?? "")
+    }
     guard let programs = volume.programs, !programs.isEmpty else { return text + "\n  no program has read" }
     let rows = programs.map { program in
         [

@@ -63,11 +63,7 @@ final class Terminal: Sendable {
     }
 
     /// Columns and rows.
-    var size: (columns: Int, rows: Int) {
-        var size = winsize()
-        guard ioctl(1, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
-        return (Int(size.ws_col), Int(size.ws_row))
-    }
+    var size: (columns: Int, rows: Int) { terminalSize(1) }
 
     /// Replaces what the screen shows, at once and without a flicker.
     func draw(_ lines: [String]) {
@@ -87,4 +83,11 @@ final class Terminal: Sendable {
         if waiting[1].revents != 0 { return read(news.reading, &byte, 1) == 1 ? .signal(Int32(byte)) : .end }
         return read(0, &byte, 1) == 1 ? .key(byte) : .end
     }
+}
+
+/// Columns and rows of the terminal behind a descriptor, those of old where there is none.
+func terminalSize(_ descriptor: Int32) -> (columns: Int, rows: Int) {
+    var size = winsize()
+    guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0, size.ws_row > 0 else { return (80, 24) }
+    return (Int(size.ws_col), Int(size.ws_row))
 }

@@ -8,6 +8,7 @@ struct TopScreen {
         var mountpoint: String
         var path: String
         var isPinned: Bool
+        var isOpen = false
     }
 
     var mounts: [MountStatus]
@@ -24,7 +25,11 @@ struct TopScreen {
     /// The files in the order in which they stand on the screen.
     var choices: [Choice] {
         mounts.flatMap { mount in
-            files(of: mount).map { Choice(mountpoint: mount.mountpoint, path: $0.path, isPinned: $0.isPinned ?? false) }
+            files(of: mount).map {
+                Choice(
+                    mountpoint: mount.mountpoint, path: $0.path, isPinned: $0.isPinned ?? false,
+                    isOpen: $0.openHandles > 0)
+            }
         }
     }
 
@@ -64,7 +69,7 @@ struct TopScreen {
 
     private var foot: Line {
         if let message { return Line(text: message, style: .bold) }
-        return Line(text: "q quit  j/k choose  p prefetch  P pin  e evict  r refresh  o offline", style: .dim)
+        return Line(text: "q quit  j/k choose  p prefetch  P pin  e evict  r refresh  o offline  ? keys", style: .dim)
     }
 
     private var body: [Line] {
@@ -89,6 +94,9 @@ struct TopScreen {
         let used = MaintenanceProgress(done: volume.cacheUsed, total: volume.cacheCap)
         let sizes = "\(humanSize(volume.cacheUsed)) of \(humanSize(volume.cacheCap))"
         var lines: [Line] = []
+        if let verdict = volume.verdict {
+            lines.append(Line(text: "  \(verdictText(verdict))", style: verdict.word == .well ? .plain : .alarm))
+        }
         if volume.isOffline == true { lines.append(Line(text: "  offline  by command", style: .alarm)) }
         for place in onlyCached { lines.append(Line(text: "  only-cached on \(printable(place))", style: .alarm)) }
         lines.append(Line(text: "  cache    \(ProgressBar.bar(used, width: 20)) \(sizes)"))

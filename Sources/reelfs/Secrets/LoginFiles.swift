@@ -1,3 +1,4 @@
+import Logging
 import ReelHTTP
 import ReelThreads
 
@@ -42,6 +43,14 @@ extension ClientCertificate {
         self.init(
             certificate: certificate.path, key: isAlone ? key.path : nil,
             passphrase: key.isEncrypted ? passphrase : nil)
+        let name = shown(options.keyFile ?? file)
+        switch flaw {
+        case .otherKey: throw .usage("key file \(name) is not the key of the certificate in \(shown(file))")
+        case .unreadableKey where key.isEncrypted:
+            throw .usage("key file \(name) does not open with the passphrase of the credentials file")
+        case .unreadableKey: throw .usage("key file \(name) cannot be read: it is damaged, or of an unknown kind")
+        case nil: break
+        }
     }
 }
 
@@ -66,9 +75,10 @@ extension TransportConfiguration {
     private static let tokenLimit = 16 << 10
 
     /// The configuration of a transport that runs the command that prints a token.
-    /// - Parameter complain: gets a sentence for each run without a token. No output of the command is part of it.
+    /// - Parameter report: gets a sentence for each run without a token, nil for each other. No output of the command
+    ///   is part of it.
     func running(
-        _ options: MountOptions, with commands: CommandRuns, complain: @escaping @Sendable (String) -> Void
+        _ options: MountOptions, with commands: CommandRuns, report: @escaping @Sendable (String?) -> Void
     ) -> TransportConfiguration {
         guard let command = options.tokenCommand else { return self }
         // Sooner than the request gives up, which would report a silent origin.
@@ -82,17 +92,33 @@ extension TransportConfiguration {
                 switch result {
                 case .success(let output):
                     let token = tokenText(output)
-                    if token == nil { complain("\(shown(command.name)), the token command, printed no token") }
+                    report(token == nil ? "\(shown(command.name)), the token command, printed no token" : nil)
                     deliver(token)
                 case .failure(.stopped): deliver(nil)
                 case .failure(let failure):
-                    complain("\(shown(command.name)), the token command, \(failure.words)")
+                    report("\(shown(command.name)), the token command, \(failure.words)")
                     deliver(nil)
                 }
             }
             if let thread { thread.detach() } else { deliver(nil) }
         }
         return running
+    }
+}
+
+/// What became of the last run of a login's command.
+final class LoginTrouble: Sendable {
+    private let last = Lock<String?>(nil)
+    private let logger: Logger?
+
+    init(_ logger: Logger?) { self.logger = logger }
+
+    /// Why it gave nothing, nil if it gave something, or did not run yet.
+    var sentence: String? { last.withLock { $0 } }
+
+    func note(_ sentence: String?) {
+        last.withLock { $0 = sentence }
+        if let sentence { logger?.error("\(sentence)") }
     }
 }
 

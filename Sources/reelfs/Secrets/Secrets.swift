@@ -33,13 +33,39 @@ func requireReadable(_ source: String) throws(Failure) {
     } else {
         let isPath =
             bytes.first == UInt8(ascii: ".") || (bytes.first == UInt8(ascii: "/") && !bytes.starts(with: "//".utf8))
+        if !isPath, isHostAndPort(bytes), isMissing(source) {
+            throw .usage("a server is written with a scheme: http://HOST:PORT/")
+        }
         let isMeant =
             urlStart(bytes) != nil || (bytes.contains(UInt8(ascii: "@")) && !isPath && isMissing(source))
         guard isMeant else { return }
     }
+    if let end = position(of: "://", in: bytes), case let scheme = asciiLowercased(bytes[..<end]),
+        !scheme.isEmpty, scheme.utf8.allSatisfy(isLetter), !sourceSchemes.contains(scheme)
+    {
+        throw .usage("no source is at \(shown(scheme))://; there are \(sourceSchemes.joined(separator: ", "))")
+    }
+    // As scp(1) and sshfs write it; a password may not be guessed at.
+    if urlStart(bytes) == nil, !bytes.contains(UInt8(ascii: "?")), let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
+        bytes[..<colon].contains(UInt8(ascii: "@"))
+    {
+        throw .usage("a folder of an SSH server is written sftp://USER@HOST/FOLDER")
+    }
     throw .usage(
-        "the source is not an http(s) URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
+        "the source is not a URL; write / ? # @ in a password as %2F %3F %23 %40, or use credentials=FILE")
 }
+
+/// `host:8080`, `host:8080/films`.
+private func isHostAndPort(_ bytes: [UInt8]) -> Bool {
+    let place = bytes.prefix { $0 != UInt8(ascii: "/") }
+    guard let colon = place.lastIndex(of: UInt8(ascii: ":")), colon > 0 else { return false }
+    let port = place[(colon + 1)...]
+    return !port.isEmpty && port.allSatisfy { (0x30...0x39).contains($0) }
+        && !place[..<colon].contains { [UInt8(ascii: "@"), UInt8(ascii: "?")].contains($0) }
+}
+
+/// The schemes of sources.
+let sourceSchemes = ["http", "https", "dav", "davs", "ftp", "ftps", "ftpes", "sftp", "s3"]
 
 /// Whether there is an `@` in a fragment, which no source needs, or in a query right behind the host.
 private func isAmbiguous(_ bytes: [UInt8]) -> Bool {

@@ -46,6 +46,20 @@ extension EndToEnd {
             }
         }
 
+        @Test("One whose origin is away says so, and ends with an error where nobody would end it")
+        func away() throws {
+            try withFilms { (_, server, _, mount) throws in
+                #expect(try names(in: mount.path) == ["a.mkv", "b.mkv", "c.mkv"])
+                server.stop()
+                let end = try run("prefetch", "--timeout", "1", mount.path)
+                #expect(end.status == 32, "\(end)")
+                let lines = end.errors.split(separator: "\n")
+                #expect(lines.first?.hasPrefix("fetching: waiting: ") == true, "\(end)")
+                #expect(lines.last?.hasPrefix("reelfs: nothing came for 1 s: ") == true, "\(end)")
+                #expect(try run("prefetch", "--timeout", "soon", mount.path).status == 1)
+            }
+        }
+
         @Test("One in the background outlives its command, and is cancelled by another; one in front ends with its own")
         func background() throws {
             try withFilms { (_, _, films, mount) throws in
@@ -93,7 +107,8 @@ extension EndToEnd {
                 }
                 #expect(server.requests.count == count)
                 #expect(try run("offline", "off", mount.path).status == 0)
-                #expect(code { Int(access(mount.file("a.mkv"), F_OK)) } == 0)
+                // The kernel is told on a thread of its own, and has the name as missing until then.
+                #expect(eventually { code { Int(access(mount.file("a.mkv"), F_OK)) } == 0 })
                 #expect(try names(in: mount.path) == ["a.mkv", "b.mkv", "c.mkv"])
                 #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
             }

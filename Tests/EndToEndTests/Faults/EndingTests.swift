@@ -36,7 +36,7 @@ extension EndToEnd {
         func busy() throws {
             let film = FileOrigin(length: 20 << 20)
             try withMount(of: film) { scene, server, mount in
-                let reader = try stalledReader(mount, film, server)
+                let reader = try stalledReader(mount, film, scene)
                 let refused = try ChildProcess.run([program, "umount", mount.path])
                 #expect(refused.status == 32)
                 #expect(refused.errors.contains("busy"), "\(refused.errors)")
@@ -53,7 +53,7 @@ extension EndToEnd {
         func signalled(_ number: Int32) throws {
             let film = FileOrigin(length: 20 << 20)
             try withMount(of: film) { scene, server, mount in
-                let reader = try stalledReader(mount, film, server)
+                let reader = try stalledReader(mount, film, scene)
                 kill(mount.pid, number)
                 #expect(try reader.wait(within: .seconds(5)).status == 1)
                 try expectGone(mount, scene)
@@ -134,13 +134,9 @@ extension EndToEnd {
         }
 
         /// A child that waits for bytes which do not come.
-        private func stalledReader(
-            _ mount: Mounted, _ film: FileOrigin, _ server: ScriptedServer
-        ) throws -> ChildProcess {
+        private func stalledReader(_ mount: Mounted, _ film: FileOrigin, _ scene: Scene) throws -> ChildProcess {
             film.fault = .stallAfter(300_000)
-            let reader = try ChildProcess(["cat", mount.file("film.mkv")])
-            #expect(eventually { reader.said.output.utf8.count >= 100_000 }, "no bytes came")
-            return reader
+            return try startReader(of: mount.file("film.mkv"), into: scene.work("read"), atLeast: 100_000)
         }
 
         private func expectGone(_ mount: Mounted, _ scene: Scene) throws {

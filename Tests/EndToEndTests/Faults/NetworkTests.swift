@@ -156,7 +156,8 @@ extension EndToEnd {
                 try mount.unmount()
                 try stage.network.inServer("iptables -I INPUT -i server -j DROP")
                 let starting = try took { mount = try makeMount() }
-                #expect(starting < .seconds(4))
+                // It asks for two seconds, and an answer has thirty.
+                #expect(starting < .seconds(15), "\(starting)")
                 try look(mount)
                 #expect(stage.whole.difference(inFile: mount.file("whole.mkv")) == nil)
                 let ending = try took { () throws in

@@ -121,7 +121,9 @@ extension EndToEnd {
                 #expect(answer.wait(atMost: .seconds(20)) { $0 } == 4096)
                 let requests = server.requests.count
                 #expect(try OpenDescriptor(next.file("film.mkv")).bytes(at: 0, count: 1 << 20) == begin)
-                #expect(server.requests.count == requests)
+                // The reader of the other place may be read ahead of meanwhile.
+                let more = server.requests.dropFirst(requests).compactMap { $0.range(of: Self.length) }
+                #expect(more.allSatisfy { $0.lower >= 8 << 20 }, "\(more)")
             }
         }
 

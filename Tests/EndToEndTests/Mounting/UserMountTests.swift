@@ -48,6 +48,9 @@ extension EndToEnd {
                 let same = try space.run(["cmp", space.theirs + "/film.mkv", space.scene.work("film")], asUser: true)
                 #expect(same.status == 0, "\(same)")
                 #expect(try space.run(["ls", space.theirs]).status != 0, "root looks in")
+                let status = try space.run(words + ["status", space.theirs])
+                #expect(status.status == 0 && status.errors.isEmpty, "\(status)")
+                #expect(status.output.contains("answers only the user who mounted it (uid \(MountNamespace.user))"))
                 #expect(try space.run(words + ["umount", space.theirs], asUser: true).status == 0)
                 #expect(space.mounts.isEmpty)
             }

@@ -91,6 +91,14 @@ extension EndToEnd {
                 let words = "cert=\(cert),key=\(key).locked,cacert=\(cert)"
                 let locked = try scene.tryMount(url, ["-o", words])
                 #expect(locked.status == 1 && locked.errors.contains("passphrase="), "\(locked)")
+                let other = try scene.secret("other", "passphrase=hunter3\n")
+                let wrong = try scene.tryMount(url, ["-o", words + ",credentials=\(other)"])
+                #expect(wrong.status == 1 && wrong.errors.contains("does not open with the passphrase"), "\(wrong)")
+                try ChildProcess.check(["openssl", "genrsa", "-out", key + ".other", "2048"])
+                chmod(key + ".other", 0o600)
+                let strange = try scene.tryMount(url, ["-o", "cert=\(cert),key=\(key).other,cacert=\(cert)"])
+                #expect(
+                    strange.status == 1 && strange.errors.contains("is not the key of the certificate"), "\(strange)")
                 let phrase = try scene.secret("phrase", "passphrase=hunter2\n")
                 let opened = try scene.mount(url, ["-o", words + ",credentials=\(phrase)"])
                 Login.readAll(opened.path)

@@ -80,13 +80,14 @@ import Testing
         "wasted_bytes_total counter", "evicted_bytes_total counter", "damaged_blocks_total counter",
         "cache_bytes gauge", "cache_limit_bytes gauge", "cache_is_failing gauge", "memory_bytes gauge",
         "first_byte_seconds histogram", "origin_requests_total counter", "origin_failures_total counter",
-        "origin_circuit gauge", "origins_away gauge", "listing_age_seconds gauge", "stale_directories gauge",
+        "origin_circuit gauge", "verdict gauge", "origins_away gauge", "listing_age_seconds gauge",
+        "stale_directories gauge",
         "closed_sources gauge", "open_files gauge",
     ]
     private static let keys = [
         "bytesFromOrigin", "bytesInMemory", "bytesServed", "cacheCap", "cacheUsed", "damagedBlocks", "demanded",
         "files", "hits", "isEncrypted", "isOffline", "leaving", "limitRate", "misses", "origins", "outages",
-        "prefetches", "programs", "speculative", "staleDirectories", "stalls", "wasted",
+        "prefetches", "programs", "speculative", "staleDirectories", "stalls", "verdict", "wasted",
     ]
 
     @Test("promtool finds nothing wrong with them", .enabled(if: (try? unpackedProgram("promtool")) != nil || isCI))

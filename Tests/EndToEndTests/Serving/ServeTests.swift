@@ -20,6 +20,33 @@ import Testing
         }
     }
 
+    @Test("Status prints the page with the token on a terminal alone, and none where a login is wanted")
+    func tokenForATerminal() throws {
+        let server = try ScriptedServer(FileOrigin(length: 1 << 20).answer)
+        defer { server.stop() }
+        try withScene { scene in
+            let status = [program, "status", "--cache-dir", scene.cache]
+            let terminal = ["python3", "-c", "import pty, sys; pty.spawn(sys.argv[1:])"]
+            try withServing(server.url("/film.mkv").text, cache: scene.cache) { serving in
+                let token = trimmed(try #require(contents(scene.cache + "/listen.token")))
+                let seen = try ChildProcess.run(terminal + status).output
+                #expect(seen.contains("page    \(serving.address)#token=\(token)"), "\(seen)")
+                for words in [status, terminal + status + ["--json"]] {
+                    let output = try ChildProcess.run(words).output
+                    #expect(output.contains(serving.address) && !output.contains(token), "\(output)")
+                }
+            }
+            let login = scene.work("login")
+            try writeFile(login, Array("username=u\npassword=pass-word\n".utf8))
+            chmod(login, 0o600)
+            let options = ["--listen-credentials", login]
+            try withServing(server.url("/film.mkv").text, cache: scene.cache, options) { serving in
+                let seen = try ChildProcess.run(terminal + status).output
+                #expect(seen.contains(serving.address) && !seen.contains("#token="), "\(seen)")
+            }
+        }
+    }
+
     @Test("Ranges and conditions are answered as nginx answers them for the same file")
     func sameAnswers() throws {
         try withBoth { server, serving in

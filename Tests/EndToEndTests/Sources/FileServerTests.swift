@@ -342,6 +342,16 @@ extension EndToEnd {
                 let other = try ChildProcess.run(file + words.dropFirst(3), within: .seconds(30))
                 #expect(other.output.contains("parts of a file can be read"), "\(other.output)\(other.errors)")
                 #expect(!other.output.contains("a folder ("), "\(other.output)\(other.errors)")
+                guard source.contains(FileServer.login) else { return }
+                let login = scene.work("login")
+                try writeFile(login, "username=\(FileServer.user)\npassword=\(FileServer.password)\n".utf8)
+                chmod(login, 0o600)
+                let bare = source.replacing(FileServer.login, with: "")
+                for option in [["--credentials", login], ["-o", "credentials=" + login]] {
+                    let words = [program, "doctor", bare, "--cache-dir", scene.cache] + option
+                    let end = try ChildProcess.run(words, within: .seconds(30))
+                    #expect(end.status == 0 && end.output.contains("a folder ("), "\(end.output)\(end.errors)")
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
 import Glibc
+import ReelCore
 import TestKit
 import Testing
 
@@ -120,6 +121,22 @@ extension EndToEnd {
                 #expect(try names(in: mount.path) == ["index.ts"])
                 let isSame = try readWhole(mount.file("index.ts")) == readWhole(root + "/all.ts")
                 #expect(isSame)
+            }
+        }
+
+        @Test("doctor judges a film by all of its segments")
+        func doctor() throws {
+            // Long enough to show how fast the line is.
+            let words = ["-vf", "noise=alls=40:allf=t", "-b:v", "20M", "-hls_time", "2", "index.m3u8"]
+            try with(Self.list + words) { scene, server, root in
+                let parts = try names(in: root).filter { $0.hasSuffix(".ts") }
+                let sum = try parts.reduce(0) { try $0 + readWhole(root + "/" + $1).count }
+                #expect(parts.count > 2)
+                let end = try ChildProcess.run(
+                    [
+                        program, "doctor", server.url + "index.m3u8", "--cache-dir", scene.cache, "--duration", "40s",
+                    ], environment: ["no_proxy": "127.0.0.1"], within: .seconds(40))
+                #expect(end.output.contains("it will play: \(humanSize(Int64(sum))) in 40s need "), "\(end.output)")
             }
         }
 

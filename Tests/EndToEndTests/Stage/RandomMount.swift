@@ -145,7 +145,7 @@ struct RandomMount {
         findings.beginOrEndRestart()
         defer { findings.beginOrEndRestart() }
         do {
-            daemon = .background(try scene.restart(mount, environment: RandomTier.keys))
+            daemon = .background(try scene.restart(mount, mayWarn: true, environment: RandomTier.keys))
             if hasMistake { findings.find("a restart has taken a catalogue with a mistake") }
         } catch {
             // Then all stays as it was.

@@ -2,6 +2,7 @@ import CFuse
 import Glibc
 import ReelCore
 import TestKit
+import Testing
 
 /// A system call that failed.
 struct SystemFailure: Error, Equatable, CustomStringConvertible {
@@ -148,4 +149,12 @@ extension FileOrigin {
     func difference(inFile path: String) -> String? {
         do { return difference(from: try readWhole(path)) } catch { return error.description }
     }
+}
+
+/// Starts a program that reads a file to its end, and waits until it has read `count` bytes.
+/// - Parameter copy: a file for them. As text of a pipe they would take a busy machine longer to decode than to fetch.
+func startReader(of path: String, into copy: String, atLeast count: Int64) throws -> ChildProcess {
+    let reader = try ChildProcess(["sh", "-c", "exec cat \"$0\" > \"$1\"", path, copy])
+    #expect(eventually { ((try? attributes(copy).st_size) ?? -1) >= count }, "no bytes came")
+    return reader
 }

@@ -51,11 +51,13 @@ final class Scene: Sendable {
         return Mounted(path: path, pid: pid)
     }
 
-    /// Replaces the daemon of a mount. - Returns: the mount with the new one.
-    func restart(_ mount: Mounted, environment: [String: String] = [:]) throws -> Mounted {
+    /// Replaces the daemon of a mount.
+    /// - Parameter mayWarn: the origin has trouble, of which the new daemon warns on the same stderr.
+    /// - Returns: the mount with the new one.
+    func restart(_ mount: Mounted, mayWarn: Bool = false, environment: [String: String] = [:]) throws -> Mounted {
         let words = [program, "restart", mount.path]
         let end = try ChildProcess.run(words, environment: environment, within: .seconds(60))
-        guard end.status == 0, end.errors.isEmpty else { throw Unmounted(sentence: end.errors) }
+        guard end.status == 0, mayWarn || end.errors.isEmpty else { throw Unmounted(sentence: end.errors) }
         // The old one closes its files last.
         eventually { !isRunning(mount.pid) }
         let pid = try #require(daemon(of: mount.path), "no daemon serves \(mount.path)")

@@ -1,5 +1,7 @@
+import Glibc
 import ReelCore
 import Synchronization
+import TestKit
 import Testing
 
 @testable import ReelCache
@@ -152,5 +154,18 @@ import Testing
             "/home/ü/list.m3u": "935bf785eb1135d6ecfd6825ce2be78f",
         ]
         #expect(sourceDirectoryName(source) == known[source])
+    }
+
+    @Test func aCacheThatKnowsNothingOfItsSourceGoesWithItsClose() throws {
+        try withTemporaryDirectory { root in
+            for (isKnown, name) in [(false, "nothing"), (true, "setting")] {
+                let place = root + "/" + sourceDirectoryName(name)
+                defer { removeTree(place) }
+                let store = try Store(directory: place, source: name, limits: CacheLimits(cap: 1 << 30), owner: "")
+                if isKnown { store.set("offline", "on") }
+                let freed = store.closeUnused()
+                #expect((freed > 0) == !isKnown && (access(place, F_OK) == 0) == isKnown, "\(name)")
+            }
+        }
     }
 }

@@ -39,6 +39,17 @@ import Testing
         "08:00,", "08:00,2M,3M", "2M 3M", "08:00,2M 23:00", "08:00,2M 08:00,3M", "8,2M", "999999999999G", "008:00,2M",
     ]) func whatIsNoRateIsRefused(_ text: String) { #expect(RateSchedule(text) == nil) }
 
+    @Test(
+        arguments: [
+            ("0", 0), ("4096", 4096), ("500M", 500 << 20), ("1.5G", 3 << 29), ("20GB", 20 << 30), ("20GiB", 20 << 30),
+            ("20gi", 20 << 30), ("0.125k", 128), ("1T", 1 << 40), ("", nil), ("G", nil), ("1.5", nil), ("1.G", nil),
+            ("1.2345G", nil), ("-1K", nil), ("1 K", nil), ("1Ki8", nil), ("12B", nil), ("12iB", nil), ("9999999T", nil),
+            ("9999999999999T", nil), ("99999999999999999999", nil), ("١K", nil),
+        ] as [(String, Int64?)]) func aSizeIsReadAsPeopleWriteIt(_ text: String, expected: Int64?)
+    {
+        #expect(byteSize(text) == expected)
+    }
+
     @Test func moreTimesThanAnybodyNeedsAreRefused() {
         let words = (0..<97).map { "\($0 / 60):\($0 % 60 < 10 ? "0" : "")\($0 % 60),2M" }
         #expect(RateSchedule(words.joined(separator: " ")) == nil)

@@ -9,8 +9,8 @@ import Testing
     private static let film = GeneratedBytes(seed: 5).bytes(ByteRange(0, 300_000))
 
     /// A server of a folder with `film.mkv` and `empty`.
-    private func withServer(_ body: (SSHServer) throws -> Void) throws {
-        let server = try SSHServer()
+    private func withServer(_ lines: String = "", _ body: (SSHServer) throws -> Void) throws {
+        let server = try SSHServer(lines)
         defer { server.stop() }
         try replaceFile(server.directory + "/film.mkv", with: Self.film)
         try replaceFile(server.directory + "/empty", with: [])
@@ -29,6 +29,41 @@ import Testing
                 #expect(whole.failure == nil && whole.heads.map(\.status) == [200] && whole.bytes.isEmpty)
                 #expect(origin.fetch(server.url("empty"), range).failure == .status(416, retryAfter: nil))
             }
+        }
+    }
+
+    /// curl reads half a MiB at a time from such a server, all of it a body.
+    @Test func aBodyThatComesAtOnceIsNoAnswerWithoutEnd() throws {
+        try withServer { server in
+            let origin = try server.origin()
+            defer { origin.shutdown() }
+            let film = GeneratedBytes(seed: 6).bytes(ByteRange(0, 1 << 20))
+            try replaceFile(server.directory + "/film.mkv", with: film)
+            for _ in 0..<40 {
+                let record = origin.fetch(server.url("film.mkv"))
+                let isFilm = record.bytes == film
+                #expect(record.failure == nil)
+                #expect(isFilm, "\(record.bytes.count) bytes")
+            }
+        }
+    }
+
+    /// One that has taken a login before is busy, and no server of another key.
+    @Test func aServerThatDropsTheConnectionsBeyondItsMostIsBusy() throws {
+        try withServer("MaxStartups 1") { server in
+            let origin = try server.origin()
+            defer { origin.shutdown() }
+            // The only session is in use.
+            try replaceFile(server.directory + "/long.mkv", with: [UInt8](repeating: 1, count: 4 << 20))
+            let first = Recorder(answer: { _ in .pause })
+            let long = OriginRequest(url: server.url("long.mkv"), range: nil, stallLimit: .seconds(30))
+            let request = origin.start(long, first)
+            defer { request.cancel() }
+            try #require(eventually { first.byteCount > 0 })
+            // Somebody else is about to log in.
+            let other = try RawConnection(server.port)
+            try #require(other.receive(atLeast: 4).starts(with: "SSH-".utf8))
+            #expect(origin.fetch(server.url("film.mkv")).failure == .status(503, retryAfter: nil))
         }
     }
 

@@ -1,3 +1,4 @@
+import CCurl
 import ReelCore
 import TestKit
 import Testing
@@ -13,7 +14,7 @@ import Testing
         try withTransport(to: ScriptedServer { _ in [] }) { origin in
             let failure = origin.fetch(door.url("/")).failure
             guard case .untrusted(let text) = failure else { throw Unexpected(failure) }
-            #expect(text.contains("localhost"))
+            #expect(text.hasPrefix("the origin's certificate is not trusted (") && text.contains("localhost"))
         }
         try withTransport(to: server) {
             $0.certificateAuthorities = door.certificate
@@ -26,12 +27,17 @@ import Testing
         }
     }
 
-    @Test func whatSpeaksNoTLSIsNotTrusted() throws {
+    @Test func ofWhatSpeaksNoTLSTheCertificateIsNotBlamed() throws {
         let server = try ScriptedServer { _ in [] }
         try withTransport(to: server) { origin in
             let url = ResourceURL("https://127.0.0.1:\(server.port)/")!
-            #expect(origin.fetch(url, stallLimit: .seconds(2)).failure != nil)
+            let failure = try #require(origin.fetch(url, stallLimit: .seconds(2)).failure)
+            #expect(!failure.reason.contains("certificate is not trusted"), "\(failure)")
         }
+        let noTLS = OriginFailure(CURLE_USE_SSL_FAILED, hasHead: false, errno: 0, at: server.url("/"))
+        #expect(noTLS.reason.hasPrefix("the origin offers no TLS ("))
+        let key = OriginFailure(CURLE_SSL_CERTPROBLEM, hasHead: false, errno: 0, at: server.url("/"))
+        #expect(key.reason.hasPrefix("the client certificate, or its key, is of no use ("))
     }
 
     /// Sources and targets differ in scheme, host or port: what `.netrc` says of the name is for the source's origin

@@ -1,3 +1,4 @@
+import Glibc
 import ReelCore
 import ReelFilesystem
 import ReelThreads
@@ -237,6 +238,30 @@ import Testing
         #expect(programs["scan"] === scanner && scanner.status.files == 8)
         scanner.add(read: 5, fetched: 7)
         #expect(programs.status == [VolumeStatus.Program(name: "scan", files: 8, readBytes: 5, fetchedBytes: 7)])
+    }
+
+    /// A slow program at a quick origin.
+    @Test func aProgramWhoseReadsNeverWaitIsAScannerToo() throws {
+        let films = Dictionary(uniqueKeysWithValues: (0..<8).map { ("\($0).mkv", Self.matroska) })
+        try withFilms(films) { fixture, _ in
+            let beginning = ByteRange(0, Self.mebibyte)
+            for name in films.keys {
+                let file = try fixture.open(name).get()
+                fixture.volume.files.all[0].prefetch([beginning], as: .nextItem)
+                #expect(eventually { fixture.volume.files.all[0].object.present.covers(beginning) })
+                fixture.volume.close(file)
+            }
+            let programs = fixture.volume.services.programs
+            for name in films.keys {
+                #expect(!programs.areScanning(now: now()))
+                let file = try fixture.open(name, by: getpid()).get()
+                for lower in stride(from: 0, to: beginning.upper, by: 64 << 10) {
+                    expect(fixture, file, Self.matroska, lower, 64 << 10)
+                }
+                fixture.volume.close(file)
+            }
+            #expect(programs.areScanning(now: now()))
+        }
     }
 
     @Test func threeFilesOfAKindTellWhatAProgramReadsOfEach() throws {

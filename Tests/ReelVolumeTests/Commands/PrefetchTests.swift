@@ -186,6 +186,42 @@ import Testing
         }
     }
 
+    @Test func oneOfWhichNothingCanBeHadSaysWhyAndEndsAfterItsPatience() throws {
+        try withTree { fixture, server, _ in
+            _ = try fixture.lookup("a.mkv").get()
+            server.stop()
+            let volume = fixture.volume
+            let seen = Monitor<[PrefetchStatus]>([])
+            let request = PrefetchRequest(paths: ["a.mkv"], patience: .seconds(1))
+            let number = try volume.prefetches.start(request, volume.maintenance)
+            let status = try #require(
+                volume.prefetches.watch(number, until: { _ in false }, isOver: { false }) { status in
+                    seen.withLock { $0.append(status) }
+                })
+            let reason = try #require(seen.withLock { $0.last { $0.phase == .waiting }?.error })
+            #expect(status.phase == .failed && status.error == "nothing came for 1 s: \(reason)", "\(status)")
+            let waiting = try volume.prefetches.start(
+                PrefetchRequest(paths: ["a.mkv"], patience: nil), volume.maintenance)
+            #expect(eventually { volume.prefetches.all.last?.phase == .waiting })
+            #expect(volume.prefetches.cancel(waiting))
+        }
+    }
+
+    /// A limit lets a second's bytes come at once.
+    @Test func theRateOfBytesThatComeInBurstsIsTheirMean() {
+        for window in [2, 10] as [Int64] {
+            var meter = RateMeter(of: .seconds(window))
+            for second in 1...60 as ClosedRange<Int64> {
+                meter.add(1000, .seconds(second))
+                guard second > 3 * window else { continue }
+                for part in 1...9 {
+                    let rate = meter.perSecond(.seconds(second) + .milliseconds(100 * part))
+                    #expect((500...1000).contains(rate), "\(rate) at \(second).\(part)")
+                }
+            }
+        }
+    }
+
     @Test func bytesThatACommandWantsAreNoReadaheadAndNoWaste() throws {
         try withTree(lengths: ["a.mkv": 20 << 20]) { fixture, _, _ in
             let status = try prefetch(fixture, PrefetchRequest(paths: [""]))

@@ -62,7 +62,7 @@ import Testing
             film.fault = .silent
             let reads = park(fixture, file, count: 200)
             for (_, read) in reads { fixture.volume.abandon(read, of: file) }
-            #expect(remote.ask { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 })
+            #expect(eventually { remote.ask { $0.reads.queuedCount == 0 && $0.reads.heldCount == 0 } })
         }
     }
 

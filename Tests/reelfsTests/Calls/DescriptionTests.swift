@@ -95,6 +95,8 @@ import Testing
         try expect("MountStatus", MountStatus.self)
         try expect("MaintenanceReport", MaintenanceReport.self)
         try expect("PrefetchStatus", PrefetchStatus.self)
+        try expect("FolderContents", FolderContents.self)
+        try expect("Explanation", Explanation.self)
         let phase = Schema(try #require(Self.document["components"]?["schemas"]?["PrefetchStatus"]), of: Self.document)
         #expect(phase.properties["phase"]?.values == Set(PrefetchStatus.Phase.allCases.map(\.rawValue)))
     }

@@ -62,6 +62,18 @@ struct CacheCommandTests {
     }
 
     @Test(
+        "A line of progress fits the terminal, with a bar where there is room",
+        arguments: [
+            (200, 30), (80, 27), (61, 8), (60, 0), (20, 0),
+        ])
+    func line(columns: Int, bar: Int) {
+        let line = ProgressBar.line(
+            "fetching", MaintenanceProgress(done: 0, total: 87 << 20), ", 632 KiB/s, 3m left", columns: columns)
+        #expect(line.count < columns, "\(line)")
+        #expect(line.count { $0 == "." } - (bar == 0 ? 0 : 1) == bar || bar == 0 && !line.contains("["), "\(line)")
+    }
+
+    @Test(
         "A path lies below a directory, not below one that only begins alike",
         arguments: [
             ("/m/a", "/m", true), ("/m", "/m", true), ("/mm", "/m", false), ("/a", "/", true),

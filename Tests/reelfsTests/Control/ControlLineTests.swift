@@ -33,6 +33,14 @@ struct ControlLineTests {
             #"{"command":"prefetch","isBackground":true,"paths":["a"],"pins":true,"schedule":"08:00,2M 23:00,off","#
                 + #""version":1}"#
         ),
+        (
+            .prefetch(PrefetchRequest(paths: ["a"], patience: .seconds(60))),
+            #"{"command":"prefetch","isBackground":false,"paths":["a"],"patience":60,"pins":false,"version":1}"#
+        ),
+        (
+            .prefetch(PrefetchRequest(paths: ["a"], patience: nil)),
+            #"{"command":"prefetch","isBackground":false,"paths":["a"],"patience":0,"pins":false,"version":1}"#
+        ),
         (.cancelPrefetch("a"), #"{"command":"cancel-prefetch","path":"a","version":1}"#),
         (.offline(true), #"{"command":"offline","isOffline":true,"version":1}"#),
         (.offline(false, device: "0:9"), #"{"command":"offline","device":"0:9","isOffline":false,"version":1}"#),

@@ -1,4 +1,5 @@
 import Glibc
+import ReelCore
 import ReelFuse
 import TestKit
 import Testing

@@ -319,7 +319,7 @@ struct DiagnosisTests {
                 "host and port"
             ),
             (
-                .untrusted("https://host: bad"), "bad the origin's certificate is not trusted (https://host: bad)",
+                .untrusted("no TLS (https://host: bad)"), "bad no TLS (https://host: bad)",
                 "update-ca-certificates"
             ),
             (.wrongAnswer("x"), "bad https://host: the origin's answer is of no use (x)", "login page"),

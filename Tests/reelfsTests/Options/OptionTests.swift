@@ -15,7 +15,9 @@ struct OptionTests {
         ("cache-dir=/a\\\\b\\c", { $0.cacheDirectory = "/a\\b\\c" }),
         ("cache_size=20G", { $0.cacheSize = 20 << 30 }),
         ("cache_size=1t,cache_size=512", { $0.cacheSize = 512 }),
-        ("timeout=5", { $0.timeout = 5 }),
+        ("cache_size=1.5GiB,auto_unmount,kernel_cache", { $0.cacheSize = 3 << 29 }),
+        ("timeout=5", { $0.timeout = 5 }), ("timeout=2m", { $0.timeout = 120 }), ("refresh=5min", { $0.refresh = 300 }),
+        ("uid=root,gid=root", { ($0.user, $0.group) = (0, 0) }), ("reconnect,nonempty,min_free=5%", { _ in }),
         ("refresh=0", { $0.refresh = 0 }), ("refresh=90", { $0.refresh = 90 }), ("refresh=45s", { $0.refresh = 45 }),
         ("refresh=10m", { $0.refresh = 600 }), ("refresh=24h", { $0.refresh = 86_400 }),
         ("prebuffer=0", { $0.prebuffer = 0 }),
@@ -69,6 +71,65 @@ struct OptionTests {
         ),
         (#"user_agent=A "B""#, { $0.userAgent = #"A "B""# }),
     ]
+
+    /// What is written, and what the sentence names in its place.
+    static let advice = [
+        ("bwlimit=3M", "its name here is limit-rate"), ("limit_rat=3M", "the nearest is limit-rate"),
+        ("IdentityFile=/k", "its name here is ssh-key"), ("quite-another", "`reelfs mount --help` lists all options"),
+        ("cache_size=10", "without a unit, 10 are bytes"), ("min_free=5", "without a unit, 5 are bytes"),
+    ]
+
+    @Test("A word of another program's, or one that is misspelt, is named in ours", arguments: advice)
+    func advised(word: String, sentence: String) {
+        let failure = #expect(throws: Failure.self) {
+            var options = MountOptions()
+            try options.apply(list: word)
+        }
+        #expect(failure?.sentence.contains(sentence) == true, "\(failure?.sentence ?? "")")
+    }
+
+    @Test(
+        "So on the command line",
+        arguments: [("--bwlimit", "limit-rate"), ("-k", "cacert"), ("--cach-size", "cache-size")])
+    func advisedOnTheCommandLine(word: String, ours: String) throws {
+        let end = try ChildProcess.run([CommandTests.program, "mount", word, "3M", "http://h/", "/m"])
+        #expect(
+            end.status == 1 && end.errors.contains("unknown option \(word): ") && end.errors.contains(ours), "\(end)")
+    }
+
+    @Test("The short forms of curl mean the same")
+    func shortForms() throws {
+        let words = ["-H", "A: b", "-A", "C/1", "-b", "/c", "-E", "/d", "-r"]
+        let command = try Program.parse(["reelfs", "mount", "http://h/", "/m"] + words) as? MountCommand
+        let options = try #require(command).mountOptions()
+        #expect(options.headers == [.field(HeaderField(name: "A", value: "b"))] && options.userAgent == "C/1")
+        #expect(options.cookieFile == "/c" && options.certificateFile == "/d")
+    }
+
+    @Test("Each scheme of a source is one, and another is named", arguments: sourceSchemes + ["htp"])
+    func schemes(scheme: String) {
+        let failure = Result { () throws(Failure) in try requireReadable(scheme + "://host/films/") }
+        if case .failure(let failure) = failure {
+            #expect(scheme == "htp" && failure.sentence.hasPrefix("no source is at htp://"))
+        } else {
+            #expect(scheme != "htp")
+        }
+    }
+
+    @Test(
+        "A server without a scheme is told from a file",
+        arguments: [
+            ("host:8080", true), ("192.168.1.5:80/films/", true), ("[::1]:80", true), ("host", false),
+            ("./host:8080", false), ("/films:8080", false), ("a:b", false), ("host:", false),
+        ])
+    func hostAndPort(source: String, isRefused: Bool) {
+        let failure = Result { () throws(Failure) in try requireReadable(source) }
+        if case .failure(let failure) = failure {
+            #expect(isRefused && failure.sentence == "a server is written with a scheme: http://HOST:PORT/")
+        } else {
+            #expect(!isRefused)
+        }
+    }
 
     @Test("A list of options is what its words say", arguments: good.indices)
     func accepted(index: Int) throws {
@@ -126,6 +187,18 @@ struct OptionTests {
         #expect(options == MountOptions())
     }
 
+    @Test(
+        "Others are let in or not by one option, in -o, on the command line and by its old name",
+        arguments: [
+            (["-o", "allow_other"], true), (["-o", "allow_other=yes"], true), (["-o", "allow_other=no"], false),
+            (["-o", "no_allow_other"], false), (["--allow-other"], true), (["--allow-other=yes"], true),
+            (["--allow-other=no"], false), (["--no-allow-other"], false),
+        ])
+    func others(words: [String], areAllowed: Bool) throws {
+        let command = try Program.parse(["reelfs", "mount"] + words + ["http://h/", "/m"]) as? MountCommand
+        #expect(try #require(command).mountOptions().allowOther == areAllowed)
+    }
+
     @Test("No name stands for two options")
     func names() {
         #expect(Set(OptionTable.rows.map(\.name)).count == OptionTable.rows.count)
@@ -158,7 +231,7 @@ struct OptionTests {
         ("cache_size=99999999T", "cache-size"), ("cache_size=0", "cache-size"), ("cache_size=-1", "cache-size"),
         ("cache_size=G", "cache-size"), ("timeout=0", "timeout"), ("prebuffer=much", "prebuffer"),
         ("timeout=1.5", "timeout"), ("timeout", "timeout"),
-        ("uid=root", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
+        ("uid=nobody-of-that-name", "uid"), ("uid=4294967295", "uid"), ("umask=999", "umask"), ("umask=1000", "umask"),
         ("allow_other=1", "allow-other"), ("password=x", "credentials=FILE"), ("credentials", "credentials"),
         ("no_allow_other=1", "no-allow-other"), ("config=", "config"), ("header=nothing", "header"),
         ("header=A b: c", "header"),
@@ -340,7 +413,8 @@ struct OptionTests {
     func unreadable(source: String) {
         #expect { try requireReadable(source) } throws: { error in
             let sentence = (error as? Failure)?.sentence ?? ""
-            return sentence.contains("not an http(s) URL") && !sentence.contains("sesame")
+            let isRefused = ["is not a URL", "no source is at"].contains { sentence.contains($0) }
+            return isRefused && !sentence.contains("sesame")
         }
         #expect(!withoutQuery(source).contains("sesame") || source.hasPrefix("sesame@") || ResourceURL(source) != nil)
         #expect(secretRange(Array(source.utf8), after: nil) != nil || source.hasPrefix("sesame@"))

@@ -37,11 +37,17 @@ import Testing
                  why  requests  failed    bytes  program
               demand         2       1  4.0 KiB  mpv
 
-                   UTC     why  program       at    bytes   time  from
-              10:00:12  demand      mpv  2.0 MiB      0 B  12 ms  the origin answers 503
-              10:00:11  demand      mpv  1.0 MiB  4.0 KiB  12 ms  cdn.example:8443
+                  when     why  program       at    bytes   time  from
+              \(localTimeOfDay(told.requests[1].when))  demand      mpv  2.0 MiB      0 B  12 ms  the origin answers 503
+              \(localTimeOfDay(told.requests[0].when))  demand      mpv  1.0 MiB  4.0 KiB  12 ms  cdn.example:8443
             """
         #expect(explanationText(told) == expected, "\(explanationText(told))")
+    }
+
+    @Test("Times are those of the caller's time zone")
+    func times() {
+        #expect(localTimeOfDay("1970-01-01T00:00:59Z") == localTime(0).suffix(5) + ":59")
+        #expect(localTimeOfDay("yesterday") == "?")
     }
 
     @Test("The pieces of a film are named, and so is a place that is not its origin")

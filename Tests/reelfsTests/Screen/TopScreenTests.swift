@@ -32,20 +32,35 @@ import Testing
         VolumeStatus.File(path: path, length: 10, cachedBytes: 10, openHandles: 0, rate: 0)
     }
 
+    @Test(
+        "Each verdict but that all is well has a next step, which suits its culprit",
+        arguments: [
+            (Verdict.Word.well, nil, nil), (.refused, "login", "`reelfs doctor /m` looks into it"),
+            (.refused, "command", "run that command yourself, as the user who mounts"),
+            (.stands, "line", "`reelfs limit-rate off /m` lifts the limit"),
+            (.stands, "disk", "free space on the disk of the cache, or repair it"),
+            (.disk, "disk", "free space on the disk of the cache, or repair it"),
+            (.stops, "origin", "`reelfs doctor /m` looks into it"), (.offline, nil, "`reelfs offline off /m` ends it"),
+            (.away, "origin", "the mount goes on by itself once it answers"),
+        ] as [(Verdict.Word, String?, String?)])
+    func next(word: Verdict.Word, culprit: String?, expected: String?) {
+        #expect(nextStep(Verdict(word: word, culprit: culprit, sentence: "x"), "/m") == expected)
+    }
+
     @Test("A film is described in words, and its parts are a bar in which the reader stands")
     func words() {
         let file = Self.film("a.mkv")
         #expect(mapBar(file, width: 32) == "[####|###>.......................]")
         #expect(mapBar(file, width: 96)?.dropFirst().prefix(14) == "############|#")
         #expect(stateText(file) == "mpv plays")
-        #expect(placeText(file) == "about 0:12 of 1:36, 12s ahead")
+        #expect(placeText(file) == "read up to about 0:12 of 1:36, 12s ahead")
         #expect(paceText(file, now: 0) == "reads 1.0 MiB/s, needs 1.0 MiB/s")
         let told = Self.film("a.mkv") {
             $0.seconds = 5760
             $0.waiting = 1500
             $0.lastStall = VolumeStatus.Stall(fault: "queue", milliseconds: 1240, when: 100)
         }
-        #expect(placeText(told) == "12:00 of 1:36:00, 12m ahead")
+        #expect(placeText(told) == "read up to 12:00 of 1:36:00, 12m ahead")
         #expect(stateText(told) == "mpv waits 1.5 s")
         #expect(paceText(told, now: 140)?.hasSuffix("last stall 1.2 s by the queue 40s ago") == true)
         let end = Self.film("a.mkv") { $0.readers![0].ahead = 84 << 20 }

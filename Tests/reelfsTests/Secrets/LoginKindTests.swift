@@ -77,7 +77,9 @@ import Testing
             fclose(stream)
             let commands = CommandRuns()
             defer { commands.stop() }
-            configuration = configuration.running(options, with: commands) { Issue.record("\($0)") }
+            configuration = configuration.running(options, with: commands) {
+                if let trouble = $0 { Issue.record("\(trouble)") }
+            }
             let origin = try CurlOrigin(configuration)
             defer { origin.shutdown() }
             var request = OriginRequest(url: url, stallLimit: .seconds(20))
