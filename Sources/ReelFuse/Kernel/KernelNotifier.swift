@@ -19,6 +19,8 @@ final class KernelNotifier: KernelCache {
         var device: String?
         /// Sources of a catalogue whose files are being looked into, or the one source.
         var scans = 0
+        /// Notices that left the queue, and those of them that the kernel has.
+        var (taken, given) = (0, 0)
     }
 
     private let state = Monitor(State())
@@ -80,7 +82,14 @@ final class KernelNotifier: KernelCache {
     func run(_ session: OpaquePointer) {
         while let notices = next() {
             for notice in notices where !state.withLock({ $0.isClosed }) { notice(session) }
+            state.withLock { $0.given = $0.taken }
         }
+    }
+
+    /// Waits until the kernel has all notices of before. A second at most: one may wait for a page that a read holds.
+    func settle() {
+        let last = state.withLock(notifying: false) { $0.taken + $0.queue.count }
+        _ = state.wait(atMost: .seconds(1)) { $0.isClosed || $0.given >= last ? () : nil }
     }
 
     func close() { state.withLock { $0.isClosed = true } }
@@ -89,6 +98,7 @@ final class KernelNotifier: KernelCache {
         state.wait { state -> [Notice]?? in
             if state.isClosed { return .some(nil) }
             guard !state.queue.isEmpty else { return nil }
+            state.taken += state.queue.count
             defer { (state.queue, state.directories) = ([], []) }
             return state.queue
         }

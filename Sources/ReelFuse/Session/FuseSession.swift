@@ -114,6 +114,9 @@ package final class FuseSession: @unchecked Sendable {
     /// Notifies the kernel of what changes in the filesystem.
     package let kernelCache: any KernelCache
 
+    /// Waits until the kernel has heard what changed so far, a second at most.
+    package func settleKernelCache() { notifier.settle() }
+
     /// Whether the kernel may read complete files itself: it agreed, and has not refused since.
     package var isPassthroughPossible: Bool { adapter.passthrough.isPossible }
 

@@ -41,6 +41,7 @@ final class FileFetch: Sendable {
 
     let path: String
     private let name: String
+    private let url: ResourceURL
     private let folder: WalkedFolder
     private let commands: Maintenance
     private let limit: RateLimit?
@@ -56,6 +57,7 @@ final class FileFetch: Sendable {
         _ news: @escaping @Sendable () -> Void
     ) {
         name = found.listed.entries.name(at: found.place)
+        url = found.listed.entries.url(at: found.place)
         path = found.path
         folder = found.folder
         self.commands = commands
@@ -70,8 +72,8 @@ final class FileFetch: Sendable {
     var trouble: String? {
         if isOffline { return "the mount is offline by command" }
         guard let reason = state.withLock({ $0.failure?.reason }) else { return nil }
-        let outage = commands.services.transport.outages.first
-        return outage.map { "\($0.origin) is away (\($0.outage.rawValue))" } ?? reason
+        let outage = commands.services.transport.outage(of: url)
+        return outage.map { "\(url.origin) is away (\($0.rawValue))" } ?? reason
     }
 
     var isOffline: Bool { commands.services.transport.line.isOffline }

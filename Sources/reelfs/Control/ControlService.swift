@@ -48,6 +48,8 @@ struct ControlService: Sendable {
             case .explain(let path): return .explanation(try volume.maintenance.explain(path))
             case .refresh(let path, let isRecursive):
                 if let mistake = reload?() { return .error(mistake.sentence) }
+                // What a program looks at after the command is the new listing.
+                defer { mounts?.settleKernelCaches() }
                 return .report(try volume.maintenance.refresh(path, isRecursive: isRecursive, watch))
             case .prune(.to(let bytes)):
                 return .report(try volume.maintenance.prune(freeing: max(0, volume.capacity().used - bytes), watch))
@@ -161,6 +163,7 @@ struct ControlService: Sendable {
     private func makeOffline(_ isOffline: Bool, _ device: String?) -> ControlAnswer {
         setOffline(isOffline)
         mounts?.setOffline(isOffline) ?? volume.setOffline(isOffline || mount.options.onlyCached)
+        mounts?.settleKernelCaches()
         let place = mounts.map { $0.onlyCached(device) } ?? (mount.options.onlyCached ? mount.mountpoint : nil)
         guard !isOffline, let place else { return .report(MaintenanceReport()) }
         let verb = mounts == nil ? "serve" : "mount"

@@ -89,6 +89,11 @@ final class MountTable: Sendable {
         return sessions.isEmpty ? nil : sessions.contains { $0.isPassthroughPossible }
     }
 
+    /// Waits until the kernel shows what changed so far, a second a mount at most.
+    func settleKernelCaches() {
+        for row in state.withLock(notifying: false, { $0.rows }) { row.session.settleKernelCache() }
+    }
+
     /// Mounts, and returns when the mount answers.
     /// - Parameters:
     ///   - isOnlyCached: the mount shows only what is cached.

@@ -254,7 +254,8 @@ extension Diagnosis {
         case .unreachable: remedy = "Check host and port of the URL, the network, and proxies (https_proxy)."
         case .untrusted:
             remedy =
-                "Check the clock; add an authority of your own with update-ca-certificates or --cacert."
+                "Check the clock and the URL's scheme; an authority of your own goes into --cacert, and the certificate "
+                + "that a server wants of you into --cert."
         case .hostKey: remedy = "Compare the key with the server's own; its administrator knows it."
         case .timedOut: remedy = "The server, or a firewall on the way, is silent: try another network."
         case .wrongAnswer: remedy = "The server, or a proxy on the way, sends a login page or breaks ranges."

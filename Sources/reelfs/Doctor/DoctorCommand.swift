@@ -153,10 +153,8 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         let url = hasKeys || secrets == nil ? given : SourceKinds.url(of: address) ?? given
         let configuration = try TransportConfiguration(url, options, secrets, hasKeys: hasKeys)
         let commands = CommandRuns()
-        let complaints = Lock<[String]>([])
-        let transport = configuration.running(options, with: commands) { sentence in
-            if let sentence { complaints.withLock { $0.append(sentence) } }
-        }
+        let trouble = LoginTrouble(nil)
+        let transport = configuration.running(options, with: commands) { trouble.note($0) }
         let origin: CurlOrigin
         do throws(TransportError) {
             origin = try CurlOrigin(transport)
@@ -181,7 +179,7 @@ struct DoctorCommand: ParsableCommand, ReelfsCommand {
         }
         facts.duration = seconds
         facts.login = facts.url.isSameOrigin(as: url) ? login : .none
-        facts.loginFailure = complaints.withLock { $0.first }
+        facts.loginFailure = trouble.sentence
         facts.isOfMount = isOfMount
         diagnosis.add(facts)
         for mirror in options.mirrors {

@@ -66,8 +66,7 @@ extension EndToEnd {
         func afterCrash() throws {
             try withFilms { scene, _, films, mount in
                 #expect(films["a.mkv"]!.difference(inFile: mount.file("a.mkv")) == nil)
-                // Committed within seconds.
-                #expect(eventually { (try? run("cache", "verify", on: scene).status) == 0 })
+                try waitUntilCommitted(scene)
                 mount.crash()
                 mkdir(scene.cache + "/holiday", 0o700)
                 mkdir(scene.cache + "/0123456789abcdef0123456789abcdef", 0o700)
@@ -147,6 +146,7 @@ extension EndToEnd {
             try withFilms { scene, server, films, mount in
                 let film = films["a.mkv"]!
                 #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+                try waitUntilCommitted(scene)
                 #expect(try run("cache", "verify", on: scene).status == 0)
                 try flip(scene, at: 3 * BlockSize.block + 1)
 
@@ -230,6 +230,7 @@ extension EndToEnd {
             _ scene: Scene, _ server: ScriptedServer, _ film: FileOrigin, _ mount: Mounted, _ words: [String]
         ) throws -> ChildProcess {
             #expect(film.difference(inFile: mount.file("a.mkv")) == nil)
+            try waitUntilCommitted(scene)
             try flip(scene, at: 0)
             film.fault = .silent
             let requests = server.fileRequests.count
@@ -238,13 +239,17 @@ extension EndToEnd {
             return repair
         }
 
+        /// Waits until the index has all blocks of the one film that was read.
+        private func waitUntilCommitted(_ scene: Scene) throws {
+            let blocks = Int((Self.length + BlockSize.block - 1) / BlockSize.block)
+            try #require(eventually { CacheFolder(path: scene.cache).committedBlocks >= blocks }, "not committed")
+        }
+
         /// Turns a bit of the one data file, all of which is on the disk by then.
         private func flip(_ scene: Scene, at offset: Int64) throws {
-            try #require(run("cache", "verify", on: scene).status == 0)
-            let found = try ChildProcess.run(["find", scene.cache, "-path", "*/objects/*", "-type", "f"])
-            let files = found.output.split(separator: "\n")
+            let files = CacheFolder(path: scene.cache).dataFiles
             try #require(files.count == 1, "\(files)")
-            let descriptor = open(String(files[0]), O_RDWR | O_CLOEXEC)
+            let descriptor = open(files[0], O_RDWR | O_CLOEXEC)
             defer { close(descriptor) }
             var byte: UInt8 = 0
             try #require(pread(descriptor, &byte, 1, off_t(offset)) == 1)

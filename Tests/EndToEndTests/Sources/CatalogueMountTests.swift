@@ -87,6 +87,8 @@ extension EndToEnd {
                 #expect(try names(in: mount.file("two")) == ["c.mkv"] && names(in: mount.file("one")) == [])
                 #expect(films[2].difference(inFile: mount.file("two/c.mkv")) == nil)
                 #expect(try run("offline", "off", mount.path).status == 0)
+                // The command ends when the kernel has heard of it.
+                #expect(try names(in: mount.file("one")) == ["a.mkv", "b.mkv"])
                 let count = second.fileRequests.count
                 let whole = try run("prefetch", mount.path)
                 #expect(whole.status == 0 && whole.output == "3 files in the cache, 879 KiB.\n", "\(whole)")

@@ -320,7 +320,7 @@ struct DiagnosisTests {
             ),
             (
                 .untrusted("no TLS (https://host: bad)"), "bad no TLS (https://host: bad)",
-                "update-ca-certificates"
+                "--cacert"
             ),
             (.wrongAnswer("x"), "bad https://host: the origin's answer is of no use (x)", "login page"),
             (.interrupted("x"), "bad https://host: the answer broke off (x)", "Try again"),
