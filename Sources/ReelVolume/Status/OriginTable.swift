@@ -17,6 +17,9 @@ final class OriginTable: Sendable {
         /// Why it could last not be reached, since it last answered.
         var absence: VolumeStatus.Trouble?
         var lastGood = Duration.zero
+
+        /// Its trouble is that the resolver gave no place.
+        var isUnresolved: Bool { trouble?.1.reason == OriginFailure.unresolved.reason }
     }
 
     /// A playlist may name many hosts: the one unused for longest makes room.
@@ -58,7 +61,13 @@ final class OriginTable: Sendable {
 
     /// What an answer, or none, says of the origin itself.
     func judge(_ origin: String, by failure: OriginFailure?) {
-        guard let failure else { return change(origin) { ($0.trouble, $0.absence, $0.lastGood) = (nil, nil, $1) } }
+        guard let failure else {
+            return change(origin) { record, moment in
+                // An origin may list its files while the command finds no place of theirs.
+                if !record.isUnresolved { record.trouble = nil }
+                (record.absence, record.lastGood) = (nil, moment)
+            }
+        }
         if case .unreachable = failure {
             let told = VolumeStatus.Trouble(culprit: "origin", reason: failure.reason, since: wallClock())
             return change(origin) { record, _ in record.absence = told }
@@ -84,6 +93,11 @@ final class OriginTable: Sendable {
             let told = VolumeStatus.Trouble(culprit: culprit, reason: reason, since: since ?? wallClock())
             record.trouble = (word.rawValue, told)
         }
+    }
+
+    /// The resolver gave a place of one of its files.
+    func resolved(_ origin: String) {
+        records.withLock { if $0[origin]?.isUnresolved == true { $0[origin]?.trouble = nil } }
     }
 
     private func change(_ origin: String, _ body: (inout Record, Duration) -> Void) {

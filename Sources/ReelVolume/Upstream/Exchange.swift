@@ -196,6 +196,7 @@ final class Exchange: ForwardingReceiver, @unchecked Sendable {
                 return upstream.transport.perform { [self] in ended(.unresolved) }
             }
             attempt.resolved = place.number
+            upstream.origins.resolved(request.url.origin)
             send(place.answer.url, place.answer.headers, attempt.condition)
         }
         resolver?.place(of: request.url, after: refusal) { answer($0) }

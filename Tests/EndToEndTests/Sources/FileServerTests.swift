@@ -309,6 +309,24 @@ extension EndToEnd {
             }
         }
 
+        @Test("A key that an SFTP server does not take is a refusal, also of a source that is remembered")
+        func otherKey() throws {
+            try withServer(.sshd, []) { scene, _, _, source, options in
+                let other = scene.work("other")
+                _ = try ChildProcess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other])
+                let wrong = [options[0], options[1], "--ssh-key", other]
+                let unknown = try scene.tryMount(source, wrong)
+                #expect(unknown.status == 32 && unknown.errors.contains("the origin answers 401"), "\(unknown)")
+                try scene.mount(source, options).unmount()
+                let known = try scene.tryMount(source, wrong)
+                #expect(known.status == 0 && known.errors.contains("mounted from what is remembered"), "\(known)")
+                let mount = scene.folder + "/mount"
+                let status = try ChildProcess.run([program, "status", mount]).output
+                #expect(status.contains(": the origin answers 401, since 20"), "\(status)")
+                #expect(try ChildProcess.run([program, "umount", mount]).status == 0)
+            }
+        }
+
         @Test(
             "A file of a file server is a folder with that file, also after the server has gone",
             arguments: LongTests.all(FileServer.allCases, elseOnly: [.vsftpd, .sshd]))

@@ -42,6 +42,29 @@ extension EndToEnd {
             }
         }
 
+        @Test("A resolver that gives no place is in the verdict, and no longer when it gives one again")
+        func verdict() throws {
+            let film = FileOrigin(length: 300_000)
+            let server = try ScriptedServer { request in
+                request.path == "/list.m3u"
+                    ? ServerStep.answer(body: "#EXTM3U\nhttp://127.0.0.1:9/film.mkv\n") : film.answer(request)
+            }
+            defer { server.stop() }
+            try withScene { scene in
+                let script = scene.work("resolver")
+                try write("exit 5\n", to: script)
+                let mount = try scene.mount(server.url("/list.m3u").text, ["--resolver", "/bin/sh " + script])
+                func status() throws -> String { try ChildProcess.run([program, "status", mount.path]).output }
+                #expect(readingCode(mount.file("film.mkv")) == EACCES)
+                let refused = try status()
+                #expect(refused.contains("the resolver"), "\(refused)")
+                try write(#"read -r q; echo '{"url": "\#(server.url("/film.mkv").text)"}'"# + "\n", to: script)
+                #expect(eventually { film.difference(inFile: mount.file("film.mkv")) == nil })
+                let again = try status()
+                #expect(!again.contains("the resolver"), "\(again)")
+            }
+        }
+
         @Test(
             "A resolver that fails, hangs, prints without end or is killed is a refusal in time, and the log says why",
             arguments: [
