@@ -16,7 +16,7 @@ extension EndToEnd {
             arguments: [false, true])
         func largeFile(_ isRandom: Bool) throws {
             let film = FileOrigin(length: 96 << 20)
-            try withMount(of: film, ["--cache-size", "32M"], limit: .seconds(100)) { scene, server, mount in
+            try withMount(of: film, ["--cache-size", "32M"]) { scene, server, mount in
                 let file = try OpenDescriptor(mount.file("film.mkv"))
                 var random = SeededGenerator()
                 var largest: Int64 = 0

@@ -69,7 +69,7 @@ extension EndToEnd {
         @Test("Players read on over ten restarts, and a directory and a working directory stay", .plainAndEncrypted)
         func players() throws {
             let film = FileOrigin(length: Self.length)
-            try withMount(of: film, limit: .seconds(120)) { scene, server, mount in
+            try withMount(of: film) { scene, server, mount in
                 let path = mount.file("film.mkv")
                 let folder = open(mount.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                 let players = [nil, 1, 2].map { Player(film, path, seed: $0) }

@@ -44,7 +44,7 @@ extension EndToEnd {
             let large = FileOrigin(length: 48 << 20, seed: 2)
             let server = try folderServer(["large.mkv": large, "small.mkv": small])
             defer { server.stop() }
-            try withScene(limit: .seconds(90)) { scene in
+            try withScene { scene in
                 let mount = try scene.mount(server.address, ["--cache-size", "16M"])
                 #expect(small.difference(inFile: mount.file("small.mkv")) == nil)
                 waitUntilDurable(scene, small.length)
@@ -70,7 +70,7 @@ extension EndToEnd {
             let large = FileOrigin(length: 48 << 20, seed: 2)
             let server = try folderServer(["large.mkv": large, "small.mkv": small])
             defer { server.stop() }
-            try withScene(limit: .seconds(90)) { scene in
+            try withScene { scene in
                 var mount = try scene.mount(server.address, ["--cache-size", "16M"])
                 #expect(small.difference(inFile: mount.file("small.mkv")) == nil)
                 waitUntilDurable(scene, small.length)

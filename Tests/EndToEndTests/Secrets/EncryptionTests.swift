@@ -19,7 +19,7 @@ extension EndToEnd {
             let film = FileOrigin(length: 24 << 20)
             let server = try filmServer(film)
             defer { server.stop() }
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let options = ["--encrypt", "file:" + (try key(scene)), "--cache-size", "16M"]
                 var random = SeededGenerator()
                 for round in 0..<6 {
@@ -72,7 +72,7 @@ extension EndToEnd {
             let length: Int64 = 6 << 20
             let server = try markedServer(length: length)
             defer { server.stop() }
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let options = ["--encrypt", "file:" + (try key(scene)), "--cache-size", "4M", "--log-level", "trace"]
                 let words = Self.marks + ["Hidden", "Title", "Secret-Tag", "matroska", server.address, scene.folder]
                 var random = SeededGenerator()
@@ -131,7 +131,7 @@ extension EndToEnd {
             let film = FileOrigin(length: 1 << 20)
             let server = try filmServer(film)
             defer { server.stop() }
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let (right, wrong) = (try key(scene), try key(scene, "other", "b"))
                 func refusal(_ options: [String]) throws -> String {
                     let end = try scene.tryMount(server.address, options)

@@ -27,7 +27,7 @@ extension EndToEnd {
             objects[Array("film.mkv".utf8)] = film.whole
             // The marker of a folder is no file.
             objects[Array("deep/".utf8)] = []
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let server = try BucketServer(objects, place: scene.work("server"))
                 defer { server.stop() }
                 let options = ["--endpoint", server.endpoint]
@@ -56,7 +56,7 @@ extension EndToEnd {
         @Test("A prefix is a mount of its own, wrong keys and none are refused, doctor signs as the mount does")
         func keys() throws {
             let film = FileOrigin(length: 900_000)
-            try withScene(limit: .seconds(120)) { scene in
+            try withScene { scene in
                 let server = try BucketServer([Array("a b/film.mkv".utf8): film.whole], place: scene.work("server"))
                 defer { server.stop() }
                 let options = ["--endpoint", server.endpoint, "--region", "eu-west-1"]

@@ -127,7 +127,7 @@ struct Unmounted: Error, CustomStringConvertible {
 
 /// Runs `body` with a scene of its own and clears away whatever it leaves. A test that hangs loses its daemons and
 /// mounts after `limit`, so that its calls fail.
-func withScene(limit: Duration = .seconds(60), _ body: (Scene) throws -> Void) throws {
+func withScene(limit: Duration = .seconds(180), _ body: (Scene) throws -> Void) throws {
     let scene = try Scene()
     let watchdog = Watchdog(after: limit) { scene.cutShort() }
     defer {
@@ -139,7 +139,7 @@ func withScene(limit: Duration = .seconds(60), _ body: (Scene) throws -> Void) t
 
 /// A scene with a mount of a scripted server, whose listing has the one file `film.mkv`.
 func withMount(
-    of film: FileOrigin, _ options: [String] = [], limit: Duration = .seconds(60),
+    of film: FileOrigin, _ options: [String] = [], limit: Duration = .seconds(180),
     _ body: (Scene, ScriptedServer, Mounted) throws -> Void
 ) throws {
     let server = try filmServer(film)

@@ -130,7 +130,7 @@ extension EndToEnd {
 
         private func withStage(_ films: [String: FileOrigin], _ body: (inout Stage) throws -> Void) throws {
             guard RealServer.Kind.nginx.isInstalled else { try Test.cancel("nginx is not installed") }
-            try withScene(limit: .seconds(90)) { scene in
+            try withScene { scene in
                 var stage = try Stage(scene, films)
                 defer { stage.end() }
                 try body(&stage)
