@@ -12,9 +12,8 @@ const reader = (file) => (file.readers ?? []).find((one) => one.isPlayer) ?? (fi
 
 // What the verdict says of a film, "stands for 8 s" for one; it names the worst alone.
 function judgedOf(file, verdict) {
-    const name = nameOf(file.path) + " ";
-    return file.openHandles > 0 && verdict?.sentence.startsWith(name + verdict.word + " ") ?
-        verdict.sentence.slice(name.length).split(":")[0] : undefined;
+    if (verdict?.path !== file.path) return undefined;
+    return verdict.sentence.slice(nameOf(file.path).length + 1).split(":")[0];
 }
 
 function stateOf(file, verdict) {

@@ -181,12 +181,13 @@ func catalogueStatus(_ sources: [CatalogueSource], _ store: Store) -> VolumeStat
     var parts: [VolumeStatus] = []
     for source in sources {
         let name = source.entry.name
-        guard let part = source.volume?.status() else {
+        guard var part = source.volume?.status() else {
             let trouble = source.trouble
             let closed = VolumeStatus.ClosedSource(path: name, trouble: trouble?.sentence, since: trouble?.since)
             status.closedSources = (status.closedSources ?? []) + [closed]
             continue
         }
+        if let path = part.verdict?.path { part.verdict?.path = "\(name)/\(path)" }
         parts.append(part)
         status.add(part, at: name)
         if let mirrors = part.mirrors { status.mirrors = (status.mirrors ?? []) + mirrors }

@@ -33,6 +33,8 @@ package struct Verdict: Codable, Hashable, Sendable {
     package var sentence: String
     /// Seconds since 1970, nil if that is not known.
     package var since: Int64?
+    /// Of the film that it is about, below the mount point; nil where it is about none.
+    package var path: String?
 }
 
 extension VolumeStatus {
@@ -85,7 +87,7 @@ extension VolumeStatus {
         guard let film = waiting.max(by: { $0.waiting ?? 0 < $1.waiting ?? 0 }) else { return nil }
         var verdict = Verdict(
             word: .stands, culprit: film.recentFault ?? "origin",
-            sentence: "\(film.name) stands for \((film.waiting ?? 0) / 1000) s")
+            sentence: "\(film.name) stands for \((film.waiting ?? 0) / 1000) s", path: film.path)
         if let place = trouble {
             verdict.culprit = place.culprit
             verdict.sentence += ": \(place.sentence)"
@@ -101,7 +103,8 @@ extension VolumeStatus {
         guard let (film, end) = ends.min(by: { $0.1 < $1.1 }), end < Self.foresight else { return nil }
         return Verdict(
             word: .stops, culprit: isLimited ? "line" : film.recentFault ?? "origin",
-            sentence: "\(film.name) stops in \(Int(end)) s: \(Self.rates(film.rate, film.neededRate ?? 0))")
+            sentence: "\(film.name) stops in \(Int(end)) s: \(Self.rates(film.rate, film.neededRate ?? 0))",
+            path: film.path)
     }
 
     private static func rates(_ comes: Int64, _ needed: Int64) -> String {

@@ -124,6 +124,8 @@ import Testing
         change(&status)
         let verdict = status.judged
         #expect(verdict.word == word && verdict.culprit == culprit && verdict.sentence == sentence, "\(name ?? "")")
+        let isOfFilm = sentence.hasPrefix("Sunrise.mkv ")
+        #expect(verdict.path == (isOfFilm ? "films/Sunrise.mkv" : nil), "\(name ?? "")")
     }
 
     @Test func anOriginIsRefusedUntilItAnswers() {
