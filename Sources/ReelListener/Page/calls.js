@@ -137,10 +137,13 @@ function showLimit({ limitRate }) {
 
 // The buttons of a file. One that changes its meaning stays where it is, so that it keeps the focus.
 function showButtons(place, file) {
-    const pin = file.isPinned ? ["unpin", "Unpin"] : ["pin", "Pin"];
-    const wanted = [["prefetch", "Prefetch"], pin, ["evict", "Evict"], ["refresh", "Refresh"],
+    // In a folder some files may be pinned, and others not.
+    const both = [["pin", "Pin"], ["unpin", "Unpin"]];
+    const pins = file.isDirectory ? both : [both[file.isPinned ? 1 : 0]];
+    const wanted = [["prefetch", "Prefetch"], ...pins, ["evict", "Evict"], ["refresh", "Refresh"],
         ["explain", "Explain"]];
-    keep(place, wanted.filter(([name]) => calls.has(name)), ([name]) => (name === "unpin" ? "pin" : name), () => {
+    const key = ([name]) => (name === "unpin" && !file.isDirectory ? "pin" : name);
+    keep(place, wanted.filter(([name]) => calls.has(name)), key, () => {
         const button = make("button");
         button.type = "button";
         button.addEventListener("click", async () => {

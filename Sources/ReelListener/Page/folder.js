@@ -91,6 +91,26 @@ function showFailures(records) {
             .filter((part) => part).join(", ") + ")");
 }
 
+const states = { stands: "a film stands", stops: "a film will stop", refused: "refused", wrong: "answers wrong",
+    away: "away", offline: "offline", disk: "its disk takes nothing", slow: "slow", well: "well" };
+
+// The other mounts of the same user, each with the way to its own page.
+async function loadOthers() {
+    if (!$("others").open) return;
+    const { mounts = [] } = await query("mounts", {});
+    keep($("mounts"), mounts, (one) => one.mountpoint + " " + one.page, (one) => {
+        const row = rowOf("dot", "what", "more");
+        const name = make(one.page ? "a" : "span", "", one.mountpoint);
+        if (one.page) name.href = one.page;
+        row.querySelector(".what").append(name);
+        return row;
+    }, (row, one) => {
+        row.dataset.state = one.word ?? "lost";
+        set(row.querySelector(".more"), one.source + " · " + (states[one.word] ?? "its daemon does not answer"));
+    });
+}
+
+$("others").addEventListener("toggle", loadOthers);
 $("browse").addEventListener("toggle", loadFolder);
 $("match").addEventListener("input", () => {
     place.match = $("match").value.trim();

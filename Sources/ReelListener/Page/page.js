@@ -153,7 +153,10 @@ function show(status) {
     set($("token-file"), status.tokenFile ?? "listen.token");
     tellNews(volume);
     // Each second would be more than a person notices.
-    if ((messages += 1) % 5 === 0) loadFolder();
+    if ((messages += 1) % 5 === 0) {
+        loadFolder();
+        loadOthers();
+    }
 }
 
 function link(state, text) {

@@ -33,7 +33,7 @@ package struct Verdict: Codable, Hashable, Sendable {
     package var sentence: String
     /// Seconds since 1970, nil if that is not known.
     package var since: Int64?
-    /// Of the film that it is about, below the mount point; nil where it is about none.
+    /// The path of the film that it is about, below the mount point; nil where it is about none.
     package var path: String?
 }
 

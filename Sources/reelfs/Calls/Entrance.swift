@@ -55,6 +55,11 @@ struct Entrance {
             "/api/v1/status": ServedDocument(type: "application/json") { encodeLine(service.status) },
             "/api/v1/events": ServedDocument(
                 first: { history.member() }, each: { encodeLine(service.news).dropLast() }),
+            "/api/v1/mounts": ServedDocument(type: "application/json") { _, isOver in
+                let status = service.status
+                let own = (status.mountpoints ?? []) + [status.mountpoint]
+                return jsonAnswer(200, OtherMounts(besides: own, until: isOver))
+            },
             "/api/v1/openapi.json": ServedDocument(type: "application/json") { description },
             "/metrics": ServedDocument(type: "text/plain; version=0.0.4; charset=utf-8") {
                 Array(metricsText(service.volume.status()).utf8)

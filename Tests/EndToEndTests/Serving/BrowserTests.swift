@@ -125,7 +125,7 @@ struct BrowserTests {
                 + ["Prefetch", "Pin", "Evict", "Refresh", "Explain"].map { $0 + " film.mkv" }
                 + ["Set"]
             // The field of the limit has a label of its own.
-            let stops = Array(controls.dropLast()) + ["", "Set", "Folders"]
+            let stops = Array(controls.dropLast()) + ["", "Set", "Folders", "Other mounts"]
             let focus = "document.activeElement", call = focus + ".dataset.call"
             let live = "[aria-live], [role=status], [role=alert], [role=log], [role=timer], [role=marquee], output"
             // The number of live regions, their changes while three messages come, and whether numbers changed.
@@ -172,8 +172,34 @@ struct BrowserTests {
             #expect((names[0] + names[1]).sorted() == controls.map { $0[...] }.sorted())
             #expect(names.allSatisfy { !$0.contains("") }, "\(names)")
             #expect(names[2].contains { $0.hasPrefix("Map of the file: ") } && names[3].count == 7, "\(names)")
-            #expect(Array(seen.values[5..<15]) == stops)
-            #expect(Array(seen.values[15...]) == ["BODY", "pin", "Token", "Token", "pin"])
+            #expect(Array(seen.values[5..<16]) == stops)
+            #expect(Array(seen.values[16...]) == ["BODY", "pin", "Token", "Token", "pin"])
+        }
+    }
+
+    @Test("The other mounts of the user are listed while that is asked for, each with the way to its page")
+    func othersAreListed() throws {
+        try withPlayer(of: "film.mkv") { playing in
+            let server = try filmServer(FileOrigin(length: 5_000))
+            defer { server.stop() }
+            let other = try playing.scene.mount(server.address, ["--listen", "127.0.0.1:0"])
+            let status = try ChildProcess.run([program, "status", other.path]).output
+            let page = try #require(status.split(separator: "\n").first { $0.contains("listens") })
+            let row =
+                "[...document.querySelectorAll('#mounts li')].find((one) => one.textContent.startsWith('\(other.path)'))"
+            let seen = try browse(
+                playing.serving.address,
+                [
+                    .wait("document.readyState === 'complete'"), .wait("past.length > 0"),
+                    .value("String(document.querySelectorAll('#mounts li').length)"),
+                    .other("click", Self.quoted("#others summary")), .wait("\(row) !== undefined"),
+                    .value("\(row).querySelector('a').href"), .value("\(row).querySelector('.more').textContent"),
+                    .value("\(row).dataset.state"),
+                ])
+            #expect(seen.values[0] == "0" && page.hasSuffix(seen.values[1]), "\(seen.values) \(page)")
+            #expect(seen.values[2] == "\(server.address) · well" && seen.values[3] == "well", "\(seen.values)")
+            #expect(seen.console.isEmpty, "\(seen.console)")
+            try other.unmount()
         }
     }
 
@@ -255,8 +281,8 @@ struct BrowserTests {
                     const state = (n) => document.querySelectorAll('#playing .state')[n];
                     const told = (verdict) => (s.volume.verdict = verdict, show(s),
                         [0, 1].map((n) => state(n).dataset.s + ":" + state(n).textContent.split(" · ").at(-1)).join());
-                    done([told({ word: "stands", sentence: "film.mkv stands for 8 s: the origin is away" }),
-                        told({ word: "stops", sentence: "film.mkv stops in 40 s: 1 B/s come" }),
+                    done([told({ word: "stands", path: file.path, sentence: "film.mkv stands for 8 s: the origin is away" }),
+                        told({ word: "stops", path: file.path, sentence: "film.mkv stops in 40 s: 1 B/s come" }),
                         told({ word: "well", sentence: "all play on" })].join("; "));
                 })))
                 """

@@ -97,6 +97,7 @@ import Testing
         try expect("PrefetchStatus", PrefetchStatus.self)
         try expect("FolderContents", FolderContents.self)
         try expect("Explanation", Explanation.self)
+        try expect("OtherMounts", OtherMounts.self)
         let phase = Schema(try #require(Self.document["components"]?["schemas"]?["PrefetchStatus"]), of: Self.document)
         #expect(phase.properties["phase"]?.values == Set(PrefetchStatus.Phase.allCases.map(\.rawValue)))
     }
