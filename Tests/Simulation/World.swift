@@ -150,8 +150,8 @@ struct World {
         Simulation.sleep(.seconds(10))
         // The first time, as by now each name leads where the origin has it.
         readAll(scene, &random)
-        // What is fetched ahead has come.
-        Simulation.sleep(.seconds(10))
+        // What is fetched ahead has come, and no file lingers any more after its last close.
+        Simulation.sleep(.seconds(15))
         Simulation.tell("\(scene.mount.cache)")
         scene.kernel.forgetPages()
         let before = scene.mount.bytesFetched
