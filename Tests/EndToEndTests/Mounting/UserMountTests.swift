@@ -56,6 +56,29 @@ extension EndToEnd {
             }
         }
 
+        @Test("`umount --all` ends all that the user has mounted, and nothing of another's")
+        func all() throws {
+            let server = try anywhereServer(Self.film)
+            defer { server.stop() }
+            try withNamespace { space in
+                let words = [space.scene.folder + "/layer/bin/reelfs"]
+                let (own, other) = (space.scene.folder + "/home/own", space.scene.folder + "/other")
+                #expect(try space.run(["mkdir", own], asUser: true).status == 0)
+                #expect(try space.run(["mkdir", other]).status == 0)
+                for place in [space.theirs, own] {
+                    #expect(try space.run(words + ["mount", server.address, place], asUser: true).status == 0)
+                }
+                let cache = ["--cache-dir", space.scene.cache]
+                #expect(try space.run(words + ["mount", server.address, other] + cache).status == 0)
+                let both = try space.run(words + ["umount", "--all", own], asUser: true)
+                #expect(both.status == 1 && both.errors.contains("a mount point, or --all"), "\(both)")
+                let end = try space.run(words + ["umount", "--all"], asUser: true)
+                #expect(end.status == 0 && end.errors.isEmpty, "\(end)")
+                #expect(space.mounts.map(\.mountpoint) == [other])
+                #expect(try space.run(words + ["umount", other]).status == 0)
+            }
+        }
+
         @Test("In a user namespace, where root's directories seem to be nobody's, a user mounts what is theirs")
         func userNamespace() throws {
             let server = try anywhereServer(Self.film)
